@@ -1,1 +1,29 @@
+//! The board: which tasks are ready, in which order, and who leases what.
+//!
+//! No PostgreSQL in here and no allocation: everything lives in slices that the caller owns
+//! (shared memory in the extension, vectors in the tests). A [`Board`] is borrowed for as long
+//! as the caller holds its lock; each move costs O(log n).
+//!
+//! * [`Slot`]: one task that the board knows, in one [`State`] (I3).
+//! * [`Lane`]: the ready order of one (house, queue, action), best [`Rank`] first (I4).
+//! * [`House`]: one database, with the timer of its leases (I12).
+#![forbid(unsafe_code)]
 
+mod board;
+mod house;
+mod lane;
+mod lease;
+mod name;
+mod pool;
+mod rank;
+mod slot;
+mod treap;
+
+pub use board::{Board, Head, Parts, Sizes, Usage};
+pub use house::{Door, HOUSES, House};
+pub use lane::{Dry, Lane, LaneName, Put, Queue};
+pub use lease::{Claim, Front, Held, Moment, NEVER, Refusal, Taken};
+pub use name::{ACTION_MAX, Name, QUEUE_MAX, WORKER_MAX};
+pub use pool::NIL;
+pub use rank::{Id, Rank};
+pub use slot::{Seal, Slot, State, Ticket};

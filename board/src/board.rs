@@ -1,0 +1,146 @@
+//! The board as a whole: its memory, and what every move needs.
+
+use crate::house::{HOUSES, House};
+use crate::lane::{Lane, Queue};
+use crate::pool::{NIL, Pool, PoolHead};
+use crate::rank::Id;
+use crate::slot::{Slot, State};
+
+/// How much memory a board of so many slots needs: the lengths of the slices in [`Parts`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    pub slots: usize,
+    pub slot_buckets: usize,
+    pub lanes: usize,
+    pub lane_buckets: usize,
+}
+
+impl Sizes {
+    /// Lanes, and queues, are a quarter as many as slots.
+    pub fn of(slots: usize) -> Sizes {
+        let lanes = (slots / 4).max(16);
+        Sizes {
+            slots,
+            slot_buckets: slots.next_power_of_two(),
+            lanes,
+            lane_buckets: lanes.next_power_of_two(),
+        }
+    }
+}
+
+/// What stands once on a board.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Head {
+    slots: PoolHead,
+    lanes: PoolHead,
+    queues: PoolHead,
+    rest: Rest,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Rest {
+    /// The tree of all lanes, the longest last.
+    pub(crate) lengths: u32,
+    generation: u32,
+    pub(crate) houses: [House; HOUSES],
+}
+
+/// The memory of a board, lent by the caller.
+pub struct Parts<'a> {
+    pub head: &'a mut Head,
+    pub slots: &'a mut [Slot],
+    pub slot_buckets: &'a mut [u32],
+    pub lanes: &'a mut [Lane],
+    pub lane_buckets: &'a mut [u32],
+    pub queues: &'a mut [Queue],
+    pub queue_buckets: &'a mut [u32],
+}
+
+pub struct Board<'a> {
+    pub(crate) head: &'a mut Rest,
+    pub(crate) slots: Pool<'a, Slot>,
+    pub(crate) lanes: Pool<'a, Lane>,
+    pub(crate) queues: Pool<'a, Queue>,
+}
+
+/// How full a board is.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    pub slots: u32,
+    pub slots_used: u32,
+    pub lanes: u32,
+    pub lanes_used: u32,
+}
+
+impl<'a> Board<'a> {
+    pub fn on(parts: Parts<'a>) -> Board<'a> {
+        let Head { slots, lanes, queues, rest } = parts.head;
+        Board {
+            head: rest,
+            slots: Pool::new(slots, parts.slots, parts.slot_buckets),
+            lanes: Pool::new(lanes, parts.lanes, parts.lane_buckets),
+            queues: Pool::new(queues, parts.queues, parts.queue_buckets),
+        }
+    }
+
+    /// Makes the board empty, whatever its memory holds.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.lanes.clear();
+        self.queues.clear();
+        *self.head = Rest { lengths: NIL, generation: 0, houses: [House::VACANT; HOUSES] };
+    }
+
+    pub fn usage(&self) -> Usage {
+        Usage {
+            slots: self.slots.capacity(),
+            slots_used: self.slots.live(),
+            lanes: self.lanes.capacity(),
+            lanes_used: self.lanes.live(),
+        }
+    }
+
+    pub fn find_slot(&self, house: u32, id: Id) -> Option<u32> {
+        self.slots.find(Slot::hash(house, id), |slot| slot.id == id && self.lives_in(slot, house))
+    }
+
+    /// The slot of a task, as it is now.
+    pub fn peek(&self, house: u32, id: Id) -> Option<&Slot> {
+        self.find_slot(house, id).map(|at| &self.slots[at])
+    }
+
+    /// The slot at a place, if a task of this house stands there.
+    pub fn slot_at(&self, at: u32, house: u32) -> Option<&Slot> {
+        self.is_in_house(at, house).then(|| &self.slots[at])
+    }
+
+    pub fn slot_mut(&mut self, at: u32) -> &mut Slot {
+        &mut self.slots[at]
+    }
+
+    /// How many places a walk over the slots must look at.
+    pub fn places(&self) -> u32 {
+        self.slots.used()
+    }
+
+    pub(crate) fn is_in_house(&self, at: u32, house: u32) -> bool {
+        let slot = &self.slots[at];
+        slot.state != State::Free && self.lives_in(slot, house)
+    }
+
+    fn lives_in(&self, slot: &Slot, house: u32) -> bool {
+        self.queues[self.lanes[slot.lane].queue].house == house
+    }
+
+    pub(crate) fn house_of(&self, at: u32) -> u32 {
+        self.queues[self.lanes[self.slots[at].lane].queue].house
+    }
+
+    /// A number that no slot of this board bore before.
+    pub(crate) fn next_generation(&mut self) -> u32 {
+        self.head.generation = self.head.generation.wrapping_add(1);
+        self.head.generation
+    }
+}

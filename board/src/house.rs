@@ -1,0 +1,104 @@
+//! A database on the board.
+
+use crate::board::Board;
+use crate::pool::NIL;
+
+/// How many databases of one server may use the extension at once.
+pub const HOUSES: usize = 128;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Door {
+    /// No such house.
+    Vacant,
+    /// Known, but not built from its tables yet: hands out nothing.
+    Closed,
+    Open,
+}
+
+/// One database with one creation of the extension in it (I12).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct House {
+    /// When the clock means to wake, on the monotonic clock. An earlier deadline must wake it.
+    pub wake_at: i64,
+    /// The database's oid.
+    pub database: u32,
+    /// The extension's oid: another one after each CREATE EXTENSION.
+    pub extension: u32,
+    /// The clock's process; 0: none.
+    pub clock: i32,
+    /// Leases that stand in the table though they have ended.
+    pub ended_persisted: u32,
+    pub(crate) timer: u32,
+    pub door: Door,
+    /// Some lanes found no room on the board: their tasks are known to the table only (I4).
+    pub spilled: bool,
+}
+
+impl House {
+    pub const VACANT: House = House {
+        wake_at: i64::MAX,
+        database: 0,
+        extension: 0,
+        clock: 0,
+        ended_persisted: 0,
+        timer: NIL,
+        door: Door::Vacant,
+        spilled: false,
+    };
+}
+
+impl Board<'_> {
+    pub fn find_house(&self, database: u32, extension: u32) -> Option<u32> {
+        let found = self.head.houses.iter().position(|house| {
+            house.door != Door::Vacant && house.database == database && house.extension == extension
+        })?;
+        Some(found as u32)
+    }
+
+    /// The house of a database, closed if it is new; `None` when there is no room for another.
+    pub fn enter_house(&mut self, database: u32, extension: u32) -> Option<u32> {
+        if let Some(house) = self.find_house(database, extension) {
+            return Some(house);
+        }
+        let vacant = self.head.houses.iter().position(|house| house.door == Door::Vacant)?;
+        self.head.houses[vacant] =
+            House { database, extension, door: Door::Closed, ..House::VACANT };
+        Some(vacant as u32)
+    }
+
+    pub fn house(&self, house: u32) -> &House {
+        &self.head.houses[house as usize]
+    }
+
+    pub fn house_mut(&mut self, house: u32) -> &mut House {
+        &mut self.head.houses[house as usize]
+    }
+
+    pub fn houses(&self) -> &[House] {
+        &self.head.houses
+    }
+
+    /// Frees what a closed house has among the places `from .. from + count` of the pools; returns
+    /// where to go on, or `None` when the house is empty.
+    pub fn clear_house(&mut self, house: u32, from: u32, count: u32) -> Option<u32> {
+        let to = from.saturating_add(count);
+        for at in from..to.min(self.slots.used()) {
+            if self.is_in_house(at, house) {
+                self.drop_slot(at);
+            }
+        }
+        for at in from..to.min(self.lanes.used()) {
+            if self.lanes[at].is_used() && self.queues[self.lanes[at].queue].house == house {
+                self.forget_lane(at);
+            }
+        }
+        (to < self.slots.used().max(self.lanes.used())).then_some(to)
+    }
+
+    /// Forgets a cleared house.
+    pub fn vacate_house(&mut self, house: u32) {
+        *self.house_mut(house) = House::VACANT;
+    }
+}

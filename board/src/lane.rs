@@ -1,0 +1,458 @@
+//! The ready order: lanes, what is put into them, and how they refill from the table (I4).
+//!
+//! A lane's `cursor` splits its tasks: each ready task that ranks before it is on the board; what
+//! ranks at or behind it may be known to the table only. A complete lane's cursor is `Rank::END`.
+
+use crate::board::Board;
+use crate::name::{ACTION_MAX, Name, QUEUE_MAX, hash};
+use crate::pool::{Chain, NIL, Node};
+use crate::rank::Rank;
+use crate::slot::{Slot, State};
+use crate::treap::{self, Forest, Links};
+
+/// A queue's name and an action's, with their hashes.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneName<'a> {
+    pub queue: &'a [u8],
+    pub action: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Queue {
+    pub(crate) chain: Chain,
+    pub(crate) house: u32,
+    /// The tree of lanes that have something, the one with the best front first.
+    fronts: u32,
+    lanes: u32,
+    name: Name<QUEUE_MAX>,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Lane {
+    pub(crate) cursor: Rank,
+    /// The lowest rank that was left to the table since the refill under way began.
+    left: Rank,
+    pub(crate) chain: Chain,
+    by_front: Links,
+    by_length: Links,
+    pub(crate) queue: u32,
+    /// The tree of queued slots, and its first.
+    root: u32,
+    pub(crate) first: u32,
+    counts: Counts,
+    /// The process that refills the lane; 0: nobody.
+    pub(crate) refiller: i32,
+    used: bool,
+    action: Name<ACTION_MAX>,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Counts {
+    queued: u32,
+    /// Slots of this lane, whatever their state.
+    slots: u32,
+}
+
+impl Counts {
+    /// How a lane sorts among all by length: the longest is last, one that could go is first.
+    fn length(self) -> (u32, u32) {
+        (self.queued, if self.queued == 0 { self.slots } else { 0 })
+    }
+}
+
+impl Lane {
+    pub fn is_used(&self) -> bool {
+        self.used
+    }
+
+    pub fn action(&self) -> &[u8] {
+        self.action.as_bytes()
+    }
+
+    fn length(&self) -> (u32, u32) {
+        self.counts.length()
+    }
+}
+
+/// What became of a task that was put on the board.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put {
+    Queued,
+    /// The board knew it already.
+    Known,
+    /// Left to the table: a refill will find it.
+    Left,
+}
+
+/// A lane whose next task only the table knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Dry {
+    pub lane: u32,
+    /// Where in the table's order to read on.
+    pub cursor: Rank,
+    pub action: Name<ACTION_MAX>,
+}
+
+impl Board<'_> {
+    /// Offers a ready task. An upsert: a task that has a slot already, in whatever state, stays as it is (I3).
+    pub fn put(&mut self, house: u32, name: LaneName, rank: Rank, timeout: i64) -> Put {
+        if self.find_slot(house, rank.id).is_some() {
+            return Put::Known;
+        }
+        let Some(lane) = self.lane(house, name) else {
+            self.house_mut(house).spilled = true;
+            return Put::Left;
+        };
+        if rank >= self.lanes[lane].cursor {
+            self.leave(lane, rank);
+            return Put::Left;
+        }
+        self.place(house, lane, rank, timeout)
+    }
+
+    /// Makes a slot for a task and queues it, if need be in place of the tail of the longest lane.
+    fn place(&mut self, house: u32, lane: u32, rank: Rank, timeout: i64) -> Put {
+        if self.slots.is_full() && !self.evict_for(lane, rank) {
+            self.leave(lane, rank);
+            return Put::Left;
+        }
+        let slot = Slot::new(lane, rank, timeout);
+        let Some(at) = self.slots.add(Slot::hash(house, rank.id), slot) else {
+            self.leave(lane, rank);
+            return Put::Left;
+        };
+        self.slots[at].generation = self.next_generation();
+        self.resize(lane, 0, 1);
+        self.enqueue(at);
+        Put::Queued
+    }
+
+    /// Frees one slot for `rank`; false when everything queued is worth more, or all is leased.
+    fn evict_for(&mut self, lane: u32, rank: Rank) -> bool {
+        let lengths = self.head.lengths;
+        let mut victim = treap::last(&mut ByLength(self), lengths);
+        if victim == NIL || self.lanes[victim].counts.queued <= self.lanes[lane].counts.queued {
+            victim = lane;
+        }
+        let root = self.lanes[victim].root;
+        let tail = treap::last(&mut ByRank(self), root);
+        if tail == NIL || (victim == lane && self.slots[tail].rank() < rank) {
+            return false;
+        }
+        let evicted = self.slots[tail].rank();
+        self.leave(victim, evicted);
+        self.drop_slot(tail);
+        true
+    }
+
+    /// Leaves everything from `rank` on to the table.
+    pub(crate) fn leave(&mut self, lane: u32, rank: Rank) {
+        let moves = rank < self.front(lane);
+        if moves {
+            self.unlist(lane);
+        }
+        let it = &mut self.lanes[lane];
+        it.cursor = it.cursor.min(rank);
+        it.left = it.left.min(rank);
+        if moves {
+            self.list(lane);
+        }
+    }
+
+    /// Marks one lane as known to the table only, from its first task on (rebuild, refresh).
+    pub fn survey(&mut self, house: u32, name: LaneName) -> bool {
+        match self.lane(house, name) {
+            Some(lane) => self.leave(lane, Rank::FIRST),
+            None => {
+                self.house_mut(house).spilled = true;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Makes the caller the only one who refills this lane; false when somebody does or need not.
+    pub fn begin_refill(&mut self, dry: &Dry, refiller: i32) -> bool {
+        let lane = &mut self.lanes[dry.lane];
+        if !lane.used || lane.refiller != 0 || lane.cursor != dry.cursor {
+            return false;
+        }
+        lane.refiller = refiller;
+        lane.left = Rank::END;
+        true
+    }
+
+    /// Queues tasks read from the table, in order; false when the board has no room for the rest.
+    pub fn refill(&mut self, house: u32, lane: u32, tasks: &[(Rank, i64)]) -> bool {
+        tasks.iter().all(|&(rank, timeout)| {
+            self.find_slot(house, rank.id).is_some()
+                || self.place(house, lane, rank, timeout) == Put::Queued
+        })
+    }
+
+    /// Ends a refill that read everything before `cursor` (`Rank::END`: there is nothing more).
+    /// What was left to the table meanwhile moves the cursor back to it.
+    pub fn end_refill(&mut self, lane: u32, refiller: i32, cursor: Rank) {
+        if !self.lanes[lane].used || self.lanes[lane].refiller != refiller {
+            return;
+        }
+        self.unlist(lane);
+        let it = &mut self.lanes[lane];
+        it.refiller = 0;
+        it.cursor = cursor.min(it.left);
+        self.list(lane);
+        self.release_lane(lane);
+    }
+
+    /// Gives up a refill: the lane stays as dry as it was.
+    pub fn abandon_refill(&mut self, lane: u32, refiller: i32) {
+        if self.lanes[lane].used && self.lanes[lane].refiller == refiller {
+            self.lanes[lane].refiller = 0;
+        }
+    }
+
+    pub(crate) fn find_queue(&self, house: u32, queue: &[u8]) -> Option<u32> {
+        self.queues.find(hash(house, queue), |it| it.house == house && it.name.as_bytes() == queue)
+    }
+
+    pub(crate) fn find_lane(&self, queue: u32, action: &[u8]) -> Option<u32> {
+        self.lanes.find(hash(queue, action), |it| it.queue == queue && it.action() == action)
+    }
+
+    fn lane(&mut self, house: u32, name: LaneName) -> Option<u32> {
+        let queue = self.find_queue(house, name.queue);
+        if let Some(lane) = queue.and_then(|queue| self.find_lane(queue, name.action)) {
+            return Some(lane);
+        }
+        if self.lanes.is_full() {
+            self.spill_lane()?;
+        }
+        // Spilling may have freed the queue that was found.
+        let queue = match self.find_queue(house, name.queue) {
+            Some(queue) => queue,
+            None => self.queues.add(
+                hash(house, name.queue),
+                Queue {
+                    chain: Chain::NONE,
+                    house,
+                    fronts: NIL,
+                    lanes: 0,
+                    name: Name::new(name.queue),
+                },
+            )?,
+        };
+        let lane = self.lanes.add(
+            hash(queue, name.action),
+            Lane {
+                cursor: Rank::END,
+                left: Rank::END,
+                chain: Chain::NONE,
+                by_front: Links::NONE,
+                by_length: Links::NONE,
+                queue,
+                root: NIL,
+                first: NIL,
+                counts: Counts { queued: 0, slots: 0 },
+                refiller: 0,
+                used: true,
+                action: Name::new(name.action),
+            },
+        )?;
+        self.queues[queue].lanes += 1;
+        self.measure(lane);
+        Some(lane)
+    }
+
+    /// Forgets a lane that has no slots, to make room for another: its tasks are left to the table.
+    fn spill_lane(&mut self) -> Option<()> {
+        let lengths = self.head.lengths;
+        let lane = treap::first(&mut ByLength(self), lengths);
+        if lane == NIL || self.lanes[lane].counts.slots > 0 || self.lanes[lane].refiller != 0 {
+            return None;
+        }
+        let house = self.queues[self.lanes[lane].queue].house;
+        self.house_mut(house).spilled = true;
+        self.forget_lane(lane);
+        Some(())
+    }
+
+    /// Frees a lane that nothing refers to and that the table has nothing for.
+    fn release_lane(&mut self, lane: u32) {
+        let it = &self.lanes[lane];
+        if it.counts.slots == 0 && it.cursor == Rank::END && it.refiller == 0 {
+            self.forget_lane(lane);
+        }
+    }
+
+    pub(crate) fn forget_lane(&mut self, lane: u32) {
+        if self.lanes[lane].counts.slots > 0 {
+            return;
+        }
+        self.unlist(lane);
+        self.unmeasure(lane);
+        let queue = self.lanes[lane].queue;
+        self.lanes[lane].used = false;
+        self.lanes.free(lane);
+        self.queues[queue].lanes -= 1;
+        if self.queues[queue].lanes == 0 {
+            self.queues.free(queue);
+        }
+    }
+
+    /// Queues a slot that stands in no tree.
+    pub(crate) fn enqueue(&mut self, at: u32) {
+        let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
+        self.slots[at].state = State::Queued;
+        let leads = rank < self.front(lane);
+        if leads {
+            self.unlist(lane);
+        }
+        let root = self.lanes[lane].root;
+        self.lanes[lane].root = treap::insert(&mut ByRank(self), root, at);
+        let first = self.lanes[lane].first;
+        if first == NIL || rank < self.slots[first].rank() {
+            self.lanes[lane].first = at;
+        }
+        self.resize(lane, 1, 0);
+        if leads {
+            self.list(lane);
+        }
+    }
+
+    /// Takes a queued slot out of its lane's order; the caller gives it its next state.
+    pub(crate) fn dequeue(&mut self, at: u32) {
+        let lane = self.slots[at].lane;
+        let leads = self.lanes[lane].first == at;
+        if leads {
+            self.unlist(lane);
+        }
+        let root = self.lanes[lane].root;
+        let root = treap::remove(&mut ByRank(self), root, at);
+        self.lanes[lane].root = root;
+        if leads {
+            let first = treap::first(&mut ByRank(self), root);
+            self.lanes[lane].first = first;
+        }
+        self.resize(lane, -1, 0);
+        if leads {
+            self.list(lane);
+        }
+    }
+
+    /// One slot of the lane is gone.
+    pub(crate) fn shrink(&mut self, lane: u32) {
+        self.resize(lane, 0, -1);
+        self.release_lane(lane);
+    }
+
+    /// The rank of the lane's next task, on the board or, at the best, in the table.
+    pub(crate) fn front(&self, lane: u32) -> Rank {
+        let it = &self.lanes[lane];
+        match it.first {
+            NIL => it.cursor,
+            first => it.cursor.min(self.slots[first].rank()),
+        }
+    }
+
+    /// The queue's lane with the best front.
+    pub(crate) fn best_lane(&mut self, queue: u32) -> Option<u32> {
+        let root = self.queues[queue].fronts;
+        Some(treap::first(&mut ByFront(self), root)).filter(|lane| *lane != NIL)
+    }
+
+    /// Lanes with nothing to offer stand in no queue's tree.
+    fn list(&mut self, lane: u32) {
+        if self.front(lane) != Rank::END {
+            let queue = self.lanes[lane].queue;
+            let root = self.queues[queue].fronts;
+            self.queues[queue].fronts = treap::insert(&mut ByFront(self), root, lane);
+        }
+    }
+
+    fn unlist(&mut self, lane: u32) {
+        if self.front(lane) != Rank::END {
+            let queue = self.lanes[lane].queue;
+            let root = self.queues[queue].fronts;
+            self.queues[queue].fronts = treap::remove(&mut ByFront(self), root, lane);
+        }
+    }
+
+    /// Changes the lane's counts of queued slots and of slots in all.
+    fn resize(&mut self, lane: u32, queued: i32, slots: i32) {
+        let before = self.lanes[lane].length();
+        let mut after = self.lanes[lane].counts;
+        after.queued = after.queued.wrapping_add_signed(queued);
+        after.slots = after.slots.wrapping_add_signed(slots);
+        if after.length() == before {
+            self.lanes[lane].counts = after;
+        } else {
+            self.unmeasure(lane);
+            self.lanes[lane].counts = after;
+            self.measure(lane);
+        }
+    }
+
+    fn measure(&mut self, lane: u32) {
+        let lengths = self.head.lengths;
+        self.head.lengths = treap::insert(&mut ByLength(self), lengths, lane);
+    }
+
+    fn unmeasure(&mut self, lane: u32) {
+        let lengths = self.head.lengths;
+        self.head.lengths = treap::remove(&mut ByLength(self), lengths, lane);
+    }
+}
+
+struct ByRank<'b, 'a>(&'b mut Board<'a>);
+
+impl Forest for ByRank<'_, '_> {
+    fn links(&mut self, slot: u32) -> &mut Links {
+        &mut self.0.slots[slot].links
+    }
+    fn before(&self, a: u32, b: u32) -> bool {
+        self.0.slots[a].rank() < self.0.slots[b].rank()
+    }
+}
+
+struct ByFront<'b, 'a>(&'b mut Board<'a>);
+
+impl Forest for ByFront<'_, '_> {
+    fn links(&mut self, lane: u32) -> &mut Links {
+        &mut self.0.lanes[lane].by_front
+    }
+    fn before(&self, a: u32, b: u32) -> bool {
+        (self.0.front(a), a) < (self.0.front(b), b)
+    }
+}
+
+struct ByLength<'b, 'a>(&'b mut Board<'a>);
+
+impl Forest for ByLength<'_, '_> {
+    fn links(&mut self, lane: u32) -> &mut Links {
+        &mut self.0.lanes[lane].by_length
+    }
+    fn before(&self, a: u32, b: u32) -> bool {
+        (self.0.lanes[a].length(), a) < (self.0.lanes[b].length(), b)
+    }
+}
+
+impl Node for Lane {
+    fn chain(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
+    fn chain_ref(&self) -> &Chain {
+        &self.chain
+    }
+}
+
+impl Node for Queue {
+    fn chain(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
+    fn chain_ref(&self) -> &Chain {
+        &self.chain
+    }
+}

@@ -1,0 +1,42 @@
+//! The order in which tasks run.
+
+use std::cmp::Ordering;
+
+/// A task's id: the sixteen bytes of its uuid, big-endian, so that it sorts as PostgreSQL sorts it.
+pub type Id = u128;
+
+/// A task's place in its lane. Less is sooner: higher priority first, then the older, then the id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Rank {
+    pub id: Id,
+    /// Microseconds, on the database's wall clock.
+    pub created: i64,
+    pub priority: u32,
+}
+
+impl Rank {
+    /// Before every task.
+    pub const FIRST: Rank = Rank { id: 0, created: i64::MIN, priority: u32::MAX };
+    /// After every task.
+    pub const END: Rank = Rank { id: Id::MAX, created: i64::MAX, priority: 0 };
+
+    /// The least rank behind this one.
+    pub fn next(self) -> Rank {
+        Rank { id: self.id.saturating_add(1), ..self }
+    }
+}
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.priority.cmp(&self.priority))
+            .then(self.created.cmp(&other.created))
+            .then(self.id.cmp(&other.id))
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}

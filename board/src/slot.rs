@@ -1,0 +1,127 @@
+//! One task on the board.
+
+use crate::name::{Name, WORKER_MAX, hash};
+use crate::pool::{Chain, Node};
+use crate::rank::{Id, Rank};
+use crate::treap::Links;
+
+/// What proves a lease: the first half of the SHA-256 of its token. The token itself is never kept.
+pub type Seal = [u8; 16];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum State {
+    Free,
+    /// In its lane, to be taken.
+    Queued,
+    /// Taken by a transaction in flight.
+    Reserved,
+    /// Owned by a worker.
+    Leased,
+    /// A transaction in flight, or the clock, ends its lease.
+    Settling,
+}
+
+/// A transaction's right to end what it began with a slot. Void once the slot's generation moved on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket {
+    pub slot: u32,
+    pub generation: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Slot {
+    pub id: Id,
+    pub created: i64,
+    /// When the lease ends, on the monotonic clock: what the timer goes by.
+    pub deadline: i64,
+    /// The same instant on the wall clock, as it was told to the worker; a lease without end: `NEVER`.
+    pub deadline_at: i64,
+    /// When the lease began, on the wall clock.
+    pub since_at: i64,
+    /// The length that the lease was taken with, in microseconds.
+    pub length: i64,
+    /// The task's own lease length in microseconds; 0: none.
+    pub timeout: i64,
+    pub seal: Seal,
+    pub progress: f64,
+    pub(crate) chain: Chain,
+    /// In the lane's tree while queued, in the house's timer while reserved or leased.
+    pub(crate) links: Links,
+    pub(crate) lane: u32,
+    pub(crate) generation: u32,
+    /// The process in whose transaction the slot is reserved or settling.
+    pub(crate) holder: i32,
+    pub priority: u32,
+    pub(crate) state: State,
+    /// The state that a failed settling goes back to.
+    pub(crate) was: State,
+    /// The seal is good: a lease stands, or the last one ended by expiry and nobody owned since.
+    pub(crate) sealed: bool,
+    /// The task's row already counts this lease as a try and has its assignment in the history.
+    pub recorded: bool,
+    /// The lease was written behind to the table.
+    pub persisted: bool,
+    pub worker: Name<{ WORKER_MAX }>,
+}
+
+impl Slot {
+    pub(crate) fn new(lane: u32, rank: Rank, timeout: i64) -> Slot {
+        Slot {
+            id: rank.id,
+            created: rank.created,
+            priority: rank.priority,
+            deadline: 0,
+            deadline_at: 0,
+            since_at: 0,
+            length: 0,
+            timeout,
+            seal: [0; 16],
+            progress: 0.0,
+            chain: Chain::NONE,
+            links: Links::NONE,
+            lane,
+            generation: 0,
+            holder: 0,
+            state: State::Free,
+            was: State::Free,
+            sealed: false,
+            recorded: false,
+            persisted: false,
+            worker: Name::EMPTY,
+        }
+    }
+
+    pub fn rank(&self) -> Rank {
+        Rank { id: self.id, created: self.created, priority: self.priority }
+    }
+
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether a worker holds the task: its lease was committed and has not ended.
+    pub fn is_held(&self) -> bool {
+        match self.state {
+            State::Leased => true,
+            State::Settling => self.was == State::Leased,
+            State::Free | State::Queued | State::Reserved => false,
+        }
+    }
+
+    pub(crate) fn hash(house: u32, id: Id) -> u32 {
+        hash(house, &id.to_ne_bytes())
+    }
+}
+
+impl Node for Slot {
+    fn chain(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
+    fn chain_ref(&self) -> &Chain {
+        &self.chain
+    }
+}
+
+const _: () = assert!(size_of::<Slot>() <= 256);

@@ -1,0 +1,116 @@
+//! Ordered trees over nodes that live in slices: a treap whose heap order comes from the node's
+//! own index, so that it needs no memory beside two links a node and no source of chance.
+
+use crate::name::mix;
+use crate::pool::NIL;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Links {
+    pub left: u32,
+    pub right: u32,
+}
+
+impl Links {
+    pub const NONE: Links = Links { left: NIL, right: NIL };
+}
+
+/// What a tree needs to know of its nodes. The order must not change while a node is in the tree.
+pub trait Forest {
+    fn links(&mut self, node: u32) -> &mut Links;
+    fn before(&self, a: u32, b: u32) -> bool;
+}
+
+/// Where a subtree hangs: below a node, or as the root.
+#[derive(Clone, Copy)]
+enum Hook {
+    Root,
+    Left(u32),
+    Right(u32),
+}
+
+fn hang(forest: &mut impl Forest, root: &mut u32, hook: Hook, node: u32) {
+    match hook {
+        Hook::Root => *root = node,
+        Hook::Left(parent) => forest.links(parent).left = node,
+        Hook::Right(parent) => forest.links(parent).right = node,
+    }
+}
+
+/// Puts `node` into the tree; returns the tree's root.
+pub fn insert(forest: &mut impl Forest, mut root: u32, node: u32) -> u32 {
+    let (mut hook, mut at) = (Hook::Root, root);
+    while at != NIL && mix(at) > mix(node) {
+        (hook, at) = step(forest, node, at);
+    }
+    hang(forest, &mut root, hook, node);
+    // What stood here is split by `node` into what runs before and what runs after it.
+    let (mut before, mut after) = (Hook::Left(node), Hook::Right(node));
+    while at != NIL {
+        if forest.before(at, node) {
+            hang(forest, &mut root, before, at);
+            before = Hook::Right(at);
+            at = forest.links(at).right;
+        } else {
+            hang(forest, &mut root, after, at);
+            after = Hook::Left(at);
+            at = forest.links(at).left;
+        }
+    }
+    hang(forest, &mut root, before, NIL);
+    hang(forest, &mut root, after, NIL);
+    root
+}
+
+/// Takes `node` out of the tree; returns the tree's root.
+pub fn remove(forest: &mut impl Forest, mut root: u32, node: u32) -> u32 {
+    let (mut hook, mut at) = (Hook::Root, root);
+    while at != node {
+        assert!(at != NIL, "a node to remove stands in its tree");
+        (hook, at) = step(forest, node, at);
+    }
+    let Links { mut left, mut right } = *forest.links(node);
+    while left != NIL && right != NIL {
+        if mix(left) > mix(right) {
+            hang(forest, &mut root, hook, left);
+            hook = Hook::Right(left);
+            left = forest.links(left).right;
+        } else {
+            hang(forest, &mut root, hook, right);
+            hook = Hook::Left(right);
+            right = forest.links(right).left;
+        }
+    }
+    hang(forest, &mut root, hook, if left == NIL { right } else { left });
+    *forest.links(node) = Links::NONE;
+    root
+}
+
+/// One step down from `at` on the way to where `node` belongs.
+fn step(forest: &mut impl Forest, node: u32, at: u32) -> (Hook, u32) {
+    if forest.before(node, at) {
+        (Hook::Left(at), forest.links(at).left)
+    } else {
+        (Hook::Right(at), forest.links(at).right)
+    }
+}
+
+pub fn first(forest: &mut impl Forest, root: u32) -> u32 {
+    outermost(root, |node| forest.links(node).left)
+}
+
+pub fn last(forest: &mut impl Forest, root: u32) -> u32 {
+    outermost(root, |node| forest.links(node).right)
+}
+
+fn outermost(mut node: u32, mut child: impl FnMut(u32) -> u32) -> u32 {
+    if node == NIL {
+        return NIL;
+    }
+    loop {
+        match child(node) {
+            NIL => return node,
+            next => node = next,
+        }
+    }
+}
