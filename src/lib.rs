@@ -1,5 +1,33 @@
+//! scylla: a task scheduler inside PostgreSQL.
+//!
+//! The tables are the truth, shared memory is the desk, the background workers keep the clock.
+//! A task's way: `doors` check a call's arguments, `moves` change the tables through kept
+//! `statement`s, and the `desk` changes the board when the transaction ends.
+
+mod clock;
+mod complaint;
+mod desk;
+mod doors;
+mod json;
+mod moment;
+mod moves;
+mod payload;
+mod settings;
+mod statement;
+mod task;
+
 use pgrx::prelude::*;
+
 ::pgrx::pg_module_magic!(name, version);
+
 #[allow(non_snake_case)]
 #[pg_guard]
-pub extern "C-unwind" fn _PG_init() {}
+pub extern "C-unwind" fn _PG_init() {
+    // SAFETY: a plain flag that the postmaster sets while it loads libraries.
+    if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
+        complaint::not_preloaded().raise();
+    }
+    settings::define();
+    desk::request_memory();
+    clock::register_launcher();
+}

@@ -4,7 +4,7 @@ use crate::house::{HOUSES, House};
 use crate::lane::{Lane, Queue};
 use crate::pool::{NIL, Pool, PoolHead};
 use crate::rank::Id;
-use crate::slot::{Slot, State};
+use crate::slot::{Slot, State, Ticket};
 
 /// How much memory a board of so many slots needs: the lengths of the slices in [`Parts`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +90,9 @@ impl<'a> Board<'a> {
         self.slots.clear();
         self.lanes.clear();
         self.queues.clear();
-        *self.head = Rest { lengths: NIL, generation: 0, houses: [House::VACANT; HOUSES] };
+        // Tickets from before must stay void, so the generations go on.
+        let generation = self.head.generation;
+        *self.head = Rest { lengths: NIL, generation, houses: [House::VACANT; HOUSES] };
     }
 
     pub fn usage(&self) -> Usage {
@@ -116,8 +118,17 @@ impl<'a> Board<'a> {
         self.is_in_house(at, house).then(|| &self.slots[at])
     }
 
-    pub fn slot_mut(&mut self, at: u32) -> &mut Slot {
-        &mut self.slots[at]
+    /// Whether the lease of a ticket has not ended, and nobody is ending it.
+    pub fn stands(&self, ticket: Ticket) -> bool {
+        let slot = &self.slots[ticket.slot];
+        slot.generation == ticket.generation && slot.state == State::Leased
+    }
+
+    /// Notes that a lease was written to the table; false when it has ended meanwhile.
+    pub fn note_persisted(&mut self, ticket: Ticket) -> bool {
+        let stands = self.stands(ticket);
+        self.slots[ticket.slot].persisted |= stands;
+        stands
     }
 
     /// How many places a walk over the slots must look at.

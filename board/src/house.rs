@@ -32,6 +32,8 @@ pub struct House {
     pub ended_persisted: u32,
     pub(crate) timer: u32,
     pub door: Door,
+    /// Somebody changed the tables by hand: the lanes are to be surveyed.
+    pub refresh: bool,
     /// Some lanes found no room on the board: their tasks are known to the table only (I4).
     pub spilled: bool,
 }
@@ -45,6 +47,7 @@ impl House {
         ended_persisted: 0,
         timer: NIL,
         door: Door::Vacant,
+        refresh: false,
         spilled: false,
     };
 }
@@ -78,6 +81,23 @@ impl Board<'_> {
 
     pub fn houses(&self) -> &[House] {
         &self.head.houses
+    }
+
+    /// Notes that a database's clock has ended; false when the board does not know the database.
+    pub fn dismiss_clock(&mut self, database: u32) -> bool {
+        let houses = self.head.houses.iter_mut();
+        houses.filter(|it| it.door != Door::Vacant && it.database == database).fold(
+            false,
+            |_, house| {
+                house.clock = 0;
+                true
+            },
+        )
+    }
+
+    /// Whether a lease ends before the clock means to look.
+    pub fn wants_clock(&mut self, house: u32) -> bool {
+        self.next_deadline(house) < self.house(house).wake_at
     }
 
     /// Frees what a closed house has among the places `from .. from + count` of the pools; returns

@@ -23,9 +23,9 @@ pub struct Queue {
     pub(crate) chain: Chain,
     pub(crate) house: u32,
     /// The tree of lanes that have something, the one with the best front first.
-    fronts: u32,
-    lanes: u32,
-    name: Name<QUEUE_MAX>,
+    pub(crate) fronts: u32,
+    pub(crate) lanes: u32,
+    pub(crate) name: Name<QUEUE_MAX>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +39,9 @@ pub struct Lane {
     by_length: Links,
     pub(crate) queue: u32,
     /// The tree of queued slots, and its first.
-    root: u32,
+    pub(crate) root: u32,
     pub(crate) first: u32,
-    counts: Counts,
+    pub(crate) counts: Counts,
     /// The process that refills the lane; 0: nobody.
     pub(crate) refiller: i32,
     used: bool,
@@ -50,10 +50,10 @@ pub struct Lane {
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Counts {
-    queued: u32,
+pub(crate) struct Counts {
+    pub(crate) queued: u32,
     /// Slots of this lane, whatever their state.
-    slots: u32,
+    pub(crate) slots: u32,
 }
 
 impl Counts {
@@ -113,6 +113,22 @@ impl Board<'_> {
         self.place(house, lane, rank, timeout)
     }
 
+    /// Makes sure that a task has a slot, even one that its lane has not come to; `None` when no
+    /// place can be made, since all that is on the board is leased.
+    pub fn admit(&mut self, house: u32, name: LaneName, rank: Rank, timeout: i64) -> Option<u32> {
+        if let Some(at) = self.find_slot(house, rank.id) {
+            return Some(at);
+        }
+        let lane = self.lane(house, name)?;
+        if self.slots.is_full() {
+            let lengths = self.head.lengths;
+            let longest = treap::last(&mut ByLength(self), lengths);
+            self.evict_tail(longest)?;
+        }
+        self.place(house, lane, rank, timeout);
+        self.find_slot(house, rank.id)
+    }
+
     /// Makes a slot for a task and queues it, if need be in place of the tail of the longest lane.
     fn place(&mut self, house: u32, lane: u32, rank: Rank, timeout: i64) -> Put {
         if self.slots.is_full() && !self.evict_for(lane, rank) {
@@ -137,15 +153,24 @@ impl Board<'_> {
         if victim == NIL || self.lanes[victim].counts.queued <= self.lanes[lane].counts.queued {
             victim = lane;
         }
-        let root = self.lanes[victim].root;
-        let tail = treap::last(&mut ByRank(self), root);
-        if tail == NIL || (victim == lane && self.slots[tail].rank() < rank) {
+        if victim == lane && self.tail(lane).is_none_or(|tail| self.slots[tail].rank() < rank) {
             return false;
         }
-        let evicted = self.slots[tail].rank();
-        self.leave(victim, evicted);
+        self.evict_tail(victim).is_some()
+    }
+
+    /// Leaves the last queued task of a lane to the table.
+    fn evict_tail(&mut self, lane: u32) -> Option<()> {
+        let tail = self.tail(lane)?;
+        let rank = self.slots[tail].rank();
+        self.leave(lane, rank);
         self.drop_slot(tail);
-        true
+        Some(())
+    }
+
+    fn tail(&mut self, lane: u32) -> Option<u32> {
+        let root = self.lanes[lane].root;
+        Some(treap::last(&mut ByRank(self), root)).filter(|tail| *tail != NIL)
     }
 
     /// Leaves everything from `rank` on to the table.
@@ -205,6 +230,12 @@ impl Board<'_> {
         it.cursor = cursor.min(it.left);
         self.list(lane);
         self.release_lane(lane);
+    }
+
+    /// How far a lane is known (`Rank::END`: wholly).
+    pub fn cursor(&self, lane: u32) -> Rank {
+        let it = &self.lanes[lane];
+        if it.used { it.cursor } else { Rank::END }
     }
 
     /// Gives up a refill: the lane stays as dry as it was.
@@ -406,7 +437,7 @@ impl Board<'_> {
     }
 }
 
-struct ByRank<'b, 'a>(&'b mut Board<'a>);
+pub(crate) struct ByRank<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl Forest for ByRank<'_, '_> {
     fn links(&mut self, slot: u32) -> &mut Links {
@@ -417,7 +448,7 @@ impl Forest for ByRank<'_, '_> {
     }
 }
 
-struct ByFront<'b, 'a>(&'b mut Board<'a>);
+pub(crate) struct ByFront<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl Forest for ByFront<'_, '_> {
     fn links(&mut self, lane: u32) -> &mut Links {
@@ -428,7 +459,7 @@ impl Forest for ByFront<'_, '_> {
     }
 }
 
-struct ByLength<'b, 'a>(&'b mut Board<'a>);
+pub(crate) struct ByLength<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl Forest for ByLength<'_, '_> {
     fn links(&mut self, lane: u32) -> &mut Links {

@@ -39,6 +39,19 @@ pub struct Taken {
     pub deadline_at: Option<i64>,
 }
 
+/// A lease as it stands in the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Lasting<'a> {
+    pub seal: Seal,
+    pub worker: &'a [u8],
+    /// On the wall clock.
+    pub since_at: i64,
+    /// In microseconds.
+    pub length: i64,
+    pub progress: f64,
+    pub recorded: bool,
+}
+
 /// What comes next in a queue.
 #[derive(Clone, Copy, Debug)]
 pub enum Front {
@@ -227,6 +240,17 @@ impl Board<'_> {
         Some(self.hold(at, holder))
     }
 
+    /// Moves a lease's deadline for the timer only: the clock could not end it.
+    pub fn postpone(&mut self, house: u32, id: Id, until: i64) {
+        if let Some(at) = self.find_slot(house, id)
+            && self.slots[at].state == State::Leased
+        {
+            self.stop_timer(at);
+            self.slots[at].deadline = until;
+            self.start_timer(at);
+        }
+    }
+
     /// The next deadline of a house, on the monotonic clock.
     pub fn next_deadline(&mut self, house: u32) -> i64 {
         self.next_due(house).map_or(i64::MAX, |at| self.slots[at].deadline)
@@ -285,10 +309,11 @@ impl Board<'_> {
         }
     }
 
-    /// Puts a lease on the board that was read from the table after a restart; `rank` and `timeout`
-    /// are the task's. False when there is no room.
-    pub fn restore(&mut self, house: u32, at: u32, lease: &Slot, now: Moment) {
-        debug_assert_eq!(self.slots[at].state, State::Queued);
+    /// Leases a queued slot as a lease that was read from the table says, for one full length (I1).
+    pub fn restore(&mut self, at: u32, lease: &Lasting, now: Moment) {
+        if self.slots[at].state != State::Queued {
+            return;
+        }
         self.dequeue(at);
         let slot = &mut self.slots[at];
         slot.state = State::Leased;
@@ -298,10 +323,9 @@ impl Board<'_> {
         slot.persisted = true;
         slot.progress = lease.progress;
         slot.since_at = lease.since_at;
-        slot.worker = lease.worker;
+        slot.worker = Name::new(lease.worker);
         slot.lease(now, lease.length);
         self.start_timer(at);
-        debug_assert!(self.is_in_house(at, house));
     }
 
     fn is_at(&self, ticket: Ticket, state: State) -> bool {
@@ -362,7 +386,7 @@ impl Board<'_> {
     }
 }
 
-struct ByDeadline<'b, 'a>(&'b mut Board<'a>);
+pub(crate) struct ByDeadline<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl Forest for ByDeadline<'_, '_> {
     fn links(&mut self, slot: u32) -> &mut Links {

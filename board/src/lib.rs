@@ -9,6 +9,7 @@
 //! * [`House`]: one database, with the timer of its leases (I12).
 #![forbid(unsafe_code)]
 
+mod audit;
 mod board;
 mod house;
 mod lane;
@@ -19,10 +20,12 @@ mod rank;
 mod slot;
 mod treap;
 
+#[doc(hidden)]
+pub use audit::{Audit, LaneAudit};
 pub use board::{Board, Head, Parts, Sizes, Usage};
 pub use house::{Door, HOUSES, House};
 pub use lane::{Dry, Lane, LaneName, Put, Queue};
-pub use lease::{Claim, Front, Held, Moment, NEVER, Refusal, Taken};
+pub use lease::{Claim, Front, Held, Lasting, Moment, NEVER, Refusal, Taken};
 pub use name::{ACTION_MAX, Name, QUEUE_MAX, WORKER_MAX};
 pub use pool::NIL;
 pub use rank::{Id, Rank};

@@ -116,6 +116,29 @@ impl<'a, T: Node> Pool<'a, T> {
         self.nodes.len() as u32
     }
 
+    /// Which of the places ever used are live, after checking the chains and the free list.
+    pub(crate) fn audit(&self) -> Vec<bool> {
+        let mut live = vec![true; self.head.fresh as usize];
+        let mut at = self.head.free;
+        while at != NIL {
+            assert!(std::mem::take(&mut live[at as usize]), "a place is free once");
+            at = self[at].chain_ref().next;
+        }
+        let mut chained = vec![false; live.len()];
+        for (bucket, head) in self.buckets.iter().enumerate() {
+            let mut at = *head;
+            while at != NIL {
+                let Chain { next, hash } = *self[at].chain_ref();
+                assert_eq!(hash as usize & (self.buckets.len() - 1), bucket, "node {at}'s bucket");
+                assert!(!std::mem::replace(&mut chained[at as usize], true), "in one chain, once");
+                at = next;
+            }
+        }
+        assert_eq!(live, chained, "what is not free is in a chain");
+        assert_eq!(live.iter().filter(|it| **it).count(), self.head.live as usize, "live nodes");
+        live
+    }
+
     /// How many of the first places were ever used: a walk over the pool ends there.
     pub fn used(&self) -> u32 {
         self.head.fresh

@@ -110,6 +110,20 @@ impl Slot {
         }
     }
 
+    /// As `is_held`, but to the process itself what its own transaction did counts already.
+    pub fn is_held_for(&self, process: i32) -> bool {
+        match self.state {
+            State::Reserved | State::Settling if self.holder == process => {
+                self.state == State::Reserved
+            }
+            _ => self.is_held(),
+        }
+    }
+
+    pub fn ticket(&self, slot: u32) -> Ticket {
+        Ticket { slot, generation: self.generation }
+    }
+
     pub(crate) fn hash(house: u32, id: Id) -> u32 {
         hash(house, &id.to_ne_bytes())
     }

@@ -1,0 +1,59 @@
+//! Memory for a board, as shared memory is: zeroed, and never initialised by hand.
+
+use board::{Board, Head, Lane, NIL, Parts, Queue, Sizes, Slot};
+
+pub struct Memory {
+    head: Vec<Head>,
+    slots: Vec<Slot>,
+    slot_buckets: Vec<u32>,
+    lanes: Vec<Lane>,
+    lane_buckets: Vec<u32>,
+    queues: Vec<Queue>,
+    queue_buckets: Vec<u32>,
+}
+
+/// Values of a type of the board, all bytes zero.
+fn zeroed<T: Copy>(count: usize) -> Vec<T> {
+    // SAFETY: the board's types are integers, and enums and bools for which zero is a value.
+    vec![unsafe { std::mem::zeroed() }; count]
+}
+
+impl Memory {
+    pub fn new(sizes: Sizes) -> Memory {
+        let mut memory = Memory {
+            head: zeroed(1),
+            slots: zeroed(sizes.slots),
+            slot_buckets: vec![NIL - 1; sizes.slot_buckets],
+            lanes: zeroed(sizes.lanes),
+            lane_buckets: vec![NIL - 1; sizes.lane_buckets],
+            queues: zeroed(sizes.lanes),
+            queue_buckets: vec![NIL - 1; sizes.lane_buckets],
+        };
+        memory.board().clear();
+        memory
+    }
+
+    pub fn board(&mut self) -> Board<'_> {
+        Board::on(Parts {
+            head: &mut self.head[0],
+            slots: &mut self.slots,
+            slot_buckets: &mut self.slot_buckets,
+            lanes: &mut self.lanes,
+            lane_buckets: &mut self.lane_buckets,
+            queues: &mut self.queues,
+            queue_buckets: &mut self.queue_buckets,
+        })
+    }
+
+    /// What all the slices take.
+    #[allow(dead_code, reason = "not every test asks")]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.head[..])
+            + size_of_val(&self.slots[..])
+            + size_of_val(&self.slot_buckets[..])
+            + size_of_val(&self.lanes[..])
+            + size_of_val(&self.lane_buckets[..])
+            + size_of_val(&self.queues[..])
+            + size_of_val(&self.queue_buckets[..])
+    }
+}

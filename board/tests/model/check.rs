@@ -1,0 +1,322 @@
+//! What must hold after each call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use board::{Door, Front, LaneAudit, Rank, Slot, State};
+
+use super::{ACTIONS, Card, HOUSES, Key, LaneKey, QUEUES, World, action_name, queue_name};
+
+/// How the board looked after the last call.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    pub lanes: BTreeMap<LaneKey, LaneAudit>,
+    pub used: u32,
+    pub spilled: [bool; HOUSES as usize],
+}
+
+/// How often what happened: a property that nothing puts to the test is worth nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub evicted: u64,
+    pub left: u64,
+    pub spilled: u64,
+    pub strays: u64,
+    pub known: u64,
+    pub expired: u64,
+    pub stale: u64,
+    pub refilled: u64,
+    pub interrupted: u64,
+    pub handed: u64,
+}
+
+/// What a call may do beside what the cards say already.
+#[derive(Clone, Debug, Default)]
+pub struct Expect {
+    /// Put or read just now: they stand on the board, or were left to the table.
+    pub arrivals: Vec<Key>,
+    /// The lane that a refill puts them into, wherever its cursor stands.
+    pub refills: Option<LaneKey>,
+    /// The lane that may have been made, perhaps in place of another.
+    pub makes: Option<LaneKey>,
+    /// Went back into its lane, or was left to the table if the lane had moved past it.
+    pub back: Option<Key>,
+    /// Left to the table in any case.
+    pub left: Vec<(LaneKey, Rank)>,
+    /// A refill ended with this cursor.
+    pub ended: Option<(LaneKey, Rank)>,
+}
+
+impl Look {
+    fn cursor(&self, lane: LaneKey) -> Rank {
+        self.lanes.get(&lane).map_or(Rank::END, |it| it.cursor)
+    }
+
+    fn queued(&self, lane: LaneKey) -> usize {
+        self.lanes.get(&lane).map_or(0, |it| it.queued.len())
+    }
+
+    fn longest(&self) -> usize {
+        self.lanes.values().map(|it| it.queued.len()).max().unwrap_or(0)
+    }
+}
+
+impl World<'_> {
+    pub fn look_around(&mut self) -> Look {
+        let lanes = self.board.audit().lanes.into_iter().map(|it| {
+            let queue = (0..QUEUES).find(|queue| queue_name(*queue) == it.queue);
+            let action = (0..ACTIONS).find(|action| action_name(*action) == it.action);
+            ((it.house, queue.expect("a queue"), action.expect("an action")), it)
+        });
+        Look {
+            lanes: lanes.collect(),
+            used: self.board.usage().slots_used,
+            spilled: std::array::from_fn(|house| self.board.house(house as u32).spilled),
+        }
+    }
+
+    /// Compares the board with the cards, and settles what the board was free to decide.
+    pub fn reconcile(&mut self, mut expect: Expect) {
+        let before = std::mem::take(&mut self.look);
+        let after = self.look_around();
+        let slots = self.slots();
+        for key in slots.keys() {
+            assert!(self.cards.contains_key(key), "a slot that should not be: {key:?}");
+        }
+        let absent: Vec<Key> =
+            self.cards.keys().filter(|key| !slots.contains_key(key)).copied().collect();
+        let mut evicted = Vec::new();
+        for key in absent {
+            let card = self.cards.remove(&key).expect("a card");
+            let left = if expect.arrivals.contains(&key) {
+                self.tally.left += 1;
+                self.check_left(&expect, &before, &after, &card)
+            } else if expect.back == Some(key) {
+                assert!(card.rank >= before.cursor(card.lane), "a task before the cursor stays");
+                true
+            } else {
+                evicted.push(card.clone());
+                true
+            };
+            if left {
+                expect.left.push((card.lane, card.rank));
+            }
+        }
+        self.check_evicted(&expect, &before, &after, &evicted);
+        for key in expect.arrivals.iter().chain(&expect.back) {
+            if let Some(card) = self.cards.get(key) {
+                assert!(
+                    expect.refills.is_some() || card.rank < before.cursor(card.lane),
+                    "what is behind the cursor is left to the table"
+                );
+            }
+        }
+        self.check_cursors(&expect, &before, &after);
+        for (key, slot) in &slots {
+            compare(key, slot, &self.cards[key]);
+        }
+        self.check_house(&before, &after);
+        self.check_nothing_stranded(&after);
+        self.look = after;
+    }
+
+    fn slots(&self) -> BTreeMap<Key, Slot> {
+        let mut slots = BTreeMap::new();
+        for house in 0..HOUSES {
+            for slot in (0..self.board.places()).filter_map(|at| self.board.slot_at(at, house)) {
+                let twice = slots.insert((house, slot.id), *slot);
+                assert!(twice.is_none(), "a task has one slot (I3)");
+            }
+        }
+        assert_eq!(slots.len() as u32, self.board.usage().slots_used);
+        slots
+    }
+
+    /// Why a new task found no place; whether its lane knows.
+    fn check_left(&self, expect: &Expect, before: &Look, after: &Look, card: &Card) -> bool {
+        let full = self.board.usage();
+        if !after.lanes.contains_key(&card.lane) {
+            assert!(after.spilled[card.lane.0 as usize], "a task without a lane is spilled");
+            assert_eq!(before.lanes.len() as u32, full.lanes, "there was no room for a lane");
+            assert!(before.lanes.values().all(|it| it.slots > 0 || it.refiller != 0));
+            return false;
+        }
+        if expect.refills.is_none() && card.rank >= before.cursor(card.lane) {
+            return true;
+        }
+        assert_eq!(full.slots_used, full.slots, "there was no room");
+        if expect.arrivals.len() == 1 {
+            assert_eq!(before.queued(card.lane), before.longest(), "its lane is the longest");
+            let tail = self.queued().filter(|(_, it)| it.lane == card.lane).map(|it| it.1.rank).max();
+            assert!(tail < Some(card.rank), "and has nothing worse");
+        }
+        true
+    }
+
+    /// Only the tail of the longest lane may go, only for somebody else, only from a full board.
+    fn check_evicted(&mut self, expect: &Expect, before: &Look, after: &Look, evicted: &[Card]) {
+        let came = expect.arrivals.iter().filter(|key| self.cards.contains_key(key)).count();
+        assert!(evicted.len() <= came, "evicted for nobody: {evicted:?}");
+        self.tally.evicted += evicted.len() as u64;
+        for card in evicted {
+            let usage = self.board.usage();
+            assert_eq!(usage.slots_used, usage.slots, "evicted from a board with room");
+            assert_eq!(card.state, State::Queued, "a lease is never evicted");
+            let rest = self.queued().filter(|(_, it)| it.lane == card.lane);
+            assert!(rest.into_iter().all(|(_, it)| it.rank < card.rank), "the tail goes");
+            assert!(after.queued(card.lane) + 1 >= after.longest(), "of the longest lane");
+            if expect.arrivals.len() == 1 {
+                assert_eq!(before.queued(card.lane), before.longest(), "of the longest lane");
+            }
+        }
+    }
+
+    fn check_cursors(&mut self, expect: &Expect, before: &Look, after: &Look) {
+        for (lane, rank) in &expect.left {
+            for refill in self.refills.iter_mut().filter(|it| it.lane == *lane) {
+                refill.left = refill.left.min(*rank);
+                self.tally.interrupted += 1;
+            }
+        }
+        let lanes: BTreeSet<LaneKey> =
+            before.lanes.keys().chain(after.lanes.keys()).chain(&expect.makes).copied().collect();
+        let mut spilled = 0;
+        for lane in lanes {
+            let left = expect.left.iter().filter(|it| it.0 == lane).map(|it| it.1).min();
+            let mut cursor = before.cursor(lane).min(left.unwrap_or(Rank::END));
+            if let Some((_, ended)) = expect.ended.filter(|it| it.0 == lane) {
+                cursor = ended;
+            }
+            let refill = self.refills.iter().find(|it| it.lane == lane);
+            if let Some(it) = after.lanes.get(&lane) {
+                assert_eq!(it.cursor, cursor, "the cursor of {lane:?}");
+                assert_eq!(it.refiller, refill.map_or(0, |it| it.pid));
+                continue;
+            }
+            assert!(refill.is_none(), "a lane that is refilled stays");
+            assert!(self.cards.values().all(|card| card.lane != lane), "a lane with slots stays");
+            if cursor != Rank::END {
+                spilled += 1;
+                assert!(expect.makes.is_some() && after.spilled[lane.0 as usize]);
+                assert_eq!(before.lanes.len() as u32, self.board.usage().lanes);
+            }
+        }
+        assert!(spilled <= 1, "one lane is spilled for another");
+        self.tally.spilled += spilled;
+    }
+
+    fn check_house(&mut self, before: &Look, after: &Look) {
+        for house in 0..HOUSES {
+            let timed = self.cards.iter().filter(|(key, card)| {
+                key.0 == house && matches!(card.state, State::Reserved | State::Leased)
+            });
+            let next = timed.map(|(_, card)| card.deadline).min().unwrap_or(i64::MAX);
+            assert_eq!(self.board.next_deadline(house), next, "the next deadline");
+            let at = house as usize;
+            assert_eq!(self.board.house(house).ended_persisted, self.ended[at]);
+            if after.spilled[at] && !before.spilled[at] {
+                assert_eq!(before.lanes.len() as u32, self.board.usage().lanes, "spilled for want of lanes");
+            }
+        }
+    }
+
+    /// Whatever is ready and has no slot is behind its lane's cursor, or in a house that spilled (I4).
+    fn check_nothing_stranded(&self, after: &Look) {
+        for (key, row) in self.rows.iter().filter(|(_, row)| row.ready) {
+            let closed = self.board.house(key.0).door != Door::Open;
+            let known = closed || self.cards.contains_key(key) || self.puts.contains(key);
+            if !known && !after.spilled[key.0 as usize] {
+                assert!(after.cursor(row.lane) <= row.rank, "stranded: {key:?} {row:?}");
+            }
+        }
+    }
+
+    /// Nobody comes before a better one, on the board or in the table.
+    pub fn check_front(&mut self, house: u32, queue: u8, actions: Option<&[u8]>, front: &Front) {
+        let asked = |lane: LaneKey| {
+            lane.0 == house
+                && lane.1 == queue
+                && actions.is_none_or(|actions| actions.contains(&lane.2))
+        };
+        let queued = self.queued().filter(|(_, it)| asked(it.lane)).map(|it| it.1.rank).min();
+        let in_table = self.rows.iter().filter(|(key, row)| {
+            row.ready && asked(row.lane) && !self.cards.contains_key(key) && !self.puts.contains(key)
+        });
+        let in_table = in_table.map(|(_, row)| row.rank).min();
+        let in_table = in_table.filter(|_| !self.board.house(house).spilled);
+        let best = queued.into_iter().chain(in_table).min();
+        let lanes = || self.look.lanes.iter().filter(|(lane, _)| asked(**lane));
+        match front {
+            Front::Task(at) => {
+                let slot = self.board.slot_at(*at, house).expect("a task of the house");
+                assert_eq!(slot.state(), State::Queued);
+                assert_eq!(Some(slot.rank()), best, "the best is handed out");
+                assert!(lanes().all(|(_, it)| it.cursor > slot.rank()));
+            }
+            Front::Dry(dry) => {
+                assert!(best.is_none_or(|best| dry.cursor <= best), "a lane is dry where it says");
+                let lane = lanes().find(|(lane, it)| {
+                    action_name(lane.2) == dry.action.as_bytes() && it.cursor == dry.cursor
+                });
+                assert_eq!(lane.expect("such a lane").1.refiller, 0);
+            }
+            Front::Refilling => {
+                let under_way = lanes().filter(|(_, it)| it.refiller != 0).map(|(_, it)| it.cursor);
+                let cursor = under_way.min().expect("a refill under way");
+                assert!(best.is_none_or(|best| cursor <= best), "a lane is refilled from there");
+            }
+            Front::Empty => {
+                assert_eq!(best, None, "empty when there is nothing");
+                assert!(lanes().all(|(_, it)| it.cursor == Rank::END));
+            }
+        }
+    }
+}
+
+fn compare(key: &Key, slot: &Slot, card: &Card) {
+    assert_eq!(slot.state(), card.state, "{key:?}");
+    assert_eq!((slot.rank(), slot.timeout), (card.rank, card.timeout));
+    assert_eq!((slot.recorded, slot.persisted), (card.recorded, card.persisted), "{key:?}");
+    assert_eq!(slot.progress, card.progress);
+    assert_eq!(slot.is_held(), card.is_held());
+    if card.state != State::Queued {
+        assert_eq!((slot.deadline, slot.deadline_at), (card.deadline, card.deadline_at), "{key:?}");
+        assert_eq!((slot.since_at, slot.length), (card.since_at, card.length), "{key:?}");
+        assert_eq!(Some(slot.seal), card.seal);
+        assert_eq!(slot.worker.as_bytes(), card.worker);
+    }
+}
+
+impl Tally {
+    pub fn all(&self) -> [(&'static str, u64); 10] {
+        [
+            ("evicted", self.evicted),
+            ("left", self.left),
+            ("spilled", self.spilled),
+            ("strays", self.strays),
+            ("known", self.known),
+            ("expired", self.expired),
+            ("stale", self.stale),
+            ("refilled", self.refilled),
+            ("interrupted", self.interrupted),
+            ("handed", self.handed),
+        ]
+    }
+}
+
+impl std::ops::Add for Tally {
+    type Output = Tally;
+    fn add(self, it: Tally) -> Tally {
+        Tally {
+            evicted: self.evicted + it.evicted,
+            left: self.left + it.left,
+            spilled: self.spilled + it.spilled,
+            strays: self.strays + it.strays,
+            known: self.known + it.known,
+            expired: self.expired + it.expired,
+            stale: self.stale + it.stale,
+            refilled: self.refilled + it.refilled,
+            interrupted: self.interrupted + it.interrupted,
+            handed: self.handed + it.handed,
+        }
+    }
+}

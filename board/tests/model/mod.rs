@@ -1,0 +1,194 @@
+//! A naive board beside the real one, and the table behind both: plain maps, linear scans.
+//!
+//! [`World::play`] makes a move on both and panics as soon as they differ.
+
+#![allow(dead_code, reason = "not every test plays every move")]
+
+mod cards;
+mod check;
+mod drain;
+mod moves;
+mod refills;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use board::{Board, Door, Id, LaneName, Moment, Rank, Seal, State, Ticket};
+
+pub use check::{Look, Tally};
+pub use moves::{End, Move, Outcome, Verb};
+
+pub const HOUSES: u32 = 2;
+pub const QUEUES: u8 = 2;
+pub const ACTIONS: u8 = 3;
+
+/// A task of a house.
+pub type Key = (u32, Id);
+
+/// House, queue, action.
+pub type LaneKey = (u32, u8, u8);
+
+/// A live task as the table has it, committed.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub lane: LaneKey,
+    pub rank: Rank,
+    pub timeout: i64,
+    pub ready: bool,
+}
+
+/// A task as the board should have it.
+#[derive(Clone, Debug)]
+pub struct Card {
+    pub lane: LaneKey,
+    pub rank: Rank,
+    pub timeout: i64,
+    pub state: State,
+    pub was: State,
+    pub holder: i32,
+    /// The token that counts.
+    pub seal: Option<Seal>,
+    pub deadline: i64,
+    pub deadline_at: i64,
+    pub since_at: i64,
+    pub length: i64,
+    pub progress: f64,
+    pub recorded: bool,
+    pub persisted: bool,
+    pub worker: Vec<u8>,
+    /// It was put again while it stood here.
+    pub again: bool,
+    /// The acts that may end what was begun with it.
+    pub reserved_by: u64,
+    pub settling_by: u64,
+}
+
+/// What a transaction in flight did.
+#[derive(Clone, Debug)]
+pub enum Act {
+    Reserve { key: Key, ticket: Ticket, serial: u64, ready: bool },
+    Settle { key: Key, ticket: Ticket, serial: u64, end: End },
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Transaction {
+    pub acts: Vec<Act>,
+    /// Committed for all to see, but its callbacks did not run yet.
+    pub committed: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Refill {
+    pub pid: i32,
+    /// The lane's place on the board.
+    pub at: u32,
+    pub lane: LaneKey,
+    /// Everything before was read.
+    pub read: Rank,
+    pub rows: Vec<(Rank, i64)>,
+    pub placed: usize,
+    pub full: bool,
+    /// The lowest rank left to the table since the refill began.
+    pub left: Rank,
+}
+
+/// A call that has had its day.
+#[derive(Clone, Copy, Debug)]
+pub struct Spent {
+    pub ticket: Ticket,
+    pub reserved: bool,
+}
+
+pub struct World<'b> {
+    pub board: Board<'b>,
+    pub rows: BTreeMap<Key, Row>,
+    pub cards: BTreeMap<Key, Card>,
+    pub transactions: BTreeMap<i32, Transaction>,
+    pub refills: Vec<Refill>,
+    /// Commits whose callbacks did not run yet.
+    pub puts: Vec<Key>,
+    pub gones: Vec<Key>,
+    pub spent: Vec<Spent>,
+    pub tokens: Vec<(Key, Seal)>,
+    /// Who was handed out, in this order.
+    pub handed: Vec<Key>,
+    pub ended: [u32; HOUSES as usize],
+    pub now: Moment,
+    pub look: Look,
+    pub tally: Tally,
+    serial: u64,
+}
+
+pub fn queue_name(queue: u8) -> Vec<u8> {
+    format!("queue {queue}").into_bytes()
+}
+
+pub fn action_name(action: u8) -> Vec<u8> {
+    format!("action {action}").into_bytes()
+}
+
+pub fn clock_of(house: u32) -> i32 {
+    90 + house as i32
+}
+
+impl<'b> World<'b> {
+    pub fn on(board: Board<'b>) -> World<'b> {
+        let mut world = World {
+            board,
+            rows: BTreeMap::new(),
+            cards: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            refills: Vec::new(),
+            puts: Vec::new(),
+            gones: Vec::new(),
+            spent: Vec::new(),
+            tokens: Vec::new(),
+            handed: Vec::new(),
+            ended: [0; HOUSES as usize],
+            now: Moment { monotonic: 1_000, wall: 1_000_000 },
+            look: Look::default(),
+            tally: Tally::default(),
+            serial: 0,
+        };
+        for house in 0..HOUSES {
+            world.enter_house(house);
+            world.board.house_mut(house).door = Door::Open;
+        }
+        world.look = world.look_around();
+        world
+    }
+
+    pub fn enter_house(&mut self, house: u32) {
+        assert_eq!(self.board.enter_house(1_000 + house, 1), Some(house));
+        self.board.house_mut(house).clock = clock_of(house);
+    }
+
+    pub fn serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// The keys of rows that a transaction in flight has locked.
+    pub fn locked(&self) -> BTreeSet<Key> {
+        let acts = self.transactions.values().filter(|it| !it.committed).flat_map(|it| &it.acts);
+        acts.filter_map(|act| match act {
+            Act::Settle { key, .. } => Some(*key),
+            Act::Reserve { .. } => None,
+        })
+        .collect()
+    }
+
+    pub fn is_ready(&self, key: Key) -> bool {
+        self.rows.get(&key).is_some_and(|row| row.ready)
+    }
+
+    /// The lanes that have something ready in the table.
+    pub fn ready_lanes(&self, house: u32) -> BTreeSet<LaneKey> {
+        let rows = self.rows.values().filter(|row| row.ready && row.lane.0 == house);
+        rows.map(|row| row.lane).collect()
+    }
+
+    pub fn named<T>(&mut self, lane: LaneKey, call: impl FnOnce(&mut Board, LaneName) -> T) -> T {
+        let (queue, action) = (queue_name(lane.1), action_name(lane.2));
+        call(&mut self.board, LaneName { queue: &queue, action: &action })
+    }
+}

@@ -1,0 +1,80 @@
+//! Refills, step by step, with other moves in between.
+
+use board::Rank;
+
+use super::check::Expect;
+use super::{Refill, World};
+
+impl World<'_> {
+    /// Reads on in the table's order, under a snapshot of now.
+    pub fn read_on(&mut self, at: usize, limit: u8) {
+        let refill = &self.refills[at];
+        if refill.placed < refill.rows.len() || refill.read == Rank::END {
+            return;
+        }
+        let limit = usize::from(limit).max(1);
+        let behind = self.rows.values().filter(|row| {
+            row.ready && row.lane == refill.lane && row.rank >= refill.read
+        });
+        let mut rows: Vec<(Rank, i64)> = behind.map(|row| (row.rank, row.timeout)).collect();
+        rows.sort();
+        rows.truncate(limit);
+        let refill = &mut self.refills[at];
+        refill.read = if rows.len() < limit { Rank::END } else { rows[limit - 1].0.next() };
+        (refill.rows, refill.placed) = (rows, 0);
+    }
+
+    pub fn place_some(&mut self, at: usize, count: u8) {
+        let Refill { at: place, lane, placed, full, .. } = self.refills[at];
+        let rows = &self.refills[at].rows;
+        let to = rows.len().min(placed + usize::from(count).max(1));
+        let tasks = rows[placed..to].to_vec();
+        if full || tasks.is_empty() {
+            return;
+        }
+        self.refills[at].placed = to;
+        self.refills[at].full = !self.put_read(place, lane, &tasks);
+    }
+
+    pub fn end_refill(&mut self, at: usize) {
+        let refill = self.refills.remove(at);
+        let cursor = match refill.rows.get(refill.placed) {
+            Some(next) if !refill.full => next.0,
+            _ => refill.read,
+        };
+        self.board.end_refill(refill.at, refill.pid, cursor);
+        self.tally.refilled += 1;
+        let ended = Some((refill.lane, cursor.min(refill.left)));
+        self.reconcile(Expect { ended, ..Expect::default() });
+    }
+
+    pub fn abandon_refill(&mut self, at: usize) {
+        let refill = self.refills.remove(at);
+        self.board.abandon_refill(refill.at, refill.pid);
+        self.reconcile(Expect::default());
+    }
+
+    pub fn refill_at_once(&mut self, at: usize, limit: u8) {
+        self.place_some(at, u8::MAX);
+        if !self.refills[at].full {
+            self.read_on(at, limit);
+            self.place_some(at, limit.div_ceil(2));
+            self.place_some(at, u8::MAX);
+        }
+        self.end_refill(at);
+    }
+
+    /// The lanes are gone; their refillers do not know it yet and end as ever.
+    pub fn void_refills(&mut self, which: impl Fn(&Refill) -> bool) {
+        let (void, rest) = self.refills.drain(..).partition(which);
+        self.refills = rest;
+        let void: Vec<Refill> = void;
+        for refill in void {
+            if refill.pid % 2 == 0 {
+                self.board.end_refill(refill.at, refill.pid, Rank::END);
+            } else {
+                self.board.abandon_refill(refill.at, refill.pid);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Random games against a naive model: whatever is played, the board says what the model says.
+
+mod memory;
+mod model;
+
+use board::{NEVER, Sizes};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use memory::Memory;
+use model::{Move, Outcome, Tally, Verb, World};
+
+#[derive(Clone, Debug)]
+struct Game {
+    slots: usize,
+    lanes: usize,
+    moves: Vec<Move>,
+}
+
+fn games() -> impl Strategy<Value = Game> {
+    let slots = prop_oneof![3 => 4..16_usize, 1 => 16..64_usize];
+    let lanes = prop_oneof![1 => 2..6_usize, 2 => 12..20_usize];
+    (slots, lanes, vec(moves(), 1..90))
+        .prop_map(|(slots, lanes, moves)| Game { slots, lanes, moves })
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    let length = || prop_oneof![3 => Just(None), 2 => (1..60_i64).prop_map(Some), 1 => Just(Some(NEVER))];
+    let outcome = || {
+        prop_oneof![Just(Outcome::Finish), Just(Outcome::Requeue), Just(Outcome::Delay)]
+    };
+    let verb = prop_oneof![
+        Just(Verb::Confirm),
+        Just(Verb::PutBack),
+        Just(Verb::DropStray),
+        Just(Verb::Finish),
+        Just(Verb::Requeue),
+        Just(Verb::Unsettle)
+    ];
+    let late = || prop::bool::weighted(0.3);
+    let holder = || 0..6_u8;
+    let actions = prop_oneof![3 => Just(None), 1 => (0..8_u8).prop_map(Some)];
+    prop_oneof![
+        30 => (any::<u8>(), 0..3_u32, 0..4_i64, 0..40_i64, prop::bool::weighted(0.15), late()).prop_map(
+            |(lane, priority, created, timeout, delayed, late)| Move::Submit {
+                lane, priority, created, timeout: (timeout - 20).max(0), delayed, late
+            }
+        ),
+        3 => (any::<u8>(), late()).prop_map(|(pick, late)| Move::Wake { pick, late }),
+        3 => (any::<u8>(), late()).prop_map(|(pick, late)| Move::Cancel { pick, late }),
+        6 => any::<u8>().prop_map(|pick| Move::CatchUp { pick }),
+        14 => (holder(), any::<u8>(), actions, 1..5_u8, length(), any::<bool>()).prop_map(
+            |(holder, queue, actions, max, length, patient)| Move::Own {
+                holder, queue, actions, max, length, patient
+            }
+        ),
+        2 => (holder(), any::<u8>()).prop_map(|(holder, pick)| Move::OwnOne { holder, pick }),
+        2 => holder().prop_map(|holder| Move::Inspect { holder }),
+        8 => (holder(), 0..12_u8, outcome()).prop_map(
+            |(holder, pick, outcome)| Move::Settle { holder, pick, outcome }
+        ),
+        10 => (holder(), late()).prop_map(|(holder, late)| Move::Commit { holder, late }),
+        4 => (holder(), 1..5_u8).prop_map(|(holder, acts)| Move::RollBack { holder, acts }),
+        4 => (any::<u8>(), 1..4_u8, outcome()).prop_map(
+            |(house, max, outcome)| Move::Due { house, max, outcome }
+        ),
+        6 => (holder(), 0..12_u8, length(), prop::option::of(0.0..1.0)).prop_map(
+            |(holder, pick, length, progress)| Move::Extend { holder, pick, length, progress }
+        ),
+        2 => any::<u8>().prop_map(|pick| Move::Persist { pick }),
+        5 => (any::<u8>(), verb).prop_map(|(pick, verb)| Move::Replay { pick, verb }),
+        6 => (any::<u8>(), 1..6_u8).prop_map(|(pick, limit)| Move::Read { pick, limit }),
+        8 => (any::<u8>(), 1..4_u8).prop_map(|(pick, count)| Move::Place { pick, count }),
+        4 => any::<u8>().prop_map(|pick| Move::EndRefill { pick }),
+        1 => any::<u8>().prop_map(|pick| Move::AbandonRefill { pick }),
+        1 => any::<u8>().prop_map(|lane| Move::Survey { lane }),
+        1 => any::<u8>().prop_map(|house| Move::Refresh { house }),
+        1 => (any::<u8>(), 1..40_u32).prop_map(|(house, chunk)| Move::Rebuild { house, chunk }),
+        1 => Just(Move::Wreck),
+        6 => (1..40_i64).prop_map(|by| Move::Tick { by }),
+        1 => (-100_000..100_000_i64).prop_map(|by| Move::Step { by }),
+    ]
+}
+
+fn play(game: &Game) -> Tally {
+    let mut memory = Memory::new(Sizes {
+        slots: game.slots,
+        slot_buckets: 8,
+        lanes: game.lanes,
+        lane_buckets: 4,
+    });
+    let mut world = World::on(memory.board());
+    for it in &game.moves {
+        world.play(it);
+    }
+    world.drain();
+    world.tally
+}
+
+#[test]
+fn any_game_goes_as_the_model_says() {
+    let cases = if cfg!(debug_assertions) { 1_000 } else { 12_000 };
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let tally = std::cell::Cell::new(Tally::default());
+    let played = TestRunner::new(config).run(&games(), |game| {
+        tally.set(tally.get() + play(&game));
+        Ok(())
+    });
+    if let Err(error) = played {
+        panic!("{error}");
+    }
+    let tally = tally.get();
+    println!("{tally:?}");
+    for (what, count) in tally.all() {
+        assert!(count >= u64::from(cases) / 20, "{what} happened {count} times in {cases} games");
+    }
+}

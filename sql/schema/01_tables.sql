@@ -1,0 +1,145 @@
+\echo Use "CREATE EXTENSION scylla" to load this file. \quit
+
+-- The tables are the truth: what stands here exists, whatever the board in shared memory holds (I1).
+-- Nobody but the owner touches them; everybody else calls functions.
+
+create table scylla.task (
+    id         uuid        not null,
+    queue      text        not null collate "C",
+    action     text        not null collate "C",
+    priority   bigint      not null,
+    ready      boolean     not null,
+    post_result boolean    not null,
+    created    timestamptz not null,
+    updated    timestamptz not null,
+    run_at     timestamptz,
+    timeout    interval,
+    max_tries  integer,
+    tries      integer     not null default 0,
+    num_failures integer   not null default 0,
+    key        text        collate "C",
+    spec       jsonb       not null,
+    errors     jsonb       not null default '[]',
+    history    jsonb       not null default '[]',
+    constraint task_pkey primary key (id)
+) with (
+    fillfactor = 80,
+    vacuum_truncate = off,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_insert_scale_factor = 0,
+    autovacuum_vacuum_insert_threshold = 100000,
+    autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 100000,
+    toast.vacuum_truncate = off,
+    toast.autovacuum_vacuum_scale_factor = 0,
+    toast.autovacuum_vacuum_threshold = 10000
+);
+
+-- The order in which a lane refills: a row comparison with (-priority, created, id) goes straight to its place.
+create index task_lane on scylla.task (queue, action, (-priority), created, id) where ready;
+
+comment on table scylla.task is 'live tasks: submitted and not yet settled';
+comment on column scylla.task.id is 'the task''s id';
+comment on column scylla.task.queue is 'the queue that workers serve';
+comment on column scylla.task.action is 'what to do, within the queue';
+comment on column scylla.task.priority is 'higher runs first, 0 to 4294967295';
+comment on column scylla.task.ready is 'may be owned; false while the task waits for its time or for others';
+comment on column scylla.task.post_result is 'whether the result may be waited for';
+comment on column scylla.task.created is 'when the task was submitted; among equals the oldest runs first';
+comment on column scylla.task.updated is 'when the row was last written';
+comment on column scylla.task.run_at is 'not to run before';
+comment on column scylla.task.timeout is 'the lease length of this task; null: the queue''s';
+comment on column scylla.task.max_tries is 'how many ownerships it gets; null: no limit';
+comment on column scylla.task.tries is 'ownerships that have ended; the lease that stands is counted by the board';
+comment on column scylla.task.num_failures is 'predecessors that were aborted or cancelled';
+comment on column scylla.task.key is 'well-known name, unique among the queue''s unfinished tasks';
+comment on column scylla.task.spec is 'what the task is about; opaque, never changed';
+comment on column scylla.task.errors is 'what went wrong so far, newest last, 100 at the most';
+comment on column scylla.task.history is 'what became of earlier ownerships, newest last, 100 at the most';
+comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
+
+create table scylla.finished (
+    id         uuid        not null,
+    queue      text        not null collate "C",
+    action     text        not null collate "C",
+    priority   bigint      not null,
+    post_result boolean    not null,
+    created    timestamptz not null,
+    updated    timestamptz not null,
+    run_at     timestamptz,
+    timeout    interval,
+    max_tries  integer,
+    tries      integer     not null,
+    num_failures integer   not null,
+    progress   double precision not null,
+    owned_at   timestamptz,
+    status     text        not null collate "C",
+    key        text        collate "C",
+    owner      text        collate "C",
+    spec       jsonb       not null,
+    result     jsonb,
+    errors     jsonb       not null,
+    history    jsonb       not null
+) partition by range (updated);
+
+create index finished_id on scylla.finished (id);
+
+-- Takes what no other partition does, so that a missing one never stops anybody from settling a task.
+create table scylla.finished_default partition of scylla.finished default;
+
+comment on table scylla.finished is 'settled tasks, by the time they were settled; rows are only ever added';
+comment on column scylla.finished.id is 'the task''s id';
+comment on column scylla.finished.queue is 'the task''s queue';
+comment on column scylla.finished.action is 'the task''s action';
+comment on column scylla.finished.priority is 'the task''s priority';
+comment on column scylla.finished.post_result is 'whether the result may be waited for';
+comment on column scylla.finished.created is 'when the task was submitted';
+comment on column scylla.finished.updated is 'when the task was settled';
+comment on column scylla.finished.run_at is 'not to run before';
+comment on column scylla.finished.timeout is 'the lease length of the task';
+comment on column scylla.finished.max_tries is 'how many ownerships it could get';
+comment on column scylla.finished.tries is 'how many ownerships it had';
+comment on column scylla.finished.num_failures is 'predecessors that were aborted or cancelled';
+comment on column scylla.finished.progress is 'the last progress, 0 to 1';
+comment on column scylla.finished.owned_at is 'when the last ownership began, unless the history tells already';
+comment on column scylla.finished.status is 'completed, aborted or cancelled';
+comment on column scylla.finished.key is 'the task''s well-known name';
+comment on column scylla.finished.owner is 'the last worker';
+comment on column scylla.finished.spec is 'what the task was about';
+comment on column scylla.finished.result is 'what the worker returned';
+comment on column scylla.finished.errors is 'what went wrong, newest last';
+comment on column scylla.finished.history is 'what became of earlier ownerships, newest last';
+comment on index scylla.finished_id is 'finds a settled task by its id';
+comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
+
+create table scylla.lease (
+    id        uuid        not null,
+    stamp     timestamptz not null,
+    seal      bytea       not null,
+    worker    text        not null collate "C",
+    owned_at  timestamptz not null,
+    length    bigint      not null,
+    progress  double precision not null,
+    recorded  boolean     not null,
+    constraint lease_pkey primary key (id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+comment on table scylla.lease is 'leases that outlive a crash, written behind by the clock';
+comment on column scylla.lease.id is 'the task''s id';
+comment on column scylla.lease.stamp is 'the task''s updated when the lease stood: on another one the lease is over';
+comment on column scylla.lease.seal is 'a hash of the lease''s token';
+comment on column scylla.lease.worker is 'who owns the task';
+comment on column scylla.lease.owned_at is 'when the ownership began';
+comment on column scylla.lease.length is 'the lease''s length in microseconds';
+comment on column scylla.lease.progress is 'the worker''s progress, 0 to 1';
+comment on column scylla.lease.recorded is 'whether the task''s history tells of this ownership already';
+
+create sequence scylla.worker_number;
+
+comment on sequence scylla.worker_number is 'numbers the workers that register';
+
+select pg_catalog.pg_extension_config_dump('scylla.task', '');
+select pg_catalog.pg_extension_config_dump('scylla.finished', '');
+select pg_catalog.pg_extension_config_dump('scylla.finished_default', '');
+select pg_catalog.pg_extension_config_dump('scylla.worker_number', '');

@@ -1,0 +1,124 @@
+-- Submitting
+
+create function scylla.submit(
+    queue text,
+    spec jsonb default '{}',
+    action text default '',
+    priority bigint default 0,
+    id uuid default null,
+    key text default null,
+    on_conflict text default 'error',
+    run_at timestamptz default null,
+    after uuid[] default null,
+    on_failure text default 'abort',
+    max_tries integer default null,
+    retry_interval interval default '0',
+    retry_jitter interval default '0',
+    timeout interval default null,
+    post_result boolean default false
+) returns uuid
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit';
+
+comment on function scylla.submit is 'submits one task; returns its id';
+
+create function scylla.submit_tasks(tasks jsonb, atomic boolean default true)
+returns table (id uuid, outcome text, error text)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_tasks';
+
+comment on function scylla.submit_tasks is 'submits an array of tasks; tells of each whether it was inserted, a duplicate or invalid';
+
+-- Owning
+
+create function scylla.own_tasks(
+    worker text,
+    queue text,
+    max_tasks integer default 1,
+    actions text[] default null,
+    timeout interval default null
+) returns table (
+    id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
+    tries integer, num_failures integer, deadline timestamptz
+)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_tasks';
+
+comment on function scylla.own_tasks is 'leases the best ready tasks of a queue to a worker';
+
+create function scylla.own_task(id uuid, worker text, timeout interval default null)
+returns table (
+    id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
+    tries integer, num_failures integer, deadline timestamptz
+)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_task';
+
+comment on function scylla.own_task is 'leases one ready task, by its id, to a worker';
+
+create function scylla.register_worker() returns text
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_register_worker';
+
+comment on function scylla.register_worker is 'a worker name that was never handed out before';
+
+-- Keeping and returning
+
+create function scylla.extend(
+    id uuid, token uuid, timeout interval default null, progress double precision default null
+) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_extend';
+
+comment on function scylla.extend is 'moves a lease''s deadline to now plus timeout; false when the lease is lost';
+
+create function scylla.extend_tasks(ids uuid[], tokens uuid[], timeout interval default null)
+returns boolean[]
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_extend_tasks';
+
+comment on function scylla.extend_tasks is 'extends many leases; one answer each';
+
+create function scylla.return_task(
+    id uuid, token uuid, outcome text default 'completed',
+    result jsonb default null, error jsonb default null, run_at timestamptz default null
+) returns text
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_return_task';
+
+comment on function scylla.return_task is 'ends a lease: completed, aborted, retry or yield; returns the task''s status now';
+
+create function scylla.return_tasks(
+    ids uuid[], tokens uuid[], outcome text default 'completed',
+    results jsonb[] default null, errors jsonb[] default null
+) returns text[]
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_return_tasks';
+
+comment on function scylla.return_tasks is 'ends many leases; the status of each, null where the token is not valid';
+
+-- Cancelling
+
+create function scylla.cancel(id uuid) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel';
+
+comment on function scylla.cancel is 'cancels a task; false when it was settled already';
+
+create function scylla.cancel_tasks(ids uuid[]) returns boolean[]
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_tasks';
+
+comment on function scylla.cancel_tasks is 'cancels many tasks; one answer each, null where there is no such task';
+
+-- Looking
+
+create function scylla.task(id uuid) returns jsonb
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_task';
+
+comment on function scylla.task is 'the whole entry of a task, live or settled';
+
+create function scylla.leases(task uuid default null)
+returns table (
+    id uuid, owner text, owned_at timestamptz, deadline timestamptz,
+    progress double precision, recorded boolean
+)
+language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_leases';
+
+comment on function scylla.leases is 'the leases that stand on the board, all or one task''s';
+
+-- Administering
+
+create function scylla.refresh() returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_refresh';
+
+comment on function scylla.refresh is 'looks at the tables anew, after they were changed by hand';

@@ -1,0 +1,6 @@
+-- Where one live task stands in its lane.
+-- Parameters: $1 id. Result: its lane, rank and lease length, if it is live.
+-- Reads scylla.task by primary key; changes and locks nothing.
+select t.queue, t.action, t.priority, t.created, t.timeout, t.ready
+from scylla.task t
+where t.id = $1

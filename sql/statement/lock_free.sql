@@ -1,0 +1,8 @@
+-- Locks live tasks for the clock, passing over those that somebody holds (I10).
+-- Parameters: $1 ids. Result: the ids of those that are live and free.
+-- Reads scylla.task by primary key; changes nothing. Locks the rows in primary-key order.
+select t.id
+from scylla.task t
+where t.id = any ($1)
+order by t.id
+for update skip locked

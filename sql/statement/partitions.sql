@@ -1,0 +1,23 @@
+-- The commands that make the partitions of scylla.finished that are missing: yesterday's to those of
+-- three days ahead, by the day in UTC, unless its time stands in the default partition already.
+-- No parameters. Result: a command each.
+-- Reads the catalog and scylla.finished_default; changes and locks nothing.
+select pg_catalog.format(
+    'create table scylla.%I partition of scylla.finished for values from (%L) to (%L)',
+    d.name, d.day at time zone 'UTC', (d.day + interval '1 day') at time zone 'UTC')
+from (
+    select g.day, 'finished_' || pg_catalog.to_char(g.day, 'YYYYMMDD') as name
+    from pg_catalog.generate_series(-1, 3) as n,
+        lateral (
+            select pg_catalog.date_trunc('day', pg_catalog.now() at time zone 'UTC')
+                + n * interval '1 day' as day
+        ) g
+) d
+where pg_catalog.to_regclass('scylla.' || d.name) is null
+    and not exists (
+        select
+        from scylla.finished_default f
+        where f.updated >= d.day at time zone 'UTC'
+            and f.updated < (d.day + interval '1 day') at time zone 'UTC'
+    )
+order by d.day

@@ -1,0 +1,57 @@
+-- Gives tasks back: after a retry, a yield or an expired lease they are ready again; those that had
+-- their last try are aborted instead.
+-- Parameters: $1 the history's word for it (TaskRetry, TaskYield, TaskTimeout); $2 now;
+--   arrays of one length: $3 ids, in ascending order, $4 workers, $5 when the ownership began,
+--   $6 whether the history tells of it already, $7 progress, $8 errors.
+-- Result: id and status (ready, aborted) of each; one that is not live any more is passed over.
+-- Reads scylla.task by primary key; changes scylla.task and scylla.finished.
+-- Locks the tasks' rows in the order given, waiting for whoever holds one.
+with ended as (
+    select *
+    from unnest($3, $4, $5, $6, $7, $8)
+        as e (id, worker, owned_at, recorded, progress, error)
+), freed as (
+    update scylla.task t
+    set tries = t.tries + case when e.recorded or $1 = 'TaskYield' then 0 else 1 end,
+        updated = $2,
+        errors = case when e.error is null then t.errors
+            else scylla.newest(t.errors || pg_catalog.jsonb_build_array(e.error)) end,
+        history = scylla.newest(
+            scylla.history_with(t.history, e.worker, case when not e.recorded then e.owned_at end)
+            || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
+                '_typ', $1, 'worker', e.worker, 'progress', e.progress, 'time', $2)))
+    from ended e
+    where t.id = e.id
+        and (t.max_tries is null or $1 = 'TaskYield'
+            or t.tries + case when e.recorded then 0 else 1 end < t.max_tries)
+    returning t.id
+), exhausted as (
+    delete from scylla.task t
+    using ended e
+    where t.id = e.id
+        and t.max_tries is not null and $1 <> 'TaskYield'
+        and t.tries + case when e.recorded then 0 else 1 end >= t.max_tries
+    returning t.*, e.worker, e.owned_at, e.recorded, e.progress, e.error
+), aborted as (
+    insert into scylla.finished
+        (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries,
+        tries, num_failures, progress, status, key, owner, spec, errors, history)
+    select x.id, x.queue, x.action, x.priority, x.post_result, x.created, $2, x.run_at, x.timeout,
+        x.max_tries, x.tries + case when x.recorded then 0 else 1 end, x.num_failures, x.progress,
+        'aborted', x.key, x.worker, x.spec,
+        scylla.newest(x.errors
+            || case when x.error is null then '[]' else pg_catalog.jsonb_build_array(x.error) end
+            || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
+                'code', 'tries_exhausted',
+                'args', pg_catalog.jsonb_build_object('max_tries', x.max_tries),
+                'description', 'the task had all the tries it may have'))),
+        scylla.newest(
+            scylla.history_with(x.history, x.worker, case when not x.recorded then x.owned_at end)
+            || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
+                '_typ', $1, 'worker', x.worker, 'progress', x.progress, 'time', $2)))
+    from exhausted x
+    returning id
+)
+select f.id, 'ready' from freed f
+union all
+select a.id, 'aborted' from aborted a

@@ -1,0 +1,108 @@
+//! What the clock does, each duty in transactions of its own.
+
+use crate::clock::transaction;
+use crate::desk::{self, Home, with_board};
+use crate::moment;
+use crate::moves::{persist, reclaim, refill, retain};
+use board::Door;
+use pgrx::prelude::*;
+
+/// How long a lease is set aside whose row cannot be written, in microseconds.
+const ASIDE: i64 = 60_000_000;
+/// How many places of the board are cleared under one hold of its lock.
+const CLEARED_AT_ONCE: u32 = 256;
+
+/// Builds the board of a database from its tables: the leases that were written, then the lanes,
+/// each known to the table only until somebody asks. Callers wait until it is open (I1).
+pub fn build(home: &Home, house: u32) -> bool {
+    clear(house);
+    let built = transaction("restore its leases", || {
+        let lost = persist::restore(home, house);
+        if lost > 0 {
+            ereport!(
+                PgLogLevel::WARNING,
+                PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("{lost} leases found no place on scylla's board and are forgotten"),
+                "Raise scylla.board_size."
+            );
+        }
+    })
+    .and_then(|()| survey(home, house));
+    if built.is_none() {
+        return false;
+    }
+    with_board(|board| {
+        board.house_mut(house).door = Door::Open;
+        board.house_mut(house).refresh = false;
+    });
+    desk::broadcast();
+    true
+}
+
+/// Takes everything of a house off the board, and closes it.
+pub fn clear(house: u32) {
+    with_board(|board| board.house_mut(house).door = Door::Closed);
+    let mut from = Some(0);
+    while let Some(at) = from {
+        from = with_board(|board| board.clear_house(house, at, CLEARED_AT_ONCE));
+    }
+}
+
+/// Looks at the tables anew.
+pub fn survey(home: &Home, house: u32) -> Option<()> {
+    transaction("survey its tables", || {
+        refill::survey(home, house);
+    })
+}
+
+/// Ends leases whose deadline has passed. True when there may be more.
+pub fn reclaim(home: &Home, house: u32, most: &mut usize) -> bool {
+    if with_board(|board| board.next_deadline(house)) > moment::monotonic() {
+        *most = reclaim::BATCH;
+        return false;
+    }
+    let mut due = Vec::new();
+    let done = transaction("reclaim expired leases", || {
+        due = reclaim::take_due(home, house, *most);
+        reclaim::reclaim(home, &mut due);
+    });
+    if done.is_some() {
+        return true;
+    }
+    // One at a time finds the one that is in the way.
+    if let [(_, slot)] = due.as_slice() {
+        let until = moment::monotonic() + ASIDE;
+        with_board(|board| board.postpone(house, slot.id, until));
+        ereport!(
+            PgLogLevel::WARNING,
+            PgSqlErrorCode::ERRCODE_WARNING,
+            format!("the expired lease of task {} is set aside", crate::payload::Uuid(slot.id))
+        );
+    }
+    *most = 1;
+    true
+}
+
+/// Writes leases behind that are old enough, and clears away those that are over.
+pub fn persist(home: &Home, house: u32) {
+    let mut from = 0;
+    loop {
+        let leases = persist::find_lasting(house, &mut from);
+        if leases.is_empty() {
+            break;
+        }
+        match transaction("write its leases", || persist::persist(home, &leases)) {
+            Some(written) => persist::note_persisted(house, &written),
+            None => break,
+        }
+    }
+    let over = with_board(|board| std::mem::take(&mut board.house_mut(house).ended_persisted));
+    if over > 0 && transaction("clear away leases", || persist::clear_leases(home)).is_none() {
+        with_board(|board| board.house_mut(house).ended_persisted += over);
+    }
+}
+
+/// Makes partitions ahead.
+pub fn retain(home: &Home) {
+    transaction("make partitions", || retain::make_partitions(home));
+}

@@ -1,0 +1,134 @@
+//! The launcher: finds the databases that have the extension, and keeps one worker for each.
+
+use crate::clock::{builder, heed_signals, sleep, transaction};
+use crate::desk::{self, with_board};
+use crate::moment;
+use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::collections::HashMap;
+
+/// How often the launcher looks for new databases without being called, in microseconds.
+const LOOK_AROUND: i64 = 5_000_000;
+/// A worker that ran for so long did not die of its start, in microseconds.
+const SOUND: i64 = 500_000;
+/// How long to wait before a worker that keeps dying is started again, in microseconds.
+const LEAST_PAUSE: i64 = 50_000;
+const MOST_PAUSE: i64 = 30_000_000;
+
+/// A database, and its worker if one was ever started.
+#[derive(Default)]
+struct Post {
+    worker: Option<DynamicBackgroundWorker>,
+    started: i64,
+    failures: u32,
+    /// No start before then.
+    not_before: i64,
+    known: bool,
+}
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn scylla_launcher(_arg: pg_sys::Datum) {
+    heed_signals();
+    // SAFETY: connects to no database: only shared catalogs are read.
+    unsafe {
+        pg_sys::BackgroundWorkerInitializeConnection(std::ptr::null(), std::ptr::null(), 0);
+    }
+    desk::serve_as(None);
+    let mut posts: HashMap<u32, Post> = HashMap::new();
+    loop {
+        let databases = transaction("list the databases", databases).unwrap_or_default();
+        posts.retain(|database, _| databases.contains(database));
+        let mut pause = LOOK_AROUND;
+        for database in databases {
+            let post = posts.entry(database).or_default();
+            pause = pause.min(post.tend(database));
+        }
+        sleep(pause);
+    }
+}
+
+impl Post {
+    /// Starts the database's worker if it is wanted and does not run. Returns when to look again.
+    fn tend(&mut self, database: u32) -> i64 {
+        let now = moment::monotonic();
+        if let Some(worker) = &self.worker {
+            match worker.pid() {
+                Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted) => return LOOK_AROUND,
+                Err(_) => self.ended(now),
+            }
+        }
+        // A house without a clock calls for one; a database seen for the first time is looked into.
+        let called = with_board(|board| board.dismiss_clock(database));
+        if self.known && !called {
+            return LOOK_AROUND;
+        }
+        if now < self.not_before {
+            return self.not_before - now;
+        }
+        self.start(database, now)
+    }
+
+    fn ended(&mut self, now: i64) {
+        self.worker = None;
+        self.failures = if now - self.started >= SOUND { 0 } else { self.failures + 1 };
+        if self.failures > 0 {
+            let pause = (LEAST_PAUSE << self.failures.min(16)).min(MOST_PAUSE);
+            self.not_before = now + pause;
+        }
+    }
+
+    fn start(&mut self, database: u32, now: i64) -> i64 {
+        // SAFETY: reads this process's id.
+        let me = unsafe { pg_sys::MyProcPid };
+        let started = builder("scylla clock", "scylla_clock")
+            .set_argument(Some(pg_sys::Datum::from(database)))
+            .set_notify_pid(me)
+            .set_restart_time(None)
+            .load_dynamic();
+        match started {
+            Ok(worker) => {
+                self.worker = Some(worker);
+                self.started = now;
+                self.known = true;
+                LOOK_AROUND
+            }
+            Err(_) => {
+                ereport!(
+                    PgLogLevel::WARNING,
+                    PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                    format!("scylla could not start its worker for database {database}"),
+                    "Raise max_worker_processes and restart the server."
+                );
+                self.not_before = now + MOST_PAUSE;
+                MOST_PAUSE
+            }
+        }
+    }
+}
+
+/// The oids of the databases that one can connect to.
+fn databases() -> Vec<u32> {
+    let mut found = Vec::new();
+    // SAFETY: scans a shared catalog inside a transaction, and closes what it opens.
+    unsafe {
+        let relation =
+            pg_sys::table_open(pg_sys::DatabaseRelationId, pg_sys::AccessShareLock as i32);
+        let scan = pg_sys::table_beginscan_catalog(relation, 0, std::ptr::null_mut());
+        loop {
+            let tuple =
+                pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);
+            if tuple.is_null() {
+                break;
+            }
+            let database = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
+            if database.datallowconn {
+                found.push(database.oid.to_u32());
+            }
+        }
+        pg_sys::heap_endscan(scan.cast());
+        pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
+    }
+    found
+}

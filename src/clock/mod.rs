@@ -1,0 +1,110 @@
+//! The clock: one launcher a server, one worker a database that has the extension.
+
+mod duties;
+mod launcher;
+mod worker;
+
+use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+/// Registers the launcher; called while the library is preloaded.
+pub fn register_launcher() {
+    // SAFETY: a plain flag of the server. pg_upgrade wants no workers.
+    if unsafe { pg_sys::IsBinaryUpgrade } {
+        return;
+    }
+    builder("scylla launcher", "scylla_launcher")
+        .set_restart_time(Some(Duration::from_secs(1)))
+        .load();
+}
+
+fn builder(name: &str, function: &str) -> BackgroundWorkerBuilder {
+    BackgroundWorkerBuilder::new(name)
+        .set_type(name)
+        .set_library("scylla")
+        .set_function(function)
+        .set_start_time(BgWorkerStartTime::RecoveryFinished)
+        .enable_spi_access()
+}
+
+// Declared anew, since pgrx wraps the server's functions in a way that is no signal handler.
+unsafe extern "C-unwind" {
+    fn die(signal: core::ffi::c_int);
+    #[link_name = "SignalHandlerForConfigReload"]
+    fn reload(signal: core::ffi::c_int);
+}
+
+/// Takes signals as a backend does: SIGTERM ends a wait inside PostgreSQL too.
+fn heed_signals() {
+    // SAFETY: handlers of the server's own.
+    unsafe {
+        pg_sys::pqsignal(libc::SIGTERM, Some(die));
+        pg_sys::pqsignal(libc::SIGHUP, Some(reload));
+        pg_sys::BackgroundWorkerUnblockSignals();
+    }
+}
+
+/// Sleeps until the latch is set, at most so many microseconds; then heeds what came meanwhile.
+fn sleep(most: i64) {
+    // SAFETY: waits on this process's latch; the postmaster's death ends the process.
+    unsafe {
+        pg_sys::WaitLatch(
+            pg_sys::MyLatch,
+            (pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH) as i32,
+            (most.max(0) + 999) / 1_000,
+            pg_sys::PG_WAIT_EXTENSION,
+        );
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+        pgrx::check_for_interrupts!();
+        if std::ptr::read_volatile(&raw const pg_sys::ConfigReloadPending) != 0 {
+            pg_sys::ConfigReloadPending = 0;
+            pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
+        }
+    }
+}
+
+/// Does some work in a transaction of its own. An error is logged and rolls it back: `None`.
+fn transaction<T>(what: &str, work: impl FnOnce() -> T) -> Option<T> {
+    let what_now = std::ffi::CString::new(what).unwrap_or_default();
+    // SAFETY: outside of any transaction, in a process that is connected.
+    unsafe {
+        pg_sys::SetCurrentStatementStartTimestamp();
+        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, what_now.as_ptr());
+    }
+    let done = PgTryBuilder::new(AssertUnwindSafe(|| {
+        // SAFETY: as above; the work runs under an active snapshot, as any command does.
+        unsafe {
+            pg_sys::StartTransactionCommand();
+            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+            let answer = work();
+            pg_sys::PopActiveSnapshot();
+            pg_sys::CommitTransactionCommand();
+            Some(answer)
+        }
+    }))
+    .catch_others(|error| {
+        let message = match &error {
+            pg_sys::panic::CaughtError::PostgresError(report)
+            | pg_sys::panic::CaughtError::ErrorReport(report) => report.message().to_owned(),
+            pg_sys::panic::CaughtError::RustPanic { ereport, .. } => ereport.message().to_owned(),
+        };
+        // SAFETY: the error was taken off PostgreSQL's stack by whoever caught it.
+        unsafe { pg_sys::AbortCurrentTransaction() };
+        ereport!(
+            PgLogLevel::LOG,
+            PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+            format!("scylla could not {what}: {message}")
+        );
+        None
+    })
+    .execute();
+    // SAFETY: outside of a transaction; what was counted becomes visible, to autovacuum too.
+    unsafe {
+        pg_sys::pgstat_report_stat(false);
+        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
+    }
+    done
+}

@@ -1,0 +1,123 @@
+//! The worker of one database: it sleeps until the next due time, and does what is due.
+
+use crate::clock::{duties, heed_signals, sleep, transaction};
+use crate::desk::{self, Home, with_board};
+use crate::moves::reclaim;
+use crate::{moment, settings};
+use board::Door;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+/// How often partitions are looked after, in microseconds.
+const RETAIN_EVERY: i64 = 600_000_000;
+/// How long to wait before a board that could not be built is tried again, in microseconds.
+const TRY_AGAIN: i64 = 1_000_000;
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn scylla_clock(database: pg_sys::Datum) {
+    heed_signals();
+    // SAFETY: connects as the bootstrap superuser to the database that the launcher named.
+    unsafe {
+        let database = pg_sys::Oid::from_u32(database.value() as u32);
+        pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
+        for (name, value) in SETTINGS {
+            pg_sys::SetConfigOption(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_SUSET,
+                pg_sys::GucSource::PGC_S_OVERRIDE,
+            );
+        }
+    }
+    while let Some(home) = transaction("find the extension", desk::find_anew).flatten() {
+        vacate_others(Some(&home));
+        serve(&home);
+    }
+    vacate_others(None);
+}
+
+/// What a database or role may have set otherwise, and must not for the clock: it never waits long
+/// for a lock (I10), and never gets a serialisation failure.
+const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 3] = [
+    (c"lock_timeout", c"1s"),
+    (c"default_transaction_isolation", c"read committed"),
+    (c"default_transaction_read_only", c"off"),
+];
+
+/// Keeps the clock until the extension is dropped or created anew.
+fn serve(home: &Home) {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    let (mut next_sweep, mut next_retain, mut most) = (0, 0, reclaim::BATCH);
+    loop {
+        // After a crash under the board's lock there is no house any more: it is entered anew.
+        let house = home.enter();
+        let (door, refresh, is_mine) = with_board(|board| {
+            let it = board.house_mut(house);
+            let is_mine = std::mem::replace(&mut it.clock, me) == me;
+            // Awake: nobody need wake it.
+            it.wake_at = i64::MIN;
+            (it.door, std::mem::take(&mut it.refresh), is_mine)
+        });
+        if !is_mine {
+            desk::serve_as(Some(house));
+        }
+        if refresh || moment::monotonic() >= next_sweep {
+            let now_home = transaction("find the extension", desk::find_anew);
+            if now_home.is_some_and(|it| it.map(|it| it.extension) != Some(home.extension)) {
+                return;
+            }
+        }
+        if door != Door::Open {
+            duties::retain(home);
+            if !duties::build(home, house) {
+                sleep(TRY_AGAIN);
+                continue;
+            }
+        } else if refresh {
+            duties::survey(home, house);
+        }
+        while duties::reclaim(home, house, &mut most) {
+            pgrx::check_for_interrupts!();
+        }
+        let now = moment::monotonic();
+        if now >= next_sweep {
+            duties::persist(home, house);
+            next_sweep = now + settings::sweep_interval().min(persist_interval());
+        }
+        if now >= next_retain {
+            duties::retain(home);
+            next_retain = now + RETAIN_EVERY;
+        }
+        let wake_at = with_board(|board| {
+            let wake_at = board.next_deadline(house).min(next_sweep);
+            board.house_mut(house).wake_at = wake_at;
+            wake_at
+        });
+        sleep(wake_at - moment::monotonic());
+    }
+}
+
+/// Leases are written behind no later than twice the age from which they are to outlive a crash.
+fn persist_interval() -> i64 {
+    settings::persist_leases_after().max(10_000)
+}
+
+/// Takes the houses of this database off the board, but for the one of this creation of the
+/// extension (I12).
+fn vacate_others(home: Option<&Home>) {
+    // SAFETY: reads this process's database.
+    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+    let mine = home.map(|home| home.extension.to_u32());
+    loop {
+        let other = with_board(|board| {
+            board.houses().iter().position(|it| {
+                it.door != Door::Vacant && it.database == database && Some(it.extension) != mine
+            })
+        });
+        let Some(house) = other else { return };
+        duties::clear(house as u32);
+        with_board(|board| board.vacate_house(house as u32));
+    }
+}

@@ -1,0 +1,221 @@
+//! Every error: SQLSTATE, message, detail and hint, in PostgreSQL's error style.
+
+use crate::payload::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+/// An error that was found but not raised yet.
+#[derive(Debug, Clone)]
+pub struct Complaint {
+    code: PgSqlErrorCode,
+    message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+}
+
+pub type Answer<T> = Result<T, Complaint>;
+
+impl Complaint {
+    fn new(code: PgSqlErrorCode, message: impl Into<String>) -> Complaint {
+        Complaint { code, message: message.into(), detail: None, hint: None }
+    }
+
+    fn detail(self, detail: impl Into<String>) -> Complaint {
+        Complaint { detail: Some(detail.into()), ..self }
+    }
+
+    fn hint(self, hint: impl Into<String>) -> Complaint {
+        Complaint { hint: Some(hint.into()), ..self }
+    }
+
+    pub fn is_duplicate(&self) -> bool {
+        self.code == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The same complaint, saying of which element of an array it is (counted from 1).
+    pub fn of_element(self, number: usize) -> Complaint {
+        Complaint { detail: Some(format!("It is element {number} of the array.")), ..self }
+    }
+
+    /// Raises the error. Unwinds through Rust first, so that guards are dropped.
+    pub fn raise(self) -> ! {
+        let mut report = ErrorReport::new(self.code, self.message, "");
+        if let Some(detail) = self.detail {
+            report = report.set_detail(detail);
+        }
+        if let Some(hint) = self.hint {
+            report = report.set_hint(hint);
+        }
+        report.report(PgLogLevel::ERROR);
+        unreachable!("an error does not return")
+    }
+}
+
+/// What a door answers, or its error raised.
+pub fn settle<T>(answer: Answer<T>) -> T {
+    answer.unwrap_or_else(|complaint| complaint.raise())
+}
+
+pub fn not_preloaded() -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "scylla must be loaded when the server starts",
+    )
+    .detail("It keeps its board in shared memory, which is laid out at the start.")
+    .hint("Add scylla to shared_preload_libraries in postgresql.conf and restart the server.")
+}
+
+pub fn not_created() -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "extension \"scylla\" does not exist in this database",
+    )
+    .hint("Use CREATE EXTENSION scylla.")
+}
+
+pub fn no_clock() -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "scylla's worker for this database is not running",
+    )
+    .detail("It builds the board from the tables before tasks can be owned.")
+    .hint("See the server's log; max_worker_processes may be too low.")
+}
+
+pub fn too_many_databases() -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+        format!("scylla cannot serve more than {} databases of one server", board::HOUSES),
+    )
+}
+
+pub fn board_full() -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+        "there are as many leases as the board has slots",
+    )
+    .hint("Return some tasks, or raise scylla.board_size and restart the server.")
+}
+
+pub fn missing(argument: &str) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+        format!("{argument} must not be null"),
+    )
+}
+
+fn invalid(message: String) -> Complaint {
+    Complaint::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message)
+}
+
+/// A text that is too short or too long, in bytes.
+pub fn bad_length(argument: &str, least: usize, most: usize, got: usize) -> Complaint {
+    invalid(format!("{argument} must be {least} to {most} bytes long"))
+        .detail(format!("It has {got} bytes."))
+}
+
+pub fn out_of_range(argument: &str, range: &str) -> Complaint {
+    invalid(format!("{argument} must be {range}"))
+}
+
+pub fn unknown_value(argument: &str, got: &str, known: &str) -> Complaint {
+    invalid(format!("unrecognized {argument}: \"{got}\""))
+        .hint(format!("Available values: {known}."))
+}
+
+pub fn unknown_member(name: &str) -> Complaint {
+    invalid(format!("unrecognized member of a task: \"{name}\""))
+        .hint("The members are the arguments of scylla.submit.")
+}
+
+pub fn wrong_type(member: &str, wanted: &str) -> Complaint {
+    invalid(format!("{member} must be {wanted}"))
+}
+
+pub fn lengths_differ(one: &str, other: &str) -> Complaint {
+    invalid(format!("{one} and {other} must have the same length"))
+}
+
+pub fn not_one_dimension(argument: &str) -> Complaint {
+    invalid(format!("{argument} must be an array of one dimension"))
+}
+
+pub fn bad_error_object() -> Complaint {
+    invalid("error must be an object with the members code, args and description".into())
+        .detail("code and description are strings, args is an object; there are no others.")
+}
+
+pub fn error_needed() -> Complaint {
+    invalid("outcome \"aborted\" needs an error".into())
+        .hint(r#"Give error => '{"code": "…", "args": {}, "description": "…"}'."#)
+}
+
+pub fn not_with_outcome(argument: &str, outcome: &str) -> Complaint {
+    invalid(format!("{argument} cannot be given with outcome \"{outcome}\""))
+}
+
+/// An argument of the contract that this version does not serve yet.
+pub fn not_supported(argument: &str) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        format!("{argument} is not supported by this version of scylla"),
+    )
+}
+
+pub fn spec_too_large(got: usize, most: usize) -> Complaint {
+    Complaint::new(PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "spec is too large")
+        .detail(format!("It has {got} bytes, the limit is {most}."))
+        .hint("Raise scylla.max_spec_size, or keep the data elsewhere and name it in the spec.")
+}
+
+pub fn duplicate_id(id: Uuid) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
+        format!("task {id} already exists"),
+    )
+}
+
+pub fn no_such_task(id: Uuid) -> Complaint {
+    Complaint::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("task {id} does not exist"))
+}
+
+pub fn stale_token(id: Uuid) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+        format!("the token is not valid for task {id}"),
+    )
+    .detail("The lease has ended, and the task is another worker's or free again.")
+}
+
+pub fn being_settled(id: Uuid) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+        format!("task {id} is being returned already"),
+    )
+    .detail("Another transaction, or an earlier call of this one, uses the same token.")
+}
+
+pub fn wrong_status(id: Uuid, status: &str) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("task {id} is {status}"),
+    )
+}
+
+pub fn not_preparable() -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        "cannot PREPARE a transaction that has called scylla",
+    )
+}
+
+pub fn no_set_here() -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        "set-valued function called in context that cannot accept a set",
+    )
+}

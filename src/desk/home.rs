@@ -1,0 +1,100 @@
+//! Where a backend is at home: its database, and this creation of the extension in it (I12).
+
+use crate::complaint;
+use crate::desk::memory::{wait, wake_launcher, with_board};
+use crate::moment;
+use board::Door;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::cell::Cell;
+
+/// How long a caller waits for the clock to build the board, in microseconds.
+const PATIENCE: i64 = 10_000_000;
+
+/// What a call needs to know of its database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Home {
+    pub database: pg_sys::Oid,
+    pub extension: pg_sys::Oid,
+    /// The owner of the tables: functions act with its rights.
+    pub owner: pg_sys::Oid,
+    /// The table of live tasks.
+    pub task: pg_sys::Oid,
+}
+
+thread_local! {
+    static HOME: Cell<Option<Home>> = const { Cell::new(None) };
+    static WATCHING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Where this backend is at home; found once, and again when the tables or the extension changed.
+pub fn home() -> Home {
+    HOME.get().or_else(find_home).unwrap_or_else(|| complaint::not_created().raise())
+}
+
+/// As `home`, but looks anew, and is `None` where the extension is not created.
+pub fn find_anew() -> Option<Home> {
+    HOME.set(None);
+    find_home()
+}
+
+fn find_home() -> Option<Home> {
+    if !WATCHING.replace(true) {
+        // SAFETY: registered once for the life of the backend.
+        unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), 0.into()) };
+    }
+    // SAFETY: catalog look-ups inside a transaction; the tuple is released before it is left.
+    let home = unsafe {
+        let extension = pg_sys::get_extension_oid(c"scylla".as_ptr(), true);
+        let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
+        let task = pg_sys::get_relname_relid(c"task".as_ptr(), schema);
+        let key = pg_sys::SysCacheIdentifier::RELOID as i32;
+        let tuple = pg_sys::SearchSysCache1(key, task.into());
+        if extension == pg_sys::InvalidOid || tuple.is_null() {
+            return None;
+        }
+        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
+        pg_sys::ReleaseSysCache(tuple);
+        Home { database: pg_sys::MyDatabaseId, extension, owner, task }
+    };
+    HOME.set(Some(home));
+    Some(home)
+}
+
+/// The owner may be another now, or the extension created anew.
+#[pg_guard]
+unsafe extern "C-unwind" fn table_changed(_arg: pg_sys::Datum, table: pg_sys::Oid) {
+    if HOME.get().is_some_and(|home| home.task == table || table == pg_sys::InvalidOid) {
+        HOME.set(None);
+    }
+}
+
+impl Home {
+    /// This home's number on the board, open or not; made if there is none.
+    pub fn enter(&self) -> u32 {
+        let found = with_board(|board| {
+            let house = board.enter_house(self.database.to_u32(), self.extension.to_u32())?;
+            Some((house, board.house(house).clock == 0))
+        });
+        let Some((house, unattended)) = found else { complaint::too_many_databases().raise() };
+        if unattended {
+            wake_launcher();
+        }
+        house
+    }
+
+    /// This home's number on the board, once the clock has built it from the tables (I1).
+    pub fn enter_open(&self) -> u32 {
+        let until = moment::monotonic() + PATIENCE;
+        loop {
+            let house = self.enter();
+            if with_board(|board| board.house(house).door == Door::Open) {
+                return house;
+            }
+            if moment::monotonic() > until {
+                complaint::no_clock().raise();
+            }
+            wait();
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Shared memory: its layout, its one lock, and the latches of the clocks.
+
+use crate::{complaint, settings};
+use board::{Board, HOUSES, Head, Lane, Parts, Queue, Sizes, Slot};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+const NAME: &std::ffi::CStr = c"scylla";
+
+/// What stands before the slots.
+#[repr(C)]
+pub struct Shared {
+    /// Somebody waits for a refill, for the clock, or for the board to open.
+    news: pg_sys::ConditionVariable,
+    launcher: *mut pg_sys::Latch,
+    clocks: [*mut pg_sys::Latch; HOUSES],
+    /// Up while the board is being changed. Found up by the next who comes, the board is half
+    /// changed and must be built anew (I8).
+    dirty: bool,
+    head: Head,
+}
+
+thread_local! {
+    static SHARED: Cell<Option<NonNull<Shared>>> = const { Cell::new(None) };
+    static LOCK: Cell<*mut pg_sys::LWLock> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// The offsets of the slices behind `Shared`, and the end of them all.
+struct Layout {
+    sizes: Sizes,
+    slots: usize,
+    lanes: usize,
+    queues: usize,
+    slot_buckets: usize,
+    lane_buckets: usize,
+    queue_buckets: usize,
+    end: usize,
+}
+
+impl Layout {
+    fn new() -> Layout {
+        let sizes = Sizes::of(settings::board_size());
+        let mut end = size_of::<Shared>();
+        let mut lay = |count: usize, size: usize| {
+            let at = end.next_multiple_of(64);
+            end = at + count * size;
+            at
+        };
+        let slots = lay(sizes.slots, size_of::<Slot>());
+        let lanes = lay(sizes.lanes, size_of::<Lane>());
+        let queues = lay(sizes.lanes, size_of::<Queue>());
+        let slot_buckets = lay(sizes.slot_buckets, size_of::<u32>());
+        let lane_buckets = lay(sizes.lane_buckets, size_of::<u32>());
+        let queue_buckets = lay(sizes.lane_buckets, size_of::<u32>());
+        Layout { sizes, slots, lanes, queues, slot_buckets, lane_buckets, queue_buckets, end }
+    }
+}
+
+/// Asks for the memory and hooks into its creation; called while the library is preloaded.
+pub fn request_memory() {
+    // SAFETY: the hooks are this process's, which is still alone; earlier ones are called first.
+    unsafe {
+        #[cfg(feature = "pg14")]
+        request();
+        #[cfg(not(feature = "pg14"))]
+        {
+            static mut BEFORE: pg_sys::shmem_request_hook_type = None;
+            #[pg_guard]
+            unsafe extern "C-unwind" fn hook() {
+                // SAFETY: written once, before the hook can be called.
+                unsafe {
+                    if let Some(before) = BEFORE {
+                        before();
+                    }
+                }
+                request();
+            }
+            BEFORE = pg_sys::shmem_request_hook;
+            pg_sys::shmem_request_hook = Some(hook);
+        }
+        static mut BEFORE_STARTUP: pg_sys::shmem_startup_hook_type = None;
+        #[pg_guard]
+        unsafe extern "C-unwind" fn startup() {
+            // SAFETY: written once, before the hook can be called.
+            unsafe {
+                if let Some(before) = BEFORE_STARTUP {
+                    before();
+                }
+            }
+            attach();
+        }
+        BEFORE_STARTUP = pg_sys::shmem_startup_hook;
+        pg_sys::shmem_startup_hook = Some(startup);
+    }
+}
+
+fn request() {
+    // SAFETY: called where PostgreSQL takes such requests.
+    unsafe {
+        pg_sys::RequestAddinShmemSpace(Layout::new().end);
+        pg_sys::RequestNamedLWLockTranche(NAME.as_ptr(), 1);
+    }
+}
+
+/// Lays the board out. After a crash this runs again, on memory that is zero: nothing of the old
+/// board is trusted.
+fn attach() {
+    let mut found = false;
+    // SAFETY: the memory is `end` bytes long and aligned to a cache line; `AddinShmemInitLock`
+    // makes the first one here lay it out alone.
+    unsafe {
+        let lock = &raw mut (*pg_sys::MainLWLockArray.add(ADDIN_SHMEM_INIT_LOCK)).lock;
+        pg_sys::LWLockAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
+        let memory = pg_sys::ShmemInitStruct(NAME.as_ptr(), Layout::new().end, &mut found);
+        let shared = memory.cast::<Shared>();
+        SHARED.set(NonNull::new(shared));
+        LOCK.set(&raw mut (*pg_sys::GetNamedLWLockTranche(NAME.as_ptr())).lock);
+        if !found {
+            pg_sys::ConditionVariableInit(&raw mut (*shared).news);
+            (*shared).launcher = ptr::null_mut();
+            (*shared).clocks = [ptr::null_mut(); HOUSES];
+            (*shared).dirty = false;
+            board(shared).clear();
+        }
+        pg_sys::LWLockRelease(lock);
+    }
+}
+
+/// The place of AddinShmemInitLock among the main locks (lwlocknames.h).
+const ADDIN_SHMEM_INIT_LOCK: usize = 21;
+
+fn shared() -> NonNull<Shared> {
+    SHARED.get().unwrap_or_else(|| complaint::not_preloaded().raise())
+}
+
+
+/// # Safety
+/// `shared` is the start of memory laid out as `Layout` says, and the caller holds the lock.
+unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
+    let at = Layout::new();
+    let base = shared.cast::<u8>();
+    // SAFETY: the slices do not overlap and lie within the memory; every bit pattern that the board
+    // reads was written by it: its pools only look at places that were used.
+    unsafe {
+        Board::on(Parts {
+            head: &mut (*shared).head,
+            slots: std::slice::from_raw_parts_mut(base.add(at.slots).cast(), at.sizes.slots),
+            lanes: std::slice::from_raw_parts_mut(base.add(at.lanes).cast(), at.sizes.lanes),
+            queues: std::slice::from_raw_parts_mut(base.add(at.queues).cast(), at.sizes.lanes),
+            slot_buckets: std::slice::from_raw_parts_mut(
+                base.add(at.slot_buckets).cast(),
+                at.sizes.slot_buckets,
+            ),
+            lane_buckets: std::slice::from_raw_parts_mut(
+                base.add(at.lane_buckets).cast(),
+                at.sizes.lane_buckets,
+            ),
+            queue_buckets: std::slice::from_raw_parts_mut(
+                base.add(at.queue_buckets).cast(),
+                at.sizes.lane_buckets,
+            ),
+        })
+    }
+}
+
+/// Holds the lock; releases it when dropped, and takes the flag down only if all went well.
+struct Hold {
+    shared: *mut Shared,
+    done: bool,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // SAFETY: this process holds the lock.
+        unsafe {
+            if self.done {
+                (*self.shared).dirty = false;
+            }
+            pg_sys::LWLockRelease(LOCK.get());
+        }
+    }
+}
+
+/// Runs `moves` on the board, alone. They must be few, and neither allocate, nor raise, nor wait (I8).
+pub fn with_board<T>(moves: impl FnOnce(&mut Board) -> T) -> T {
+    let shared = shared().as_ptr();
+    // SAFETY: the lock makes the board this process's until `hold` is dropped. While it is held
+    // interrupts are held off, so that no FATAL ends the process in between.
+    unsafe {
+        pg_sys::LWLockAcquire(LOCK.get(), pg_sys::LWLockMode::LW_EXCLUSIVE);
+        let mut hold = Hold { shared, done: false };
+        let mut board = board(shared);
+        if std::mem::replace(&mut (*shared).dirty, true) {
+            // Every house is vacant now; each is entered and built anew by whoever comes next.
+            board.clear();
+        }
+        let answer = moves(&mut board);
+        hold.done = true;
+        answer
+    }
+}
+
+/// Tells everybody who waits to look again.
+pub fn broadcast() {
+    // SAFETY: initialised with the memory.
+    unsafe { pg_sys::ConditionVariableBroadcast(&raw mut (*shared().as_ptr()).news) };
+}
+
+/// Waits until there are news, at most 20 ms. Interruptible (I9).
+pub fn wait() {
+    // SAFETY: as in broadcast; no lock is held. A sleep that is prepared at once may miss news
+    // from before: hence the short limit.
+    unsafe {
+        let news = &raw mut (*shared().as_ptr()).news;
+        pg_sys::ConditionVariablePrepareToSleep(news);
+        pg_sys::ConditionVariableTimedSleep(news, 20, pg_sys::PG_WAIT_EXTENSION);
+        pg_sys::ConditionVariableCancelSleep();
+    }
+    pgrx::check_for_interrupts!();
+}
+
+/// Makes this process the one that the launcher's calls wake, or a house's clock.
+pub fn serve_as(house: Option<u32>) {
+    // SAFETY: a process's latch lies in shared memory and outlives the process.
+    unsafe {
+        let shared = shared().as_ptr();
+        match house {
+            None => (*shared).launcher = pg_sys::MyLatch,
+            Some(house) => (*shared).clocks[house as usize] = pg_sys::MyLatch,
+        }
+    }
+}
+
+pub fn wake_launcher() {
+    // SAFETY: a latch once set stays a valid one; waking its next owner does no harm.
+    unsafe { set_latch((*shared().as_ptr()).launcher) };
+}
+
+pub fn wake_clock(house: u32) {
+    // SAFETY: as in wake_launcher.
+    unsafe { set_latch((*shared().as_ptr()).clocks[house as usize]) };
+}
+
+unsafe fn set_latch(latch: *mut pg_sys::Latch) {
+    if !latch.is_null() {
+        // SAFETY: a latch of this server.
+        unsafe { pg_sys::SetLatch(latch) };
+    }
+}

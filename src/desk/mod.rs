@@ -1,0 +1,12 @@
+//! The desk: the board in shared memory, who is at home in this database, and what a transaction
+//! does to the board when it ends.
+
+mod home;
+mod memory;
+mod transaction;
+
+pub use home::{Home, find_anew, home};
+pub use memory::{
+    broadcast, request_memory, serve_as, wait, wake_clock, with_board,
+};
+pub use transaction::{AT_ONCE, Change, LATER, Offer, promise, refilling, reserve};

@@ -1,0 +1,227 @@
+//! What a transaction does to the board when it ends: nothing is offered before the commit, and
+//! what was taken goes back at a rollback, savepoints included (I2).
+
+use crate::complaint;
+use crate::desk::memory::{broadcast, wake_clock, wake_launcher, with_board};
+use crate::moment;
+use board::{Board, Id, LaneName, Rank, Ticket};
+use pgrx::pg_sys::{self, SubXactEvent, XactEvent};
+use pgrx::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// How many changes are made under one hold of the lock (I8).
+pub const AT_ONCE: usize = 64;
+
+/// When the clock tries a lease again whose row it could not write, in microseconds.
+pub const LATER: i64 = 100_000;
+
+/// A task that becomes ready with its transaction's commit.
+#[derive(Debug)]
+pub struct Offer {
+    pub queue: Rc<[u8]>,
+    pub action: Rc<[u8]>,
+    pub rank: Rank,
+    pub timeout: i64,
+}
+
+/// One thing that a transaction in flight will do to the board at its commit, or undo at its abort.
+#[derive(Debug)]
+pub enum Change {
+    Offer(Offer),
+    /// A reservation becomes a lease, or goes back into its lane.
+    Own(Ticket),
+    /// The task is settled, or its lease goes on.
+    Finish(Ticket),
+    /// The task is ready again, or its lease goes on.
+    Release(Ticket),
+    /// As `Release`, by the clock: the token stays good until somebody else owns the task.
+    Expire(Ticket),
+    /// The task is no longer live, whatever its slot says.
+    Gone(Id),
+    /// The lanes may lack what somebody changed by hand: the clock surveys the tables.
+    Refresh,
+}
+
+struct Promise {
+    /// The (sub)transaction's nesting level.
+    level: i32,
+    database: u32,
+    extension: u32,
+    change: Change,
+}
+
+thread_local! {
+    static PROMISES: RefCell<Vec<Promise>> = const { RefCell::new(Vec::new()) };
+    /// The lane that this backend refills, with its house.
+    static REFILLING: Cell<Option<u32>> = const { Cell::new(None) };
+    static REGISTERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Promises changes to the board for the end of the (sub)transaction. Allocates now, so that
+/// nothing need be at the commit.
+pub fn promise(home: &crate::desk::Home, changes: impl IntoIterator<Item = Change>) {
+    register();
+    // SAFETY: reads this backend's transaction state.
+    let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
+    let (database, extension) = (home.database.to_u32(), home.extension.to_u32());
+    PROMISES.with_borrow_mut(|promises| {
+        promises.extend(
+            changes.into_iter().map(|change| Promise { level, database, extension, change }),
+        );
+    });
+}
+
+/// Makes room for so many more promises, so that promising them cannot fail.
+pub fn reserve(more: usize) {
+    register();
+    PROMISES.with_borrow_mut(|promises| promises.reserve(more));
+}
+
+/// Notes the lane that this backend refills, so that an error gives it up.
+pub fn refilling(lane: Option<u32>) {
+    register();
+    REFILLING.set(lane);
+}
+
+fn register() {
+    if !REGISTERED.replace(true) {
+        // SAFETY: registered once for the life of the backend.
+        unsafe {
+            pg_sys::RegisterXactCallback(Some(transaction_ends), std::ptr::null_mut());
+            pg_sys::RegisterSubXactCallback(Some(subtransaction_ends), std::ptr::null_mut());
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut core::ffi::c_void) {
+    match event {
+        XactEvent::XACT_EVENT_PRE_PREPARE => {
+            if PROMISES.with_borrow(|promises| !promises.is_empty()) {
+                complaint::not_preparable().raise();
+            }
+        }
+        XactEvent::XACT_EVENT_COMMIT => unpanicking(|| keep(take_from_level(1))),
+        XactEvent::XACT_EVENT_ABORT => unpanicking(|| undo(take_from_level(1))),
+        _ => {}
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn subtransaction_ends(
+    event: SubXactEvent::Type,
+    _me: pg_sys::SubTransactionId,
+    _parent: pg_sys::SubTransactionId,
+    _arg: *mut core::ffi::c_void,
+) {
+    // SAFETY: reads this backend's transaction state; the level is still the ending one's.
+    let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
+    match event {
+        SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => PROMISES.with_borrow_mut(|promises| {
+            for promise in promises.iter_mut().rev().take_while(|it| it.level >= level) {
+                promise.level = level - 1;
+            }
+        }),
+        SubXactEvent::SUBXACT_EVENT_ABORT_SUB => unpanicking(|| undo(take_from_level(level))),
+        _ => {}
+    }
+}
+
+/// An error after the commit would be a PANIC of the server. A panic of ours leaves the board
+/// dirty instead, and it is built anew.
+fn unpanicking(end: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(end)).is_err() {
+        PROMISES.with_borrow_mut(Vec::clear);
+        broadcast();
+    }
+}
+
+/// The promises of a nesting level and of those within it.
+fn take_from_level(level: i32) -> Vec<Promise> {
+    PROMISES.with_borrow_mut(|promises| {
+        let from = promises.iter().rposition(|it| it.level < level).map_or(0, |at| at + 1);
+        if from == 0 { std::mem::take(promises) } else { promises.split_off(from) }
+    })
+}
+
+fn keep(promises: Vec<Promise>) {
+    in_steps(promises.iter(), |board, house, promise| match &promise.change {
+        Change::Offer(Offer { queue, action, rank, timeout }) => {
+            board.put(house, LaneName { queue, action }, *rank, *timeout);
+        }
+        Change::Own(ticket) => board.confirm(*ticket),
+        Change::Finish(ticket) => board.finish(*ticket),
+        Change::Release(ticket) => board.requeue(*ticket, false),
+        Change::Expire(ticket) => board.requeue(*ticket, true),
+        Change::Gone(id) => board.gone(house, *id),
+        Change::Refresh => {}
+    });
+    for promise in promises.iter().filter(|it| matches!(it.change, Change::Refresh)) {
+        ask_for_refresh(promise.database, promise.extension);
+    }
+}
+
+/// Enters the house if it is new: this is how the clock of a new extension comes to life.
+fn ask_for_refresh(database: u32, extension: u32) {
+    let house = with_board(|board| {
+        let house = board.enter_house(database, extension)?;
+        board.house_mut(house).refresh = true;
+        Some(house)
+    });
+    house.into_iter().for_each(wake_clock);
+    wake_clocks_of(database);
+    wake_launcher();
+}
+
+/// Wakes whatever clock serves a database: it may keep an earlier creation of the extension.
+fn wake_clocks_of(database: u32) {
+    let house = with_board(|board| {
+        board.houses().iter().position(|it| it.database == database && it.clock != 0)
+    });
+    house.into_iter().for_each(|house| wake_clock(house as u32));
+}
+
+/// The latest first: what was settled in the same transaction that owned it is owned again before
+/// it goes back.
+fn undo(promises: Vec<Promise>) {
+    if let Some(lane) = REFILLING.take() {
+        // SAFETY: reads this process's id.
+        with_board(|board| board.abandon_refill(lane, unsafe { pg_sys::MyProcPid }));
+        broadcast();
+    }
+    let later = moment::monotonic() + LATER;
+    in_steps(promises.iter().rev(), |board, _, promise| match promise.change {
+        Change::Own(ticket) => board.put_back(ticket),
+        Change::Finish(ticket) | Change::Release(ticket) => board.unsettle(ticket, i64::MIN),
+        Change::Expire(ticket) => board.unsettle(ticket, later),
+        Change::Offer(_) | Change::Gone(_) | Change::Refresh => {}
+    });
+}
+
+/// Makes the changes under short holds of the lock, and wakes the clock when a lease ends sooner
+/// than it means to look. A house that is not on the board any more has nothing to change.
+fn in_steps<'p>(
+    promises: impl Iterator<Item = &'p Promise>,
+    mut change: impl FnMut(&mut Board, u32, &Promise),
+) {
+    let mut promises = promises.peekable();
+    let mut early = None;
+    while promises.peek().is_some() {
+        with_board(|board| {
+            for promise in promises.by_ref().take(AT_ONCE) {
+                if let Some(house) = board.find_house(promise.database, promise.extension) {
+                    change(board, house, promise);
+                    if board.wants_clock(house) {
+                        early = Some(house);
+                    }
+                }
+            }
+        });
+    }
+    if let Some(house) = early {
+        wake_clock(house);
+    }
+}
+

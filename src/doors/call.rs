@@ -1,0 +1,161 @@
+//! One call of a SQL function: its arguments, and the rows it answers with.
+
+use crate::complaint::{self, Answer};
+use crate::payload::{self, Kind, Uuid};
+use pgrx::pg_sys::{self, Datum};
+use std::ffi::CStr;
+use std::ptr;
+
+pub struct Call {
+    info: pg_sys::FunctionCallInfo,
+}
+
+impl Call {
+    /// # Safety
+    /// To be called by a V1 function with its own argument, and used in that call only.
+    pub unsafe fn new(info: pg_sys::FunctionCallInfo) -> Call {
+        Call { info }
+    }
+
+    pub fn answer(&mut self, answer: Option<Datum>) -> Datum {
+        // SAFETY: the info is this call's.
+        unsafe { (*self.info).isnull = answer.is_none() };
+        answer.unwrap_or(Datum::from(0))
+    }
+
+    /// Refuses the call on a standby and in a read-only transaction.
+    pub fn changes(&self, name: &CStr) {
+        // SAFETY: raises or returns.
+        unsafe {
+            pg_sys::PreventCommandIfReadOnly(name.as_ptr());
+            pg_sys::PreventCommandDuringRecovery(name.as_ptr());
+        }
+    }
+
+    /// An argument, from 0; `None` when it is null.
+    pub fn datum(&self, number: usize) -> Option<Datum> {
+        // SAFETY: the functions are declared with as many arguments as their doors read.
+        let argument = unsafe {
+            let count = (*self.info).nargs as usize;
+            (&(*self.info).args).as_slice(count)[number]
+        };
+        (!argument.isnull).then_some(argument.value)
+    }
+
+    fn needed(&self, number: usize, name: &str) -> Answer<Datum> {
+        self.datum(number).ok_or_else(|| complaint::missing(name))
+    }
+
+    pub fn bool(&self, number: usize, name: &str) -> Answer<bool> {
+        Ok(self.needed(number, name)?.value() != 0)
+    }
+
+    pub fn int(&self, number: usize) -> Option<i64> {
+        self.datum(number).map(|it| i64::from(it.value() as i32))
+    }
+
+    pub fn bigint(&self, number: usize, name: &str) -> Answer<i64> {
+        Ok(self.needed(number, name)?.value() as i64)
+    }
+
+    pub fn float(&self, number: usize) -> Option<f64> {
+        self.datum(number).map(|it| f64::from_bits(it.value() as u64))
+    }
+
+    pub fn optional_uuid(&self, number: usize) -> Option<Uuid> {
+        // SAFETY: declared as uuid.
+        self.datum(number).map(|it| unsafe { Uuid::read(it) })
+    }
+
+    pub fn uuid(&self, number: usize, name: &str) -> Answer<Uuid> {
+        self.optional_uuid(number).ok_or_else(|| complaint::missing(name))
+    }
+
+    pub fn text(&self, number: usize, name: &str) -> Answer<Vec<u8>> {
+        // SAFETY: declared as text.
+        Ok(unsafe { payload::bytes(self.needed(number, name)?) })
+    }
+
+    pub fn jsonb(&self, number: usize, name: &str) -> Answer<Datum> {
+        self.needed(number, name)
+    }
+
+    pub fn interval(&self, number: usize) -> Option<(Datum, i64)> {
+        self.datum(number).map(|it| (it, payload::interval_length(Some(it))))
+    }
+
+    /// The elements of an array argument.
+    pub fn optional_array(
+        &self,
+        number: usize,
+        name: &str,
+        kind: Kind,
+    ) -> Answer<Option<Vec<Option<Datum>>>> {
+        let Some(array) = self.datum(number) else { return Ok(None) };
+        // SAFETY: declared as an array of the kind.
+        let elements = unsafe { payload::elements(kind, array) };
+        elements.map(Some).ok_or_else(|| complaint::not_one_dimension(name))
+    }
+
+    pub fn array(&self, number: usize, name: &str, kind: Kind) -> Answer<Vec<Option<Datum>>> {
+        self.optional_array(number, name, kind)?.ok_or_else(|| complaint::missing(name))
+    }
+
+    /// The elements of an array of ids or tokens, none of them null.
+    pub fn uuids(&self, number: usize, name: &str) -> Answer<Vec<Uuid>> {
+        let elements = self.array(number, name, payload::UUIDS)?;
+        let missing = || complaint::missing(&format!("an element of {name}"));
+        // SAFETY: declared as an array of uuids.
+        elements.into_iter().map(|it| it.map(|it| unsafe { Uuid::read(it) }).ok_or_else(missing)).collect()
+    }
+
+    /// Begins to answer with rows. All of them are made before the first is read (I5).
+    pub fn rows(&mut self) -> Answer<Sink> {
+        // SAFETY: the result info is checked before it is used; the store and its descriptor live
+        // in the query's memory.
+        unsafe {
+            let result = (*self.info).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+            let materialize = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
+            if result.is_null()
+                || (*result).type_ != pg_sys::NodeTag::T_ReturnSetInfo
+                || (*result).allowedModes as u32 & materialize == 0
+            {
+                return Err(complaint::no_set_here());
+            }
+            let query = (*(*result).econtext).ecxt_per_query_memory;
+            let before = pg_sys::MemoryContextSwitchTo(query);
+            let mut descriptor = ptr::null_mut();
+            pg_sys::get_call_result_type(self.info, ptr::null_mut(), &mut descriptor);
+            let store = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
+            (*result).returnMode = materialize;
+            (*result).setResult = store;
+            (*result).setDesc = descriptor;
+            pg_sys::MemoryContextSwitchTo(before);
+            Ok(Sink { store, descriptor })
+        }
+    }
+}
+
+/// Where the rows of an answer go.
+pub struct Sink {
+    store: *mut pg_sys::Tuplestorestate,
+    descriptor: pg_sys::TupleDesc,
+}
+
+impl Sink {
+    /// Adds a row; its values are copied.
+    pub fn add<const N: usize>(&mut self, row: [Option<Datum>; N]) {
+        let mut values = row.map(|value| value.unwrap_or(Datum::from(0)));
+        let mut nulls = row.map(|value| value.is_none());
+        // SAFETY: the doors add rows of their declared width and types.
+        unsafe {
+            assert_eq!((*self.descriptor).natts as usize, N);
+            pg_sys::tuplestore_putvalues(
+                self.store,
+                self.descriptor,
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What all doors check alike.
+
+use crate::complaint::{self, Answer};
+use crate::payload::Uuid;
+use crate::{json, json::Json, settings};
+use board::{ACTION_MAX, QUEUE_MAX, WORKER_MAX};
+use pgrx::pg_sys::Datum;
+
+fn name(text: Vec<u8>, argument: &str, least: usize, most: usize) -> Answer<Vec<u8>> {
+    if (least..=most).contains(&text.len()) {
+        Ok(text)
+    } else {
+        Err(complaint::bad_length(argument, least, most, text.len()))
+    }
+}
+
+pub fn queue(text: Vec<u8>) -> Answer<Vec<u8>> {
+    name(text, "queue", 1, QUEUE_MAX)
+}
+
+pub fn action(text: Vec<u8>) -> Answer<Vec<u8>> {
+    name(text, "action", 0, ACTION_MAX)
+}
+
+pub fn worker(text: Vec<u8>) -> Answer<Vec<u8>> {
+    name(text, "worker", 1, WORKER_MAX)
+}
+
+pub fn priority(number: i64) -> Answer<u32> {
+    number.try_into().map_err(|_| complaint::out_of_range("priority", "from 0 to 4294967295"))
+}
+
+/// The length of a lease, in microseconds.
+pub fn timeout(length: i64) -> Answer<i64> {
+    if length > 0 { Ok(length) } else { Err(complaint::out_of_range("timeout", "greater than zero")) }
+}
+
+pub fn max_tries(number: i64) -> Answer<i32> {
+    number
+        .try_into()
+        .ok()
+        .filter(|number| *number >= 1)
+        .ok_or_else(|| complaint::out_of_range("max_tries", "at least 1"))
+}
+
+pub fn max_tasks(number: i64) -> Answer<usize> {
+    usize::try_from(number)
+        .ok()
+        .filter(|number| *number >= 1)
+        .ok_or_else(|| complaint::out_of_range("max_tasks", "at least 1"))
+}
+
+pub fn progress(number: f64) -> Answer<f64> {
+    if (0.0..=1.0).contains(&number) {
+        Ok(number)
+    } else {
+        Err(complaint::out_of_range("progress", "from 0 to 1"))
+    }
+}
+
+/// A spec may be anything but JSON null, up to the limit.
+pub fn spec(datum: Datum) -> Answer<Datum> {
+    // SAFETY: the doors hand in jsonb only.
+    let (size, value) = unsafe { (json::size(datum), json::read(datum)) };
+    let most = settings::max_spec_size();
+    match value {
+        _ if size > most => Err(complaint::spec_too_large(size, most)),
+        Json::Null => Err(complaint::out_of_range("spec", "something other than JSON null")),
+        _ => Ok(datum),
+    }
+}
+
+/// The error of an aborted task: `{"code": text, "args": object, "description": text}`.
+pub fn error(datum: Datum) -> Answer<Datum> {
+    // SAFETY: the doors hand in jsonb only; its members are looked at if it is an object.
+    let members = unsafe {
+        match json::read(datum) {
+            Json::Object(object) => json::inside(object),
+            _ => return Err(complaint::bad_error_object()),
+        }
+    };
+    let fits = |(name, value): &(Vec<u8>, Json)| match name.as_slice() {
+        b"code" | b"description" => matches!(value, Json::String(_)),
+        b"args" => matches!(value, Json::Object(_)),
+        _ => false,
+    };
+    // A jsonb object has each of its names once.
+    if members.len() == 3 && members.iter().all(fits) {
+        Ok(datum)
+    } else {
+        Err(complaint::bad_error_object())
+    }
+}
+
+pub fn same_length<A, B>(one: (&str, &[A]), other: (&str, &[B])) -> Answer<()> {
+    if one.1.len() == other.1.len() {
+        Ok(())
+    } else {
+        Err(complaint::lengths_differ(one.0, other.0))
+    }
+}
+
+/// Ids with their tokens.
+pub fn leases(ids: Vec<Uuid>, tokens: Vec<Uuid>) -> Answer<Vec<(Uuid, Uuid)>> {
+    same_length(("ids", &ids), ("tokens", &tokens))?;
+    Ok(ids.into_iter().zip(tokens).collect())
+}

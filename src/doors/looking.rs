@@ -1,0 +1,61 @@
+//! `task`, `leases` and `refresh`.
+
+use crate::complaint;
+use crate::desk::{self, Change};
+use crate::doors::call::Call;
+use crate::doors::door;
+use crate::moves::look;
+use crate::payload::{self, Uuid};
+use pgrx::pg_sys::{self, Datum};
+
+door!(
+    /// `task(id) → jsonb`
+    pg_finfo_scylla_task,
+    scylla_task,
+    |call: &mut Call| {
+        let id = call.uuid(0, "id")?;
+        // SAFETY: the entry is copied out of the session's memory into the caller's.
+        let copy = unsafe {
+            let caller = pg_sys::CurrentMemoryContext;
+            move |entry: Datum| {
+                let before = pg_sys::MemoryContextSwitchTo(caller);
+                let copy = pg_sys::pg_detoast_datum_copy(entry.cast_mut_ptr());
+                pg_sys::MemoryContextSwitchTo(before);
+                Datum::from(copy)
+            }
+        };
+        look::entry(&desk::home(), id, copy).map(Some).ok_or_else(|| complaint::no_such_task(id))
+    }
+);
+
+door!(
+    /// `leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
+    pg_finfo_scylla_leases,
+    scylla_leases,
+    |call: &mut Call| {
+        let task = call.optional_uuid(0);
+        let mut sink = call.rows()?;
+        for lease in look::leases(&desk::home(), task) {
+            sink.add([
+                Some(Uuid(lease.id).datum()),
+                Some(payload::varlena(lease.worker.as_bytes())),
+                Some(Datum::from(lease.since_at)),
+                lease.deadline_at().map(Datum::from),
+                Some(payload::float(lease.progress)),
+                Some(Datum::from(lease.recorded)),
+            ]);
+        }
+        Ok(None)
+    }
+);
+
+door!(
+    /// `refresh()`
+    pg_finfo_scylla_refresh,
+    scylla_refresh,
+    |call: &mut Call| {
+        call.changes(c"scylla.refresh()");
+        desk::promise(&desk::home(), [Change::Refresh]);
+        Ok(None)
+    }
+);

@@ -1,0 +1,112 @@
+//! `own_tasks`, `own_task`, `register_worker`, `extend` and `extend_tasks`.
+
+use crate::complaint::{self, Answer};
+use crate::desk;
+use crate::doors::call::{Call, Sink};
+use crate::doors::{clerk, door};
+use crate::moves::extend;
+use crate::moves::own::{self, Owned};
+use crate::payload::{self, BOOLS, TEXTS, Uuid};
+use pgrx::pg_sys::Datum;
+
+door!(
+    /// `own_tasks(worker, queue, max_tasks, actions, timeout) → (id, token, …) …`
+    pg_finfo_scylla_own_tasks,
+    scylla_own_tasks,
+    |call: &mut Call| {
+        call.changes(c"scylla.own_tasks()");
+        let worker = clerk::worker(call.text(0, "worker")?)?;
+        let queue = clerk::queue(call.text(1, "queue")?)?;
+        let most = clerk::max_tasks(call.int(2).ok_or_else(|| complaint::missing("max_tasks"))?)?;
+        let actions = call
+            .optional_array(3, "actions", TEXTS)?
+            .map(|actions| actions.into_iter().map(action).collect::<Answer<Vec<_>>>())
+            .transpose()?;
+        let actions: Option<Vec<&[u8]>> =
+            actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect());
+        let length = length(call, 4)?;
+        let mut sink = call.rows()?;
+        let home = desk::home();
+        own::own_tasks(&home, &worker, &queue, most, actions.as_deref(), length, |owned| {
+            add(&mut sink, &owned);
+        });
+        Ok(None)
+    }
+);
+
+door!(
+    /// `own_task(id, worker, timeout) → (id, token, …)`
+    pg_finfo_scylla_own_task,
+    scylla_own_task,
+    |call: &mut Call| {
+        call.changes(c"scylla.own_task()");
+        let id = call.uuid(0, "id")?;
+        let worker = clerk::worker(call.text(1, "worker")?)?;
+        let length = length(call, 2)?;
+        let mut sink = call.rows()?;
+        own::own_task(&desk::home(), id, &worker, length, |owned| add(&mut sink, &owned))?;
+        Ok(None)
+    }
+);
+
+door!(
+    /// `register_worker() → text`
+    pg_finfo_scylla_register_worker,
+    scylla_register_worker,
+    |call: &mut Call| {
+        call.changes(c"scylla.register_worker()");
+        let name = format!("worker-{}", own::next_worker(&desk::home()));
+        Ok(Some(payload::varlena(name.as_bytes())))
+    }
+);
+
+door!(
+    /// `extend(id, token, timeout, progress) → boolean`
+    pg_finfo_scylla_extend,
+    scylla_extend,
+    |call: &mut Call| {
+        call.changes(c"scylla.extend()");
+        let lease = (call.uuid(0, "id")?, call.uuid(1, "token")?);
+        let length = length(call, 2)?;
+        let progress = call.float(3).map(clerk::progress).transpose()?;
+        let held = extend::extend(&desk::home(), &[lease], length, progress);
+        Ok(Some(Datum::from(held[0])))
+    }
+);
+
+door!(
+    /// `extend_tasks(ids, tokens, timeout) → boolean[]`
+    pg_finfo_scylla_extend_tasks,
+    scylla_extend_tasks,
+    |call: &mut Call| {
+        call.changes(c"scylla.extend_tasks()");
+        let leases = clerk::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
+        let held = extend::extend(&desk::home(), &leases, length(call, 2)?, None);
+        Ok(Some(payload::array(BOOLS, held.into_iter().map(|it| Some(Datum::from(it))))))
+    }
+);
+
+fn action(element: Option<Datum>) -> Answer<Vec<u8>> {
+    let element = element.ok_or_else(|| complaint::missing("an element of actions"))?;
+    // SAFETY: an element of an array of texts.
+    clerk::action(unsafe { payload::bytes(element) })
+}
+
+/// The length of a lease that the caller asks for, in microseconds.
+fn length(call: &Call, number: usize) -> Answer<Option<i64>> {
+    call.interval(number).map(|(_, length)| clerk::timeout(length)).transpose()
+}
+
+fn add(sink: &mut Sink, owned: &Owned) {
+    sink.add([
+        Some(Uuid::datum(owned.id)),
+        Some(Uuid::datum(owned.token)),
+        owned.action,
+        owned.spec,
+        owned.priority,
+        owned.key,
+        Some(Datum::from(owned.tries)),
+        owned.num_failures,
+        owned.deadline.map(Datum::from),
+    ]);
+}

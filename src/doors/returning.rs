@@ -1,0 +1,116 @@
+//! `return_task`, `return_tasks`, `cancel` and `cancel_tasks`.
+
+use crate::complaint::{self, Answer};
+use crate::desk;
+use crate::doors::call::Call;
+use crate::doors::{clerk, door};
+use crate::moves::cancel;
+use crate::moves::settle::{self, Return};
+use crate::payload::{self, BOOLS, JSONBS, TEXTS};
+use crate::task::Outcome;
+use pgrx::pg_sys::Datum;
+
+door!(
+    /// `return_task(id, token, outcome, result, error, run_at) → text`
+    pg_finfo_scylla_return_task,
+    scylla_return_task,
+    |call: &mut Call| {
+        call.changes(c"scylla.return_task()");
+        let outcome = outcome(&call.text(2, "outcome")?)?;
+        let it = Return {
+            id: call.uuid(0, "id")?,
+            token: call.uuid(1, "token")?,
+            result: call.datum(3),
+            error: error(outcome, call.datum(4))?,
+        };
+        allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
+        if call.datum(5).is_some() {
+            allow(outcome == Outcome::Retry, "run_at", outcome)?;
+            return Err(complaint::not_supported("run_at"));
+        }
+        let status = settle::return_task(&desk::home(), it, outcome)?;
+        Ok(Some(payload::varlena(status.as_bytes())))
+    }
+);
+
+door!(
+    /// `return_tasks(ids, tokens, outcome, results, errors) → text[]`
+    pg_finfo_scylla_return_tasks,
+    scylla_return_tasks,
+    |call: &mut Call| {
+        call.changes(c"scylla.return_tasks()");
+        let leases = clerk::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
+        let outcome = outcome(&call.text(2, "outcome")?)?;
+        let results = column(call, 3, "results", leases.len())?;
+        let errors = column(call, 4, "errors", leases.len())?;
+        let returns = (leases.into_iter().zip(results).zip(errors))
+            .map(|(((id, token), result), given)| {
+                allow(outcome.takes_result() || result.is_none(), "results", outcome)?;
+                Ok(Return { id, token, result, error: error(outcome, given)? })
+            })
+            .collect::<Answer<Vec<Return>>>()?;
+        let answers = settle::return_tasks(&desk::home(), &returns, outcome);
+        let status = |answer: Result<&'static str, _>| {
+            answer.ok().map(|status| payload::varlena(status.as_bytes()))
+        };
+        Ok(Some(payload::array(TEXTS, answers.into_iter().map(status))))
+    }
+);
+
+door!(
+    /// `cancel(id) → boolean`
+    pg_finfo_scylla_cancel,
+    scylla_cancel,
+    |call: &mut Call| {
+        call.changes(c"scylla.cancel()");
+        let id = call.uuid(0, "id")?;
+        let cancelled = cancel::cancel(&desk::home(), &[id]);
+        let cancelled = cancelled[0].ok_or_else(|| complaint::no_such_task(id))?;
+        Ok(Some(Datum::from(cancelled)))
+    }
+);
+
+door!(
+    /// `cancel_tasks(ids) → boolean[]`
+    pg_finfo_scylla_cancel_tasks,
+    scylla_cancel_tasks,
+    |call: &mut Call| {
+        call.changes(c"scylla.cancel_tasks()");
+        let cancelled = cancel::cancel(&desk::home(), &call.uuids(0, "ids")?);
+        Ok(Some(payload::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
+    }
+);
+
+fn outcome(word: &[u8]) -> Answer<Outcome> {
+    Outcome::parse(word).ok_or_else(|| {
+        complaint::unknown_value(
+            "outcome",
+            &String::from_utf8_lossy(word),
+            "completed, aborted, retry, yield",
+        )
+    })
+}
+
+fn allow(fits: bool, argument: &str, outcome: Outcome) -> Answer<()> {
+    if fits { Ok(()) } else { Err(complaint::not_with_outcome(argument, outcome.word())) }
+}
+
+fn error(outcome: Outcome, given: Option<Datum>) -> Answer<Option<Datum>> {
+    match given {
+        Some(error) => {
+            allow(outcome.takes_error(), "error", outcome)?;
+            clerk::error(error).map(Some)
+        }
+        None if outcome == Outcome::Aborted => Err(complaint::error_needed()),
+        None => Ok(None),
+    }
+}
+
+/// An optional array that goes with the ids; nulls when it is not given.
+fn column(call: &Call, number: usize, name: &str, len: usize) -> Answer<Vec<Option<Datum>>> {
+    match call.optional_array(number, name, JSONBS)? {
+        None => Ok(vec![None; len]),
+        Some(elements) if elements.len() == len => Ok(elements),
+        Some(_) => Err(complaint::lengths_differ("ids", name)),
+    }
+}

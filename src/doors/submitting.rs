@@ -1,0 +1,215 @@
+//! `submit` and `submit_tasks`.
+
+use crate::complaint::{self, Answer, Complaint};
+use crate::desk;
+use crate::doors::call::Call;
+use crate::doors::{clerk, door};
+use crate::json::{self, Json};
+use crate::moves::submit::{self, Draft};
+use crate::payload::{self, Uuid};
+use pgrx::PgTryBuilder;
+use pgrx::pg_sys::{self, Datum};
+use std::rc::Rc;
+
+door!(
+    /// `submit(queue, spec, action, priority, id, …) → uuid`
+    pg_finfo_scylla_submit,
+    scylla_submit,
+    |call: &mut Call| {
+        call.changes(c"scylla.submit()");
+        for (number, name) in UNSERVED {
+            let is_default = match name {
+                "on_conflict" => call.text(number, name)? == b"error",
+                "on_failure" => call.text(number, name)? == b"abort",
+                "retry_interval" | "retry_jitter" => call.interval(number).is_some_and(|it| it.1 == 0),
+                _ => call.datum(number).is_none(),
+            };
+            if !is_default {
+                return Err(complaint::not_supported(name));
+            }
+        }
+        let timeout = call.interval(13).map(|(it, length)| Ok((it, clerk::timeout(length)?)));
+        let draft = Draft {
+            id: call.optional_uuid(4),
+            queue: clerk::queue(call.text(0, "queue")?)?.into(),
+            action: clerk::action(call.text(2, "action")?)?.into(),
+            priority: clerk::priority(call.bigint(3, "priority")?)?,
+            spec: clerk::spec(call.jsonb(1, "spec")?)?,
+            max_tries: call.int(10).map(clerk::max_tries).transpose()?,
+            timeout: timeout.transpose()?,
+            post_result: call.bool(14, "post_result")?,
+        };
+        let id = submit::submit(&desk::home(), &draft)?;
+        Ok(Some(id.datum()))
+    }
+);
+
+/// Arguments of the contract that are taken at their default only, with their places.
+const UNSERVED: [(usize, &str); 7] = [
+    (5, "key"),
+    (6, "on_conflict"),
+    (7, "run_at"),
+    (8, "after"),
+    (9, "on_failure"),
+    (11, "retry_interval"),
+    (12, "retry_jitter"),
+];
+
+door!(
+    /// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
+    pg_finfo_scylla_submit_tasks,
+    scylla_submit_tasks,
+    |call: &mut Call| {
+        call.changes(c"scylla.submit_tasks()");
+        let tasks = call.jsonb(0, "tasks")?;
+        let atomic = call.bool(1, "atomic")?;
+        // SAFETY: declared as jsonb; looked into if it is an array.
+        let elements = unsafe {
+            match json::read(tasks) {
+                Json::Array(array) => json::inside(array),
+                _ => return Err(complaint::wrong_type("tasks", "an array of objects")),
+            }
+        };
+        let mut sink = call.rows()?;
+        let mut names = Names::default();
+        let mut drafts = Vec::with_capacity(elements.len());
+        // Of each element: its draft's place, or what is wrong with it.
+        let mut checked: Vec<Result<usize, (Option<Uuid>, Complaint)>> = Vec::new();
+        for (number, (_, element)) in elements.into_iter().enumerate() {
+            let mut id = None;
+            match draft(element, &mut id, &mut names) {
+                Ok(draft) => {
+                    drafts.push(draft);
+                    checked.push(Ok(drafts.len() - 1));
+                }
+                Err(complaint) if atomic => return Err(complaint.of_element(number + 1)),
+                Err(complaint) => checked.push(Err((id, complaint))),
+            }
+            pgrx::check_for_interrupts!();
+        }
+        let submitted = match drafts.is_empty() {
+            true => Vec::new(),
+            false => submit::submit_tasks(&desk::home(), &drafts),
+        };
+        for (number, element) in checked.into_iter().enumerate() {
+            let (id, outcome, error) = match element {
+                Ok(place) => match submitted[place] {
+                    (id, true) => (Some(id), "inserted", None),
+                    (id, false) if atomic => {
+                        return Err(complaint::duplicate_id(id).of_element(number + 1));
+                    }
+                    (id, false) => (Some(id), "duplicate", Some(complaint::duplicate_id(id))),
+                },
+                Err((id, complaint)) => (id, "invalid", Some(complaint)),
+            };
+            sink.add([
+                id.map(Uuid::datum),
+                Some(payload::varlena(outcome.as_bytes())),
+                error.map(|it| payload::varlena(it.message().as_bytes())),
+            ]);
+        }
+        Ok(None)
+    }
+);
+
+/// Names that repeat in a batch are kept once.
+#[derive(Default)]
+struct Names {
+    queue: Option<Rc<[u8]>>,
+    action: Option<Rc<[u8]>>,
+}
+
+fn shared(last: &mut Option<Rc<[u8]>>, name: Vec<u8>) -> Rc<[u8]> {
+    match last {
+        Some(last) if **last == *name => last.clone(),
+        _ => last.insert(name.into()).clone(),
+    }
+}
+
+/// A draft of an element of the batch. A member that is null counts as not given, but for spec.
+fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draft> {
+    let Json::Object(object) = element else {
+        return Err(complaint::wrong_type("an element of tasks", "an object"));
+    };
+    let (mut queue, mut action, mut spec, mut priority) = (None, Vec::new(), None, 0);
+    let (mut max_tries, mut timeout, mut post_result) = (None, None, false);
+    // SAFETY: of a Json::Object.
+    for (name, value) in unsafe { json::inside(object) } {
+        match (name.as_slice(), value) {
+            (b"spec", value) => spec = Some(value.datum()),
+            (b"queue" | b"action" | b"priority" | b"id" | b"max_tries" | b"timeout" | b"post_result", Json::Null) => {}
+            (b"queue", Json::String(text)) => queue = Some(clerk::queue(text)?),
+            (b"action", Json::String(text)) => action = clerk::action(text)?,
+            (b"priority", Json::Number(text)) => {
+                priority = clerk::priority(integer(&text).unwrap_or(-1))?;
+            }
+            (b"id", Json::String(text)) => {
+                *id = Uuid::parse(&text);
+                id.ok_or_else(|| complaint::wrong_type("id", "a uuid"))?;
+            }
+            (b"max_tries", Json::Number(text)) => {
+                max_tries = Some(clerk::max_tries(integer(&text).unwrap_or(-1))?);
+            }
+            (b"timeout", Json::String(text)) => {
+                let interval = interval(&text).ok_or_else(|| complaint::wrong_type("timeout", "an interval"))?;
+                timeout = Some((interval, clerk::timeout(payload::interval_length(Some(interval)))?));
+            }
+            (b"post_result", Json::Bool(value)) => post_result = value,
+            (b"queue" | b"action" | b"id" | b"timeout", _) => {
+                return Err(complaint::wrong_type(&lossy(&name), "a string"));
+            }
+            (b"priority" | b"max_tries", _) => {
+                return Err(complaint::wrong_type(&lossy(&name), "a number"));
+            }
+            (b"post_result", _) => return Err(complaint::wrong_type("post_result", "a boolean")),
+            (name, value) => match UNSERVED.iter().any(|(_, it)| it.as_bytes() == name) {
+                true if matches!(value, Json::Null) => {}
+                true => return Err(complaint::not_supported(&lossy(name))),
+                false => return Err(complaint::unknown_member(&lossy(name))),
+            },
+        }
+    }
+    Ok(Draft {
+        id: *id,
+        queue: shared(&mut names.queue, queue.ok_or_else(|| complaint::missing("queue"))?),
+        action: shared(&mut names.action, action),
+        priority,
+        spec: clerk::spec(spec.unwrap_or_else(empty_object))?,
+        max_tries,
+        timeout,
+        post_result,
+    })
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// A whole number, which numeric may write with a fraction of zeros.
+fn integer(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    whole.parse().ok().filter(|_| fraction.bytes().all(|digit| digit == b'0'))
+}
+
+fn empty_object() -> Datum {
+    // SAFETY: the text is valid JSON and ends with a zero.
+    unsafe { pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(Datum::from(c"{}".as_ptr()))]) }
+        .unwrap_or(Datum::from(0))
+}
+
+/// An interval of its text, as PostgreSQL reads it.
+fn interval(text: &[u8]) -> Option<Datum> {
+    let text = std::ffi::CString::new(text).ok()?;
+    // Reading a value has no effect that would need a subtransaction to undo.
+    PgTryBuilder::new(|| {
+        // SAFETY: interval_in takes a text that ends with a zero, a type's oid and a modifier.
+        unsafe {
+            pgrx::direct_function_call_as_datum(
+                pg_sys::interval_in,
+                &[Some(Datum::from(text.as_ptr())), Some(Datum::from(0)), Some(Datum::from(-1))],
+            )
+        }
+    })
+    .catch_others(|_| None)
+    .execute()
+}

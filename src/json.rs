@@ -1,0 +1,135 @@
+//! jsonb taken apart one level deep: what is nested inside passes through unread.
+
+use pgrx::pg_sys::{self, Datum, JsonbIteratorToken as Token, jbvType};
+use std::ptr;
+
+/// A member of an object, or an element of an array.
+pub enum Json {
+    Null,
+    Bool(bool),
+    String(Vec<u8>),
+    /// In its decimal form.
+    Number(String),
+    Object(Datum),
+    Array(Datum),
+}
+
+impl Json {
+    /// The value as a jsonb of its own, in the current memory context.
+    pub fn datum(&self) -> Datum {
+        let text = match self {
+            Json::Object(datum) | Json::Array(datum) => return *datum,
+            Json::Null => "null".to_owned(),
+            Json::Bool(value) => value.to_string(),
+            Json::Number(number) => number.clone(),
+            Json::String(bytes) => return string(bytes),
+        };
+        let text = std::ffi::CString::new(text).unwrap_or_default();
+        // SAFETY: the text is valid JSON and ends with a zero.
+        unsafe { pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(Datum::from(text.as_ptr()))]) }
+            .unwrap_or(Datum::from(0))
+    }
+}
+
+fn string(bytes: &[u8]) -> Datum {
+    let mut value = pg_sys::JsonbValue { type_: jbvType::jbvString, val: Default::default() };
+    value.val.string.len = bytes.len() as i32;
+    value.val.string.val = bytes.as_ptr().cast_mut().cast();
+    // SAFETY: the value is a whole string; its bytes are copied.
+    Datum::from(unsafe { pg_sys::JsonbValueToJsonb(&mut value) })
+}
+
+/// The value of a whole jsonb.
+///
+/// # Safety
+/// The datum must be a jsonb's.
+pub unsafe fn read(datum: Datum) -> Json {
+    // SAFETY: a detoasted jsonb; its header's flags tell what it is.
+    unsafe {
+        let whole = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::Jsonb>();
+        let header = (*whole).root.header;
+        if header & pg_sys::JB_FSCALAR != 0 {
+            return walk(&raw mut (*whole).root).pop().map_or(Json::Null, |(_, value)| value);
+        }
+        let datum = Datum::from(whole);
+        if header & pg_sys::JB_FOBJECT != 0 { Json::Object(datum) } else { Json::Array(datum) }
+    }
+}
+
+/// The elements of an array, or the members of an object by name.
+///
+/// # Safety
+/// The datum must come from a `Json::Array` or a `Json::Object`.
+pub unsafe fn inside(datum: Datum) -> Vec<(Vec<u8>, Json)> {
+    // SAFETY: a detoasted jsonb.
+    unsafe { walk(&raw mut (*datum.cast_mut_ptr::<pg_sys::Jsonb>()).root) }
+}
+
+/// How many bytes a jsonb takes, uncompressed.
+///
+/// # Safety
+/// The datum must be a jsonb's.
+pub unsafe fn size(datum: Datum) -> usize {
+    // SAFETY: reads the header of a varlena.
+    unsafe { pg_sys::toast_raw_datum_size(datum) }
+}
+
+unsafe fn walk(container: *mut pg_sys::JsonbContainer) -> Vec<(Vec<u8>, Json)> {
+    let mut found = Vec::new();
+    let mut name = Vec::new();
+    // SAFETY: the iterator visits one level, since nested containers are skipped; each value is
+    // read according to its type, while its container lives.
+    unsafe {
+        let mut iterator = pg_sys::JsonbIteratorInit(container);
+        let mut value: pg_sys::JsonbValue = std::mem::zeroed();
+        loop {
+            match pg_sys::JsonbIteratorNext(&mut iterator, &mut value, true) {
+                Token::WJB_DONE => return found,
+                Token::WJB_KEY => name = string_of(&value),
+                Token::WJB_ELEM | Token::WJB_VALUE => {
+                    found.push((std::mem::take(&mut name), value_of(&mut value)));
+                }
+                // A scalar stands in an array that is none; its iterator must not skip it.
+                _ => {}
+            }
+        }
+    }
+}
+
+unsafe fn string_of(value: &pg_sys::JsonbValue) -> Vec<u8> {
+    // SAFETY: the caller saw that it is a string.
+    unsafe {
+        let string = value.val.string;
+        std::slice::from_raw_parts(string.val.cast::<u8>(), string.len as usize).to_vec()
+    }
+}
+
+unsafe fn value_of(value: &mut pg_sys::JsonbValue) -> Json {
+    // SAFETY: the union is read according to its tag.
+    unsafe {
+        match value.type_ {
+            jbvType::jbvNull => Json::Null,
+            jbvType::jbvBool => Json::Bool(value.val.boolean),
+            jbvType::jbvString => Json::String(string_of(value)),
+            jbvType::jbvNumeric => Json::Number(decimal(value.val.numeric)),
+            _ => {
+                let header = (*value.val.binary.data).header;
+                let datum = Datum::from(pg_sys::JsonbValueToJsonb(value));
+                if header & pg_sys::JB_FOBJECT != 0 { Json::Object(datum) } else { Json::Array(datum) }
+            }
+        }
+    }
+}
+
+unsafe fn decimal(number: pg_sys::Numeric) -> String {
+    // SAFETY: numeric_out of a whole numeric gives a text that ends with a zero.
+    unsafe {
+        let text = pgrx::direct_function_call_as_datum(
+            pg_sys::numeric_out,
+            &[Some(Datum::from(number.cast::<u8>()))],
+        );
+        let text = text.map_or(ptr::null(), |it| it.cast_mut_ptr::<std::ffi::c_char>().cast_const());
+        if text.is_null() { String::new() } else { std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned() }
+    }
+}
+

@@ -1,0 +1,37 @@
+//! What time it is, and how long things last, in microseconds.
+
+use board::Moment;
+use pgrx::pg_sys;
+
+/// The offset of PostgreSQL's epoch (2000-01-01) from Unix's, in seconds.
+const EPOCH: i64 = 946_684_800;
+
+/// Now, on both clocks. The wall clock is the one of clock_timestamp(): now() stands still in a
+/// long transaction.
+pub fn now() -> Moment {
+    // SAFETY: reads the clock.
+    Moment { monotonic: monotonic(), wall: unsafe { pg_sys::GetCurrentTimestamp() } }
+}
+
+/// Microseconds on the clock that no step of the wall clock touches (I9).
+pub fn monotonic() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to `time` only; the clock exists on every system that PostgreSQL runs on.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
+}
+
+/// A timestamptz as milliseconds since 1970, for ids that sort by time.
+pub fn unix_millis(wall: i64) -> i64 {
+    wall.div_euclid(1_000) + EPOCH * 1_000
+}
+
+/// The length of an interval as EXTRACT(epoch) counts it: a year has 365.25 days, a month 30.
+/// Saturates, so that an infinite interval is longer than any other.
+pub fn length(interval: &pg_sys::Interval) -> i64 {
+    const HOUR: i128 = 3_600_000_000;
+    let (years, months) = (interval.month / 12, interval.month % 12);
+    let days = i128::from(months) * 30 + i128::from(interval.day);
+    let length = i128::from(years) * 8_766 * HOUR + days * 24 * HOUR + i128::from(interval.time);
+    length.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}

@@ -1,0 +1,49 @@
+//! Heartbeats: a lease's deadline moves; no row is written, and no rollback takes it back.
+
+use crate::desk::{self, AT_ONCE, Home, with_board};
+use crate::moves::seal;
+use crate::payload::Uuid;
+use crate::{moment, settings};
+use board::{Claim, Held, Seal};
+use pgrx::pg_sys;
+
+/// Moves the deadlines of leases to now + `length` (microseconds; `None`: each one's own). True
+/// for each whose token holds.
+pub fn extend(
+    home: &Home,
+    leases: &[(Uuid, Uuid)],
+    length: Option<i64>,
+    progress: Option<f64>,
+) -> Vec<bool> {
+    let house = home.enter_open();
+    let sealed: Vec<(Uuid, Seal)> = leases.iter().map(|(id, token)| (*id, seal(*token))).collect();
+    let mut held = vec![Held::Busy; sealed.len()];
+    loop {
+        let claim = Claim {
+            worker: &[],
+            // SAFETY: reads this process's id.
+            holder: unsafe { pg_sys::MyProcPid },
+            now: moment::now(),
+            length,
+            fallback: settings::lease_timeout(),
+        };
+        let mut early = false;
+        for (some, held) in sealed.chunks(AT_ONCE).zip(held.chunks_mut(AT_ONCE)) {
+            with_board(|board| {
+                for ((id, seal), held) in some.iter().zip(held) {
+                    if *held == Held::Busy {
+                        *held = board.extend(house, id.0, seal, &claim, progress);
+                    }
+                }
+                early |= board.wants_clock(house);
+            });
+        }
+        if early {
+            desk::wake_clock(house);
+        }
+        if !held.contains(&Held::Busy) {
+            return held.into_iter().map(|held| held == Held::Yes).collect();
+        }
+        desk::wait();
+    }
+}

@@ -1,0 +1,89 @@
+//! The moves: what a task can go through. Each changes the tables by one statement, and the board
+//! by what it promises for the end of the transaction.
+
+pub mod cancel;
+pub mod extend;
+pub mod look;
+pub mod own;
+pub mod persist;
+pub mod reclaim;
+pub mod refill;
+pub mod retain;
+pub mod settle;
+pub mod submit;
+
+use crate::desk::Home;
+use crate::payload::{self, UUIDS, Uuid};
+use crate::statement::{Rows, Session, Statement, statement};
+use board::{Id, LaneName, Rank, Seal};
+use pgrx::pg_sys::Datum;
+use sha2::{Digest, Sha256};
+
+statement!(FINISHED, "finished", [UUIDS]);
+statement!(LIVE, "live", [UUIDS]);
+
+/// What the board keeps of a token: enough to compare, too little to know it (I7).
+fn seal(token: Uuid) -> Seal {
+    let digest = Sha256::digest(token.0.to_be_bytes());
+    let mut seal = Seal::default();
+    let len = seal.len();
+    seal.copy_from_slice(&digest[..len]);
+    seal
+}
+
+fn ids(ids: impl Iterator<Item = Uuid>) -> Option<Datum> {
+    Some(payload::array(UUIDS, ids.map(|id| Some(id.datum()))))
+}
+
+fn id_at(rows: &Rows, row: usize, column: usize) -> Uuid {
+    // SAFETY: the statements' columns of ids are uuids and never null.
+    unsafe { Uuid::read(rows.get(row, column).unwrap_or(Datum::from(0))) }
+}
+
+/// The ids that a statement with one array of ids returns.
+fn ids_of(session: &Session, statement: &Statement, wanted: impl Iterator<Item = Uuid>) -> Vec<Uuid> {
+    let rows = session.run(statement, &[ids(wanted)]);
+    (0..rows.len()).map(|row| id_at(&rows, row, 0)).collect()
+}
+
+/// Which of some tasks are settled, and how.
+fn settled(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Vec<(Uuid, String)> {
+    let rows = session.run(&FINISHED, &[ids(wanted)]);
+    (0..rows.len()).map(|row| (id_at(&rows, row, 0), payload::string(rows.get(row, 1)))).collect()
+}
+
+fn rank(id: Uuid, created: i64, priority: i64) -> Rank {
+    let id: Id = id.0;
+    Rank { id, created, priority: priority.clamp(0, u32::MAX.into()) as u32 }
+}
+
+/// A task's place on the board, as its row tells.
+struct Place {
+    queue: Vec<u8>,
+    action: Vec<u8>,
+    rank: Rank,
+    timeout: i64,
+}
+
+impl Place {
+    /// From five columns of a row: queue, action, priority, created, timeout.
+    fn at(rows: &Rows, row: usize, column: usize, id: Uuid) -> Place {
+        let [queue, action, priority, created, timeout] =
+            [0, 1, 2, 3, 4].map(|offset| rows.get(row, column + offset));
+        Place {
+            queue: payload::string(queue).into_bytes(),
+            action: payload::string(action).into_bytes(),
+            rank: rank(id, payload::number(created), payload::number(priority)),
+            timeout: payload::interval_length(timeout),
+        }
+    }
+
+    fn lane(&self) -> LaneName<'_> {
+        LaneName { queue: &self.queue, action: &self.action }
+    }
+}
+
+fn session(home: &Home) -> Session {
+    Session::new(home.owner)
+}
+

@@ -1,0 +1,217 @@
+//! Owning: the best tasks leave the board for a worker; no row is written (I6).
+
+use crate::complaint::{self, Answer};
+use crate::desk::{self, AT_ONCE, Change, Home, with_board};
+use crate::moves::{Place, id_at, ids, refill, seal, session, settled};
+use crate::payload::{self, UUID, UUIDS, Uuid};
+use crate::statement::{Rows, Session, statement};
+use crate::{moment, settings};
+use board::{Claim, Dry, Front, Seal, State, Taken};
+use pgrx::pg_sys::{self, Datum};
+
+statement!(READ, "read", [UUIDS]);
+statement!(FIND, "find", [UUID]);
+statement!(NEXT_WORKER, "next_worker", []);
+
+/// A task that a worker owns now. The data live until the session ends.
+pub struct Owned {
+    pub id: Uuid,
+    pub token: Uuid,
+    pub action: Option<Datum>,
+    pub spec: Option<Datum>,
+    pub priority: Option<Datum>,
+    pub key: Option<Datum>,
+    pub tries: i32,
+    pub num_failures: Option<Datum>,
+    /// `None`: the lease never expires.
+    pub deadline: Option<i64>,
+}
+
+/// Why taking from the board ended.
+enum Stop {
+    Enough,
+    Dry(Dry),
+    Refilling,
+    Empty { spilled: bool },
+}
+
+/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`.
+/// `length`: of the leases, in microseconds; `None`: each task's own.
+pub fn own_tasks(
+    home: &Home,
+    worker: &[u8],
+    queue: &[u8],
+    most: usize,
+    actions: Option<&[&[u8]]>,
+    length: Option<i64>,
+    mut show: impl FnMut(Owned),
+) {
+    let house = home.enter_open();
+    let session = session(home);
+    let (mut owned, mut surveyed) = (0, false);
+    while owned < most {
+        let wanted = (most - owned).min(most_at_once(actions));
+        let claim = claim(worker, length);
+        let (taken, stop) = take(home, house, queue, wanted, actions, &claim);
+        owned += hand_out(&session, taken, &mut show);
+        match stop {
+            Stop::Enough => {}
+            Stop::Dry(dry) => {
+                let room = refill::refill(&session, house, queue, &dry);
+                if !room && owned == 0 {
+                    complaint::board_full().raise();
+                } else if !room {
+                    break;
+                }
+            }
+            Stop::Refilling => desk::wait(),
+            Stop::Empty { spilled } if spilled && owned == 0 && !surveyed => {
+                surveyed = true;
+                if !refill::survey_queue(&session, house, queue) {
+                    complaint::board_full().raise();
+                }
+            }
+            Stop::Empty { .. } => break,
+        }
+        pgrx::check_for_interrupts!();
+    }
+}
+
+/// Leases one ready task by its id.
+pub fn own_task(
+    home: &Home,
+    id: Uuid,
+    worker: &[u8],
+    length: Option<i64>,
+    show: impl FnMut(Owned),
+) -> Answer<()> {
+    let house = home.enter_open();
+    let session = session(home);
+    let rows = session.run(&FIND, &[Some(id.datum())]);
+    if rows.len() == 0 {
+        let found = settled(&session, [id].into_iter()).pop();
+        return Err(found.map_or_else(
+            || complaint::no_such_task(id),
+            |(id, status)| complaint::wrong_status(id, &status),
+        ));
+    }
+    let place = Place::at(&rows, 0, 0, id);
+    if payload::number(rows.get(0, 5)) == 0 {
+        return Err(complaint::wrong_status(id, "waiting"));
+    }
+    let claim = claim(worker, length);
+    let token = new_token();
+    let sealed = seal(token);
+    desk::reserve(1);
+    let taken = with_board(|board| {
+        let at = board.admit(house, place.lane(), place.rank, place.timeout)?;
+        let queued = board.slot_at(at, house).is_some_and(|slot| slot.state() == State::Queued);
+        Some(queued.then(|| board.reserve(at, &claim, sealed)))
+    });
+    match taken {
+        None => Err(complaint::board_full()),
+        Some(None) => Err(complaint::wrong_status(id, "running")),
+        Some(Some(taken)) => {
+            desk::promise(home, [Change::Own(taken.ticket)]);
+            // Settled between the two looks at its row.
+            match hand_out(&session, vec![(taken, token)], show) {
+                0 => Err(complaint::wrong_status(id, "no longer ready")),
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+/// With many actions to look at, fewer tasks are taken under one hold of the lock (I8).
+fn most_at_once(actions: Option<&[&[u8]]>) -> usize {
+    let looks = actions.map_or(1, |actions| actions.len().max(1));
+    (AT_ONCE * 16 / looks).clamp(1, AT_ONCE)
+}
+
+fn claim(worker: &[u8], length: Option<i64>) -> Claim<'_> {
+    // SAFETY: reads this process's id.
+    let holder = unsafe { pg_sys::MyProcPid };
+    Claim { worker, holder, now: moment::now(), length, fallback: settings::lease_timeout() }
+}
+
+fn new_token() -> Uuid {
+    let mut bytes = [0; 16];
+    payload::random(&mut bytes);
+    Uuid::random_from(bytes)
+}
+
+/// Takes tasks off the board under one hold of its lock, and promises what becomes of them.
+fn take(
+    home: &Home,
+    house: u32,
+    queue: &[u8],
+    wanted: usize,
+    actions: Option<&[&[u8]]>,
+    claim: &Claim,
+) -> (Vec<(Taken, Uuid)>, Stop) {
+    let tokens: Vec<(Uuid, Seal)> =
+        (0..wanted).map(|_| new_token()).map(|token| (token, seal(token))).collect();
+    let mut taken = Vec::with_capacity(wanted);
+    desk::reserve(wanted);
+    let (stop, early) = with_board(|board| {
+        let stop = loop {
+            let Some((token, seal)) = tokens.get(taken.len()) else { break Stop::Enough };
+            match board.front_of(house, queue, actions) {
+                Front::Task(at) => taken.push((board.reserve(at, claim, *seal), *token)),
+                Front::Dry(dry) => break Stop::Dry(dry),
+                Front::Refilling => break Stop::Refilling,
+                Front::Empty => break Stop::Empty { spilled: board.house(house).spilled },
+            }
+        };
+        (stop, board.wants_clock(house))
+    });
+    desk::promise(home, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
+    if early {
+        desk::wake_clock(house);
+    }
+    (taken, stop)
+}
+
+/// Checks what was taken against the table, under a snapshot taken after it left the board (I5),
+/// and shows it in the board's order. Returns how many there were; strays leave the board.
+fn hand_out(session: &Session, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
+    if taken.is_empty() {
+        return 0;
+    }
+    let rows = session.run(&READ, &[ids(taken.iter().map(|(taken, _)| Uuid(taken.id)))]);
+    let mut found: Vec<(Uuid, usize)> =
+        (0..rows.len()).map(|row| (id_at(&rows, row, 0), row)).collect();
+    found.sort_unstable();
+    let mut shown = 0;
+    for (taken, token) in taken {
+        match found.binary_search_by_key(&Uuid(taken.id), |(id, _)| *id) {
+            Ok(at) => {
+                show(owned(&rows, found[at].1, taken, token));
+                shown += 1;
+            }
+            Err(_) => with_board(|board| board.drop_stray(taken.ticket)),
+        }
+    }
+    shown
+}
+
+fn owned(rows: &Rows, row: usize, taken: Taken, token: Uuid) -> Owned {
+    Owned {
+        id: Uuid(taken.id),
+        token,
+        action: rows.get(row, 1),
+        spec: rows.get(row, 2),
+        priority: rows.get(row, 3),
+        key: rows.get(row, 4),
+        // The ownership that begins is counted, though the row learns of it at its end only.
+        tries: payload::number(rows.get(row, 5)) as i32 + 1,
+        num_failures: rows.get(row, 6),
+        deadline: taken.deadline_at,
+    }
+}
+
+/// The next number of the workers' sequence.
+pub fn next_worker(home: &Home) -> i64 {
+    let session = session(home);
+    payload::number(session.run(&NEXT_WORKER, &[]).first())
+}

@@ -1,0 +1,88 @@
+//! Refilling a dry lane from where it stopped, and surveying which lanes there are (I4).
+
+use crate::desk::{self, AT_ONCE, Home, with_board};
+use crate::moves::{id_at, rank, session};
+use crate::payload::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID, Uuid};
+use crate::statement::{Rows, Session, statement};
+use board::{Dry, LaneName, Rank};
+use pgrx::pg_sys::{self, Datum};
+
+statement!(REFILL, "refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
+statement!(SURVEY, "survey", []);
+statement!(SURVEY_QUEUE, "survey_queue", [TEXT]);
+
+/// How many tasks one refill reads.
+const READ_AHEAD: usize = 2_048;
+
+/// Refills a lane, unless somebody else does. False when the board had no room for even one task.
+pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    if !with_board(|board| board.begin_refill(dry, me)) {
+        return true;
+    }
+    desk::refilling(Some(dry.lane));
+    let tasks = read(session, queue, dry);
+    let mut room = true;
+    for some in tasks.chunks(AT_ONCE) {
+        room = room && with_board(|board| board.refill(house, dry.lane, some));
+    }
+    let cursor = match tasks.last() {
+        Some((last, _)) if tasks.len() == READ_AHEAD => last.next(),
+        _ => Rank::END,
+    };
+    let filled = with_board(|board| {
+        board.end_refill(dry.lane, me, cursor);
+        board.cursor(dry.lane) != dry.cursor
+    });
+    desk::refilling(None);
+    desk::broadcast();
+    room || filled
+}
+
+fn read(session: &Session, queue: &[u8], dry: &Dry) -> Vec<(Rank, i64)> {
+    let Rank { id, created, priority } = dry.cursor;
+    let rows = session.run(
+        &REFILL,
+        &[
+            Some(payload::varlena(queue)),
+            Some(payload::varlena(dry.action.as_bytes())),
+            Some(Datum::from(-i64::from(priority))),
+            Some(Datum::from(created)),
+            Some(Uuid(id).datum()),
+            Some(Datum::from(READ_AHEAD as i64)),
+        ],
+    );
+    let number = |row, column| payload::number(rows.get(row, column));
+    (0..rows.len())
+        .map(|row| {
+            let rank = rank(id_at(&rows, row, 0), number(row, 2), number(row, 1));
+            (rank, payload::interval_length(rows.get(row, 3)))
+        })
+        .collect()
+}
+
+/// Marks all lanes of a house as known to the table only.
+pub fn survey(home: &Home, house: u32) -> bool {
+    with_board(|board| board.house_mut(house).spilled = false);
+    mark(house, &session(home).run(&SURVEY, &[]))
+}
+
+/// Marks all lanes of a queue as known to the table only. False when some found no room.
+pub fn survey_queue(session: &Session, house: u32, queue: &[u8]) -> bool {
+    mark(house, &session.run(&SURVEY_QUEUE, &[Some(payload::varlena(queue))]))
+}
+
+fn mark(house: u32, rows: &Rows) -> bool {
+    let name = |row, column| payload::string(rows.get(row, column)).into_bytes();
+    let lanes: Vec<_> = (0..rows.len()).map(|row| (name(row, 0), name(row, 1))).collect();
+    let mut room = true;
+    for some in lanes.chunks(AT_ONCE) {
+        with_board(|board| {
+            for (queue, action) in some {
+                room &= board.survey(house, LaneName { queue, action });
+            }
+        });
+    }
+    room
+}

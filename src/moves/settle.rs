@@ -1,0 +1,202 @@
+//! Returning: a worker ends its leases, and the tasks settle or are ready again.
+
+use crate::complaint::{self, Answer, Complaint};
+use crate::desk::{self, AT_ONCE, Change, Home, with_board};
+use crate::moves::{LIVE, id_at, ids, ids_of, seal, session, settled};
+use crate::payload::{
+    self, BOOLS, FLOATS, JSONBS, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS, Uuid,
+};
+use crate::statement::{Rows, Session, statement};
+use crate::task::{End, Outcome};
+use crate::{moment, payload::Kind};
+use board::{Refusal, Seal, Slot, Ticket};
+use pgrx::pg_sys::{self, Datum};
+
+statement!(
+    SETTLE,
+    "settle",
+    [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS]
+);
+statement!(
+    RELEASE,
+    "release",
+    [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS]
+);
+
+/// One task to return, and what comes with it.
+#[derive(Clone, Copy)]
+pub struct Return {
+    pub id: Uuid,
+    pub token: Uuid,
+    pub result: Option<Datum>,
+    pub error: Option<Datum>,
+}
+
+/// An ownership that ends, as the tables are to tell of it.
+pub struct Ending {
+    pub id: Uuid,
+    /// The lease, if there was one.
+    pub lease: Option<Slot>,
+    pub result: Option<Datum>,
+    pub error: Option<Datum>,
+}
+
+/// Returns tasks. For each, in order: its status now, or why its token does not serve.
+pub fn return_tasks(
+    home: &Home,
+    returns: &[Return],
+    outcome: Outcome,
+) -> Vec<Result<&'static str, Refusal>> {
+    let house = home.enter_open();
+    let mut answers = vec![Err(Refusal::Stale); returns.len()];
+    // Rows are locked in the order of their ids, by everybody.
+    let mut order: Vec<usize> = (0..returns.len()).collect();
+    order.sort_by_key(|at| returns[*at].id);
+    let change = match outcome.end() {
+        End::Settled(_) => Change::Finish,
+        End::Released(_) => Change::Release,
+    };
+    let mut endings = Vec::with_capacity(returns.len());
+    for some in order.chunks(AT_ONCE) {
+        let sealed: Vec<(usize, Seal)> =
+            some.iter().map(|at| (*at, seal(returns[*at].token))).collect();
+        for (at, held) in hold(home, house, returns, &sealed, change) {
+            let Return { id, result, error, .. } = returns[at];
+            match held {
+                Ok(lease) => endings.push((at, Ending { id, lease: Some(lease), result, error })),
+                Err(refusal) => answers[at] = Err(refusal),
+            }
+        }
+    }
+    if endings.is_empty() {
+        return answers;
+    }
+    let session = session(home);
+    let (places, endings): (Vec<usize>, Vec<Ending>) = endings.into_iter().unzip();
+    let mut ended = match outcome.end() {
+        End::Settled(status) => settle(&session, status, &endings),
+        End::Released(event) => release(&session, event, &endings),
+    };
+    ended.sort_unstable();
+    for (at, ending) in places.into_iter().zip(&endings) {
+        let found = ended.binary_search_by_key(&ending.id, |(id, _)| *id);
+        answers[at] = found.map(|found| ended[found].1).map_err(|_| Refusal::Stale);
+    }
+    // What is no longer live must not go back into a lane.
+    if let End::Released(_) = outcome.end() {
+        let gone = endings.iter().map(|ending| ending.id).filter(|id| {
+            ended.binary_search(&(*id, READY)).is_err()
+        });
+        desk::promise(home, gone.map(|id| Change::Gone(id.0)));
+    }
+    answers
+}
+
+/// Why the token of a single task does not serve.
+pub fn explain(home: &Home, id: Uuid, refusal: Refusal) -> Complaint {
+    let session = session(home);
+    if let Some((id, status)) = settled(&session, [id].into_iter()).pop() {
+        complaint::wrong_status(id, &status)
+    } else if ids_of(&session, &LIVE, [id].into_iter()).is_empty() {
+        complaint::no_such_task(id)
+    } else if refusal == Refusal::Settling {
+        complaint::being_settled(id)
+    } else {
+        complaint::stale_token(id)
+    }
+}
+
+/// Compares tokens and holds the slots (I7); waits for those that the clock has in hand.
+fn hold(
+    home: &Home,
+    house: u32,
+    returns: &[Return],
+    sealed: &[(usize, Seal)],
+    change: fn(Ticket) -> Change,
+) -> Vec<(usize, Result<Slot, Refusal>)> {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    let mut held = Vec::with_capacity(sealed.len());
+    let mut tickets = Vec::with_capacity(sealed.len());
+    let mut left: Vec<(usize, Seal)> = sealed.to_vec();
+    desk::reserve(sealed.len());
+    while !left.is_empty() {
+        with_board(|board| {
+            left.retain(|(at, seal)| {
+                let answer = board.settle(house, returns[*at].id.0, seal, me);
+                let busy = matches!(answer, Err(Refusal::Busy));
+                if !busy {
+                    held.push((*at, answer.map(|(ticket, slot)| {
+                        tickets.push(ticket);
+                        slot
+                    })));
+                }
+                busy
+            });
+        });
+        desk::promise(home, tickets.drain(..).map(change));
+        if !left.is_empty() {
+            desk::wait();
+        }
+    }
+    held
+}
+
+pub const READY: &str = "ready";
+const ABORTED: &str = "aborted";
+
+/// Moves tasks to the finished ones; returns those that were live, with their status.
+pub fn settle(
+    session: &Session,
+    status: &'static str,
+    endings: &[Ending],
+) -> Vec<(Uuid, &'static str)> {
+    let mut arguments = arguments(status, endings);
+    arguments.insert(7, column(JSONBS, endings, |ending| ending.result));
+    let rows = session.run(&SETTLE, &arguments);
+    (0..rows.len()).map(|row| (id_at(&rows, row, 0), status)).collect()
+}
+
+/// Makes tasks ready again, or aborts those that had their last try; returns those that were live,
+/// with their status.
+pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<(Uuid, &'static str)> {
+    let rows = session.run(&RELEASE, &arguments(event, endings));
+    (0..rows.len()).map(|row| (id_at(&rows, row, 0), status_at(&rows, row))).collect()
+}
+
+fn status_at(rows: &Rows, row: usize) -> &'static str {
+    if payload::string(rows.get(row, 1)) == READY { READY } else { ABORTED }
+}
+
+/// What both statements take, the arrays in the order of the endings.
+fn arguments(word: &str, endings: &[Ending]) -> Vec<Option<Datum>> {
+    let lease = |ending: &Ending| ending.lease;
+    vec![
+        Some(payload::varlena(word.as_bytes())),
+        Some(Datum::from(moment::now().wall)),
+        ids(endings.iter().map(|ending| ending.id)),
+        column(TEXTS, endings, |it| lease(it).map(|it| payload::varlena(it.worker.as_bytes()))),
+        column(TIMESTAMPTZS, endings, |it| lease(it).map(|it| Datum::from(it.since_at))),
+        column(BOOLS, endings, |it| Some(Datum::from(lease(it).is_some_and(|it| it.recorded)))),
+        column(FLOATS, endings, |it| {
+            let completed = word == Outcome::Completed.word();
+            let progress = lease(it).map_or(0.0, |it| it.progress);
+            Some(payload::float(if completed { 1.0 } else { progress }))
+        }),
+        column(JSONBS, endings, |it| it.error),
+    ]
+}
+
+fn column(
+    kind: Kind,
+    endings: &[Ending],
+    value: impl Fn(&Ending) -> Option<Datum>,
+) -> Option<Datum> {
+    Some(payload::array(kind, endings.iter().map(value)))
+}
+
+/// As `return_tasks`, for one task whose refusal is an error.
+pub fn return_task(home: &Home, it: Return, outcome: Outcome) -> Answer<&'static str> {
+    let answer = return_tasks(home, &[it], outcome).pop().unwrap_or(Err(Refusal::Stale));
+    answer.map_err(|refusal| explain(home, it.id, refusal))
+}

@@ -1,0 +1,204 @@
+//! Values at the border: what comes in as a datum and goes out as one. A jsonb passes through unread.
+
+use pgrx::pg_sys::{self, Datum, Oid};
+use std::fmt;
+
+/// A type, as PostgreSQL stores its values in arrays.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    pub oid: Oid,
+    element: Oid,
+    len: i16,
+    by_value: bool,
+    align: u8,
+}
+
+const fn kind(oid: u32, element: u32, len: i16, by_value: bool, align: u8) -> Kind {
+    Kind { oid: Oid::from_u32(oid), element: Oid::from_u32(element), len, by_value, align }
+}
+
+// The oids of built-in types never change.
+pub const BOOL: Kind = kind(16, 16, 1, true, b'c');
+pub const BIGINT: Kind = kind(20, 20, 8, true, b'd');
+pub const INTEGER: Kind = kind(23, 23, 4, true, b'i');
+pub const TEXT: Kind = kind(25, 25, -1, false, b'i');
+pub const TIMESTAMPTZ: Kind = kind(1184, 1184, 8, true, b'd');
+pub const INTERVAL: Kind = kind(1186, 1186, 16, false, b'd');
+pub const UUID: Kind = kind(2950, 2950, 16, false, b'c');
+pub const JSONB: Kind = kind(3802, 3802, -1, false, b'i');
+
+pub const BOOLS: Kind = kind(1000, 16, 1, true, b'c');
+pub const BYTEAS: Kind = kind(1001, 17, -1, false, b'i');
+pub const INTEGERS: Kind = kind(1007, 23, 4, true, b'i');
+pub const TEXTS: Kind = kind(1009, 25, -1, false, b'i');
+pub const BIGINTS: Kind = kind(1016, 20, 8, true, b'd');
+pub const FLOATS: Kind = kind(1022, 701, 8, true, b'd');
+pub const TIMESTAMPTZS: Kind = kind(1185, 1184, 8, true, b'd');
+pub const INTERVALS: Kind = kind(1187, 1186, 16, false, b'd');
+pub const UUIDS: Kind = kind(2951, 2950, 16, false, b'c');
+pub const JSONBS: Kind = kind(3807, 3802, -1, false, b'i');
+
+/// A uuid, as its big-endian number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Uuid(pub u128);
+
+impl Uuid {
+    /// # Safety
+    /// The datum must be a uuid's.
+    pub unsafe fn read(datum: Datum) -> Uuid {
+        // SAFETY: a uuid is a pointer to sixteen bytes.
+        Uuid(u128::from_be_bytes(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() }))
+    }
+
+    /// A datum whose bytes live in the current memory context.
+    pub fn datum(self) -> Datum {
+        // SAFETY: sixteen fresh bytes are filled with sixteen.
+        unsafe {
+            let bytes = pg_sys::palloc(16).cast::<[u8; 16]>();
+            *bytes = self.0.to_be_bytes();
+            Datum::from(bytes)
+        }
+    }
+
+    /// From a text of 32 hexadecimal digits, with or without hyphens and braces.
+    pub fn parse(text: &[u8]) -> Option<Uuid> {
+        let text = match text {
+            [b'{', inner @ .., b'}'] => inner,
+            other => other,
+        };
+        let (mut number, mut digits) = (0u128, 0);
+        for byte in text {
+            match (*byte as char).to_digit(16) {
+                Some(digit) if digits < 32 => (number, digits) = (number << 4 | u128::from(digit), digits + 1),
+                None if *byte == b'-' && digits > 0 && digits % 4 == 0 => {}
+                _ => return None,
+            }
+        }
+        (digits == 32 && !text.ends_with(b"-")).then_some(Uuid(number))
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let hex = format!("{:032x}", self.0);
+        let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+        f.write_str(&parts.join("-"))
+    }
+}
+
+/// The bytes of a text or bytea, copied.
+///
+/// # Safety
+/// The datum must be a varlena's.
+pub unsafe fn bytes(datum: Datum) -> Vec<u8> {
+    // SAFETY: detoasting gives a whole varlena, in the current context or in place.
+    unsafe {
+        let whole = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+        pgrx::varlena::varlena_to_byte_slice(whole).to_vec()
+    }
+}
+
+/// A text or bytea in the current memory context.
+pub fn varlena(bytes: &[u8]) -> Datum {
+    // SAFETY: copies `bytes`.
+    Datum::from(unsafe { pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32) })
+}
+
+/// An array in the current memory context, of values of the kind's elements.
+pub fn array(kind: Kind, values: impl Iterator<Item = Option<Datum>>) -> Datum {
+    let (mut items, mut nulls) = (Vec::new(), Vec::new());
+    for value in values {
+        items.push(value.unwrap_or(Datum::from(0)));
+        nulls.push(value.is_none());
+    }
+    let (mut dims, mut lower) = (items.len() as i32, 1);
+    // SAFETY: items and nulls are as long as dims says; the element's layout is the type's.
+    Datum::from(unsafe {
+        pg_sys::construct_md_array(
+            items.as_mut_ptr(),
+            nulls.as_mut_ptr(),
+            1,
+            &mut dims,
+            &mut lower,
+            kind.element,
+            kind.len.into(),
+            kind.by_value,
+            kind.align as _,
+        )
+    })
+}
+
+/// The elements of an array; `None` when it has more than one dimension.
+///
+/// # Safety
+/// The datum must be of the kind.
+pub unsafe fn elements(kind: Kind, datum: Datum) -> Option<Vec<Option<Datum>>> {
+    let (mut items, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+    // SAFETY: a detoasted array; deconstruct_array allocates both results, `count` long.
+    unsafe {
+        let whole = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+        if (*whole).ndim > 1 {
+            return None;
+        }
+        pg_sys::deconstruct_array(
+            whole,
+            kind.element,
+            kind.len.into(),
+            kind.by_value,
+            kind.align as _,
+            &mut items,
+            &mut nulls,
+            &mut count,
+        );
+        Some((0..count as usize).map(|i| (!*nulls.add(i)).then(|| *items.add(i))).collect())
+    }
+}
+
+/// Fills a buffer with random bytes that nobody can foresee.
+pub fn random(bytes: &mut [u8]) {
+    // SAFETY: writes `bytes.len()` bytes.
+    let drawn = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) };
+    assert!(drawn, "the system gives random numbers");
+}
+
+/// A text as a string; the database's encoding need not be UTF-8.
+pub fn string(datum: Option<Datum>) -> String {
+    // SAFETY: called for columns of type text only.
+    datum.map_or_else(String::new, |it| {
+        String::from_utf8(unsafe { bytes(it) })
+            .unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned())
+    })
+}
+
+/// A bigint, timestamptz or integer column; 0 for null.
+pub fn number(datum: Option<Datum>) -> i64 {
+    datum.map_or(0, |it| it.value() as i64)
+}
+
+/// The length of an interval in microseconds; 0 for null.
+pub fn interval_length(datum: Option<Datum>) -> i64 {
+    // SAFETY: called for columns of type interval only.
+    datum.map_or(0, |it| crate::moment::length(unsafe { &*it.cast_mut_ptr::<pg_sys::Interval>() }))
+}
+
+pub fn float(value: f64) -> Datum {
+    Datum::from(value.to_bits())
+}
+
+impl Uuid {
+    /// A random uuid (version 4) of sixteen random bytes.
+    pub fn random_from(bytes: [u8; 16]) -> Uuid {
+        Uuid(with_version(u128::from_be_bytes(bytes), 4))
+    }
+
+    /// A uuid that sorts by time (version 7), of a time and random bytes.
+    pub fn timed_from(unix_millis: i64, bytes: [u8; 16]) -> Uuid {
+        let time = (unix_millis as u128 & 0xffff_ffff_ffff) << 80;
+        Uuid(with_version(time | u128::from_be_bytes(bytes) & (u128::MAX >> 48), 7))
+    }
+}
+
+/// Sets the version and the variant of RFC 9562.
+fn with_version(number: u128, version: u128) -> u128 {
+    number & !(0xf << 76) & !(0x3 << 62) | version << 76 | 0x2 << 62
+}

@@ -1,0 +1,87 @@
+//! The settings, all in `pg_settings` with unit, range and description.
+
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+static LEASE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+static SWEEP_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
+static PERSIST_LEASES_AFTER: GucSetting<i32> = GucSetting::<i32>::new(1_000);
+static BOARD_SIZE: GucSetting<i32> = GucSetting::<i32>::new(131_072);
+static MAX_SPEC_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1 << 20);
+
+pub fn define() {
+    GucRegistry::define_int_guc(
+        c"scylla.lease_timeout",
+        c"Sets the length of a lease for which neither caller, task nor queue says another.",
+        c"Valid range is 1 millisecond to 24 days.",
+        &LEASE_TIMEOUT,
+        1,
+        i32::MAX,
+        GucContext::Userset,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.sweep_interval",
+        c"Sets how often the clock looks around without being called.",
+        c"A backstop: leases end at their deadline, whatever this is. Valid range is 10 milliseconds to 1 hour.",
+        &SWEEP_INTERVAL,
+        10,
+        3_600_000,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.persist_leases_after",
+        c"Sets the age from which a lease is written behind, so that it outlives a crash.",
+        c"Valid range is 0 to 1 hour.",
+        &PERSIST_LEASES_AFTER,
+        0,
+        3_600_000,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.board_size",
+        c"Sets how many tasks the board in shared memory holds, leases included.",
+        c"Tasks beyond it wait in the table. A slot takes about 360 bytes. Valid range is 64 to 16777216.",
+        &BOARD_SIZE,
+        64,
+        1 << 24,
+        GucContext::Postmaster,
+        GucFlags::empty(),
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.max_spec_size",
+        c"Sets the largest spec that is taken.",
+        c"Valid range is 1 kB to 255 MB.",
+        &MAX_SPEC_SIZE,
+        1 << 10,
+        255 << 20,
+        GucContext::Suset,
+        GucFlags::UNIT_BYTE,
+    );
+}
+
+/// In microseconds.
+pub fn lease_timeout() -> i64 {
+    i64::from(LEASE_TIMEOUT.get()) * 1_000
+}
+
+/// In microseconds.
+pub fn sweep_interval() -> i64 {
+    i64::from(SWEEP_INTERVAL.get()) * 1_000
+}
+
+/// In microseconds.
+pub fn persist_leases_after() -> i64 {
+    i64::from(PERSIST_LEASES_AFTER.get()) * 1_000
+}
+
+/// In slots.
+pub fn board_size() -> usize {
+    BOARD_SIZE.get() as usize
+}
+
+/// In bytes.
+pub fn max_spec_size() -> usize {
+    MAX_SPEC_SIZE.get() as usize
+}

@@ -1,0 +1,194 @@
+//! Statements: parameterised, planned once per backend, run with the rights of the tables' owner.
+
+use crate::payload::Kind;
+use pgrx::pg_sys;
+use std::cell::Cell;
+use std::ptr;
+
+/// One statement of `sql/statement/`, with the types of its parameters.
+pub struct Statement {
+    pub sql: &'static str,
+    pub kinds: &'static [Kind],
+    pub plan: Cell<pg_sys::SPIPlanPtr>,
+}
+
+// SAFETY: a backend has one thread; each process has its own copy.
+unsafe impl Sync for Statement {}
+
+/// Declares a statement from its file's name and its parameters' types.
+macro_rules! statement {
+    ($name:ident, $file:literal, [$($kind:expr),*]) => {
+        static $name: $crate::statement::Statement = $crate::statement::Statement {
+            sql: concat!(include_str!(concat!("../../sql/statement/", $file, ".sql")), "\0"),
+            kinds: &[$($kind),*],
+            plan: std::cell::Cell::new(std::ptr::null_mut()),
+        };
+    };
+}
+pub(crate) use statement;
+
+/// An SPI session as the owner of the tables, on a search path that holds pg_catalog only, with
+/// a planner that goes by index. Ends, whatever happens, when dropped.
+pub struct Session {
+    user: pg_sys::Oid,
+    context: i32,
+    planner: [bool; PLANNER.len()],
+    path: SearchPath,
+}
+
+/// A plan made while a table is empty must not be a scan when it is full (I6), and compiling a
+/// plan of disabled nodes costs more than running it.
+const PLANNER: [*mut bool; 6] = [
+    &raw mut pg_sys::enable_seqscan,
+    &raw mut pg_sys::enable_bitmapscan,
+    &raw mut pg_sys::enable_hashjoin,
+    &raw mut pg_sys::enable_mergejoin,
+    &raw mut pg_sys::enable_sort,
+    &raw mut pg_sys::jit_enabled,
+];
+
+impl Session {
+    pub fn new(owner: pg_sys::Oid) -> Session {
+        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+        // SAFETY: SPI and the user id are this backend's; both are undone in drop, and by the
+        // abort of the transaction if that cannot run.
+        unsafe {
+            pg_sys::SPI_connect();
+            pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+            let switched = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
+            pg_sys::SetUserIdAndSecContext(owner, switched);
+        }
+        let path = SearchPath::restrict();
+        // SAFETY: plain flags of this backend, restored in drop; no code of a user runs between.
+        let planner = PLANNER.map(|flag| unsafe { ptr::replace(flag, false) });
+        Session { user, context, planner, path }
+    }
+
+    /// Runs a statement under a snapshot taken now, whatever the isolation level (I5).
+    pub fn run(&self, statement: &Statement, arguments: &[Option<pg_sys::Datum>]) -> Rows {
+        assert_eq!(arguments.len(), statement.kinds.len());
+        let mut values: Vec<_> = arguments.iter().map(|it| it.unwrap_or(0.into())).collect();
+        let nulls: Vec<_> =
+            arguments.iter().map(|it| if it.is_none() { b'n' } else { b' ' }.cast_signed()).collect();
+        // SAFETY: the plan is kept; values and nulls are as long as its parameters, and of their types.
+        unsafe {
+            let status = pg_sys::SPI_execute_snapshot(
+                statement.plan(),
+                values.as_mut_ptr(),
+                nulls.as_ptr(),
+                pg_sys::GetLatestSnapshot(),
+                ptr::null_mut(),
+                false,
+                true,
+                0,
+            );
+            assert!(status > 0, "a kept plan runs: SPI status {status}");
+            Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        for (flag, was) in PLANNER.into_iter().zip(self.planner) {
+            // SAFETY: as in new.
+            unsafe { *flag = was };
+        }
+        self.path.restore();
+        // SAFETY: as in new.
+        unsafe {
+            pg_sys::SetUserIdAndSecContext(self.user, self.context);
+            pg_sys::SPI_finish();
+        }
+    }
+}
+
+impl Statement {
+    fn plan(&self) -> pg_sys::SPIPlanPtr {
+        if self.plan.get().is_null() {
+            let mut oids: Vec<_> = self.kinds.iter().map(|kind| kind.oid).collect();
+            // SAFETY: the text ends with a zero; the plan is kept for the life of the backend.
+            unsafe {
+                let plan = pg_sys::SPI_prepare_cursor(
+                    self.sql.as_ptr().cast(),
+                    oids.len() as i32,
+                    oids.as_mut_ptr(),
+                    pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+                );
+                assert!(!plan.is_null(), "a statement of ours can be planned");
+                pg_sys::SPI_keepplan(plan);
+                self.plan.set(plan);
+            }
+        }
+        self.plan.get()
+    }
+}
+
+/// The rows that a statement returned. They live until its session ends.
+pub struct Rows {
+    table: *mut pg_sys::SPITupleTable,
+    len: usize,
+}
+
+impl Rows {
+    pub fn len(&self) -> usize {
+        if self.table.is_null() { 0 } else { self.len }
+    }
+
+    /// The first column of the first row.
+    pub fn first(&self) -> Option<pg_sys::Datum> {
+        (self.len() > 0).then(|| self.get(0, 0)).flatten()
+    }
+
+    /// A value; columns count from 0.
+    pub fn get(&self, row: usize, column: usize) -> Option<pg_sys::Datum> {
+        assert!(row < self.len());
+        let mut null = false;
+        // SAFETY: the row exists; SPI_getbinval checks the column.
+        let value = unsafe {
+            let tuple = *(*self.table).vals.add(row);
+            pg_sys::SPI_getbinval(tuple, (*self.table).tupdesc, column as i32 + 1, &mut null)
+        };
+        (!null).then_some(value)
+    }
+}
+
+/// The search path of a session: pg_catalog and nothing else. Kept plans are checked against the
+/// path at each use, so it must be the same each time.
+#[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+struct SearchPath;
+
+#[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+impl SearchPath {
+    fn restrict() -> SearchPath {
+        let mut path = pg_sys::OverrideSearchPath { addCatalog: true, ..Default::default() };
+        // SAFETY: the path is copied; PostgreSQL pops it itself when the transaction aborts.
+        unsafe { pg_sys::PushOverrideSearchPath(&mut path) };
+        SearchPath
+    }
+
+    fn restore(&self) {
+        // SAFETY: pops what restrict pushed: sessions nest.
+        unsafe { pg_sys::PopOverrideSearchPath() };
+    }
+}
+
+#[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
+struct SearchPath(i32);
+
+#[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
+impl SearchPath {
+    fn restrict() -> SearchPath {
+        // SAFETY: a nest level of settings, ended in restore or by the transaction's abort.
+        unsafe {
+            let level = pg_sys::NewGUCNestLevel();
+            pg_sys::RestrictSearchPath();
+            SearchPath(level)
+        }
+    }
+
+    fn restore(&self) {
+        // SAFETY: ends the level that restrict began.
+        unsafe { pg_sys::AtEOXact_GUC(false, self.0) };
+    }
+}
