@@ -28,10 +28,6 @@ impl Complaint {
         Complaint { hint: Some(hint.into()), ..self }
     }
 
-    pub fn is_duplicate(&self) -> bool {
-        self.code == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION
-    }
-
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -173,10 +169,7 @@ pub fn spec_too_large(got: usize, most: usize) -> Complaint {
 }
 
 pub fn duplicate_id(id: Uuid) -> Complaint {
-    Complaint::new(
-        PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
-        format!("task {id} already exists"),
-    )
+    Complaint::new(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, format!("task {id} already exists"))
 }
 
 pub fn no_such_task(id: Uuid) -> Complaint {
@@ -210,6 +203,13 @@ pub fn not_preparable() -> Complaint {
     Complaint::new(
         PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
         "cannot PREPARE a transaction that has called scylla",
+    )
+}
+
+pub fn read_only(function: &str) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+        format!("cannot execute {function} in a read-only transaction"),
     )
 }
 

@@ -26,8 +26,13 @@ impl Json {
         };
         let text = std::ffi::CString::new(text).unwrap_or_default();
         // SAFETY: the text is valid JSON and ends with a zero.
-        unsafe { pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(Datum::from(text.as_ptr()))]) }
-            .unwrap_or(Datum::from(0))
+        unsafe {
+            pgrx::direct_function_call_as_datum(
+                pg_sys::jsonb_in,
+                &[Some(Datum::from(text.as_ptr()))],
+            )
+        }
+        .unwrap_or(Datum::from(0))
     }
 }
 
@@ -115,7 +120,11 @@ unsafe fn value_of(value: &mut pg_sys::JsonbValue) -> Json {
             _ => {
                 let header = (*value.val.binary.data).header;
                 let datum = Datum::from(pg_sys::JsonbValueToJsonb(value));
-                if header & pg_sys::JB_FOBJECT != 0 { Json::Object(datum) } else { Json::Array(datum) }
+                if header & pg_sys::JB_FOBJECT != 0 {
+                    Json::Object(datum)
+                } else {
+                    Json::Array(datum)
+                }
             }
         }
     }
@@ -128,8 +137,12 @@ unsafe fn decimal(number: pg_sys::Numeric) -> String {
             pg_sys::numeric_out,
             &[Some(Datum::from(number.cast::<u8>()))],
         );
-        let text = text.map_or(ptr::null(), |it| it.cast_mut_ptr::<std::ffi::c_char>().cast_const());
-        if text.is_null() { String::new() } else { std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned() }
+        let text =
+            text.map_or(ptr::null(), |it| it.cast_mut_ptr::<std::ffi::c_char>().cast_const());
+        if text.is_null() {
+            String::new()
+        } else {
+            std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned()
+        }
     }
 }
-

@@ -27,7 +27,17 @@ pub extern "C-unwind" fn _PG_init() {
     if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
         complaint::not_preloaded().raise();
     }
+    quieten();
     settings::define();
     desk::request_memory();
     clock::register_launcher();
+}
+
+/// pgrx puts a backtrace into the DETAIL of PostgreSQL's own errors when RUST_BACKTRACE is set: slow,
+/// and nothing for a client's eyes. RUST_LIB_BACKTRACE=1 brings it back.
+fn quieten() {
+    if std::env::var_os("RUST_LIB_BACKTRACE").is_none() {
+        // SAFETY: the postmaster has one thread.
+        unsafe { std::env::set_var("RUST_LIB_BACKTRACE", "0") };
+    }
 }

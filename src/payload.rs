@@ -69,7 +69,9 @@ impl Uuid {
         let (mut number, mut digits) = (0u128, 0);
         for byte in text {
             match (*byte as char).to_digit(16) {
-                Some(digit) if digits < 32 => (number, digits) = (number << 4 | u128::from(digit), digits + 1),
+                Some(digit) if digits < 32 => {
+                    (number, digits) = (number << 4 | u128::from(digit), digits + 1)
+                }
                 None if *byte == b'-' && digits > 0 && digits % 4 == 0 => {}
                 _ => return None,
             }
@@ -101,7 +103,9 @@ pub unsafe fn bytes(datum: Datum) -> Vec<u8> {
 /// A text or bytea in the current memory context.
 pub fn varlena(bytes: &[u8]) -> Datum {
     // SAFETY: copies `bytes`.
-    Datum::from(unsafe { pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32) })
+    Datum::from(unsafe {
+        pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32)
+    })
 }
 
 /// An array in the current memory context, of values of the kind's elements.

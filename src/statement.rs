@@ -68,8 +68,10 @@ impl Session {
     pub fn run(&self, statement: &Statement, arguments: &[Option<pg_sys::Datum>]) -> Rows {
         assert_eq!(arguments.len(), statement.kinds.len());
         let mut values: Vec<_> = arguments.iter().map(|it| it.unwrap_or(0.into())).collect();
-        let nulls: Vec<_> =
-            arguments.iter().map(|it| if it.is_none() { b'n' } else { b' ' }.cast_signed()).collect();
+        let nulls: Vec<_> = arguments
+            .iter()
+            .map(|it| if it.is_none() { b'n' } else { b' ' }.cast_signed())
+            .collect();
         // SAFETY: the plan is kept; values and nulls are as long as its parameters, and of their types.
         unsafe {
             let status = pg_sys::SPI_execute_snapshot(

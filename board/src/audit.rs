@@ -62,7 +62,11 @@ impl Board<'_> {
             let queue = &self.queues[at];
             let (house, fronts) = (queue.house, queue.fronts);
             assert_ne!(self.house(house).door, Door::Vacant, "a queue has a house");
-            assert_eq!(self.find_queue(house, queue.name.as_bytes()), Some(at), "queue {at} is found");
+            assert_eq!(
+                self.find_queue(house, queue.name.as_bytes()),
+                Some(at),
+                "queue {at} is found"
+            );
             for lane in in_order(&mut ByFront(self), fronts, &mut audit.depth) {
                 assert!(lanes[lane as usize], "a listed lane is live");
                 assert_eq!(self.lanes[lane].queue, at, "a lane is listed in its own queue");

@@ -100,21 +100,25 @@ impl Board<'_> {
         self.next_deadline(house) < self.house(house).wake_at
     }
 
-    /// Frees what a closed house has among the places `from .. from + count` of the pools; returns
-    /// where to go on, or `None` when the house is empty.
+    /// Frees what a closed house has among `count` places from `from` on, the slots' first, then
+    /// the lanes'; returns where to go on, or `None` when the house is empty.
     pub fn clear_house(&mut self, house: u32, from: u32, count: u32) -> Option<u32> {
-        let to = from.saturating_add(count);
+        let slots = self.slots.capacity();
+        let (to, end) = (from.saturating_add(count), slots + self.lanes.used());
         for at in from..to.min(self.slots.used()) {
             if self.is_in_house(at, house) {
                 self.drop_slot(at);
             }
         }
-        for at in from..to.min(self.lanes.used()) {
-            if self.lanes[at].is_used() && self.queues[self.lanes[at].queue].house == house {
-                self.forget_lane(at);
+        // Once no slot refers to them.
+        for at in from.max(slots)..to.min(end) {
+            let lane = at - slots;
+            if self.lanes[lane].is_used() && self.queues[self.lanes[lane].queue].house == house {
+                self.forget_lane(lane);
             }
         }
-        (to < self.slots.used().max(self.lanes.used())).then_some(to)
+        let next = if to < self.slots.used() { to } else { to.max(slots) };
+        (next < end).then_some(next)
     }
 
     /// Forgets a cleared house.

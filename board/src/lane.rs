@@ -99,7 +99,8 @@ pub struct Dry {
 impl Board<'_> {
     /// Offers a ready task. An upsert: a task that has a slot already, in whatever state, stays as it is (I3).
     pub fn put(&mut self, house: u32, name: LaneName, rank: Rank, timeout: i64) -> Put {
-        if self.find_slot(house, rank.id).is_some() {
+        if let Some(at) = self.find_slot(house, rank.id) {
+            self.slots[at].offered = true;
             return Put::Known;
         }
         let Some(lane) = self.lane(house, name) else {
@@ -210,9 +211,11 @@ impl Board<'_> {
         true
     }
 
-    /// Queues tasks read from the table, in order; false when the board has no room for the rest.
-    pub fn refill(&mut self, house: u32, lane: u32, tasks: &[(Rank, i64)]) -> bool {
-        tasks.iter().all(|&(rank, timeout)| {
+    /// Queues tasks read from the table, in order; false when the board has no room for the rest,
+    /// or the lane is no longer the refiller's.
+    pub fn refill(&mut self, house: u32, lane: u32, refiller: i32, tasks: &[(Rank, i64)]) -> bool {
+        let mine = self.lanes[lane].used && self.lanes[lane].refiller == refiller;
+        mine && tasks.iter().all(|&(rank, timeout)| {
             self.find_slot(house, rank.id).is_some()
                 || self.place(house, lane, rank, timeout) == Put::Queued
         })

@@ -83,8 +83,7 @@ pub enum Refusal {
 }
 
 impl Slot {
-    fn lease(&mut self, now: Moment, length: i64) {
-        self.length = length;
+    fn lease_for(&mut self, now: Moment, length: i64) {
         (self.deadline, self.deadline_at) = if length >= NEVER {
             (i64::MAX, i64::MAX)
         } else {
@@ -136,12 +135,14 @@ impl Board<'_> {
         slot.seal = seal;
         slot.sealed = true;
         slot.recorded = false;
+        slot.offered = false;
         slot.persisted = false;
         slot.progress = 0.0;
         slot.since_at = claim.now.wall;
         slot.worker = Name::<WORKER_MAX>::new(claim.worker);
         let own = Some(slot.timeout).filter(|timeout| *timeout > 0);
-        slot.lease(claim.now, claim.length.or(own).unwrap_or(claim.fallback));
+        slot.length = claim.length.or(own).unwrap_or(claim.fallback);
+        slot.lease_for(claim.now, slot.length);
         let taken = Taken {
             ticket: Ticket { slot: at, generation },
             id: slot.id,
@@ -193,7 +194,7 @@ impl Board<'_> {
             State::Reserved | State::Free => return Held::No,
         }
         let slot = &mut self.slots[at];
-        slot.lease(claim.now, claim.length.unwrap_or(slot.length));
+        slot.lease_for(claim.now, claim.length.unwrap_or(slot.length));
         slot.progress = progress.unwrap_or(slot.progress);
         if slot.state != State::Settling {
             self.start_timer(at);
@@ -297,7 +298,12 @@ impl Board<'_> {
 
     /// A reserved slot turned out to be a stray: the table does not have its task (I5).
     pub fn drop_stray(&mut self, ticket: Ticket) {
-        if self.is_at(ticket, State::Reserved) {
+        if !self.is_at(ticket, State::Reserved) {
+            return;
+        }
+        if self.slots[ticket.slot].offered {
+            self.put_back(ticket);
+        } else {
             self.drop_slot(ticket.slot);
         }
     }
@@ -324,7 +330,8 @@ impl Board<'_> {
         slot.progress = lease.progress;
         slot.since_at = lease.since_at;
         slot.worker = Name::new(lease.worker);
-        slot.lease(now, lease.length);
+        slot.length = lease.length;
+        slot.lease_for(now, lease.length);
         self.start_timer(at);
     }
 

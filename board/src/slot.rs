@@ -61,6 +61,8 @@ pub struct Slot {
     pub(crate) sealed: bool,
     /// The task's row already counts this lease as a try and has its assignment in the history.
     pub recorded: bool,
+    /// Offered anew while it was not queued: a stray it is not.
+    pub(crate) offered: bool,
     /// The lease was written behind to the table.
     pub persisted: bool,
     pub worker: Name<{ WORKER_MAX }>,
@@ -88,6 +90,7 @@ impl Slot {
             was: State::Free,
             sealed: false,
             recorded: false,
+            offered: false,
             persisted: false,
             worker: Name::EMPTY,
         }

@@ -117,8 +117,7 @@ fn databases() -> Vec<u32> {
             pg_sys::table_open(pg_sys::DatabaseRelationId, pg_sys::AccessShareLock as i32);
         let scan = pg_sys::table_beginscan_catalog(relation, 0, std::ptr::null_mut());
         loop {
-            let tuple =
-                pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);
+            let tuple = pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);
             if tuple.is_null() {
                 break;
             }

@@ -72,23 +72,30 @@ unsafe extern "C-unwind" fn table_changed(_arg: pg_sys::Datum, table: pg_sys::Oi
 impl Home {
     /// This home's number on the board, open or not; made if there is none.
     pub fn enter(&self) -> u32 {
+        self.look_in().0
+    }
+
+    /// This home's number on the board, and whether it is open.
+    fn look_in(&self) -> (u32, bool) {
         let found = with_board(|board| {
             let house = board.enter_house(self.database.to_u32(), self.extension.to_u32())?;
-            Some((house, board.house(house).clock == 0))
+            let it = board.house(house);
+            Some((house, it.door == Door::Open, it.clock == 0))
         });
-        let Some((house, unattended)) = found else { complaint::too_many_databases().raise() };
+        let Some((house, open, unattended)) = found else {
+            complaint::too_many_databases().raise()
+        };
         if unattended {
             wake_launcher();
         }
-        house
+        (house, open)
     }
 
     /// This home's number on the board, once the clock has built it from the tables (I1).
     pub fn enter_open(&self) -> u32 {
         let until = moment::monotonic() + PATIENCE;
         loop {
-            let house = self.enter();
-            if with_board(|board| board.house(house).door == Door::Open) {
+            if let (house, true) = self.look_in() {
                 return house;
             }
             if moment::monotonic() > until {

@@ -135,7 +135,6 @@ fn shared() -> NonNull<Shared> {
     SHARED.get().unwrap_or_else(|| complaint::not_preloaded().raise())
 }
 
-
 /// # Safety
 /// `shared` is the start of memory laid out as `Layout` says, and the caller holds the lock.
 unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {

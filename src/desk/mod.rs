@@ -6,7 +6,5 @@ mod memory;
 mod transaction;
 
 pub use home::{Home, find_anew, home};
-pub use memory::{
-    broadcast, request_memory, serve_as, wait, wake_clock, with_board,
-};
+pub use memory::{broadcast, request_memory, serve_as, wait, wake_clock, with_board};
 pub use transaction::{AT_ONCE, Change, LATER, Offer, promise, refilling, reserve};

@@ -67,9 +67,12 @@ pub fn promise(home: &crate::desk::Home, changes: impl IntoIterator<Item = Chang
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
     let (database, extension) = (home.database.to_u32(), home.extension.to_u32());
     PROMISES.with_borrow_mut(|promises| {
-        promises.extend(
-            changes.into_iter().map(|change| Promise { level, database, extension, change }),
-        );
+        promises.extend(changes.into_iter().map(|change| Promise {
+            level,
+            database,
+            extension,
+            change,
+        }));
     });
 }
 
@@ -77,6 +80,10 @@ pub fn promise(home: &crate::desk::Home, changes: impl IntoIterator<Item = Chang
 pub fn reserve(more: usize) {
     register();
     PROMISES.with_borrow_mut(|promises| promises.reserve(more));
+}
+
+fn has_promises() -> bool {
+    PROMISES.with_borrow(|promises| !promises.is_empty())
 }
 
 /// Notes the lane that this backend refills, so that an error gives it up.
@@ -98,11 +105,7 @@ fn register() {
 #[pg_guard]
 unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut core::ffi::c_void) {
     match event {
-        XactEvent::XACT_EVENT_PRE_PREPARE => {
-            if PROMISES.with_borrow(|promises| !promises.is_empty()) {
-                complaint::not_preparable().raise();
-            }
-        }
+        XactEvent::XACT_EVENT_PRE_PREPARE if has_promises() => complaint::not_preparable().raise(),
         XactEvent::XACT_EVENT_COMMIT => unpanicking(|| keep(take_from_level(1))),
         XactEvent::XACT_EVENT_ABORT => unpanicking(|| undo(take_from_level(1))),
         _ => {}
@@ -224,4 +227,3 @@ fn in_steps<'p>(
         wake_clock(house);
     }
 }
-

@@ -3,7 +3,6 @@
 use crate::complaint::{self, Answer};
 use crate::payload::{self, Kind, Uuid};
 use pgrx::pg_sys::{self, Datum};
-use std::ffi::CStr;
 use std::ptr;
 
 pub struct Call {
@@ -24,20 +23,21 @@ impl Call {
     }
 
     /// Refuses the call on a standby and in a read-only transaction.
-    pub fn changes(&self, name: &CStr) {
-        // SAFETY: raises or returns.
-        unsafe {
-            pg_sys::PreventCommandIfReadOnly(name.as_ptr());
-            pg_sys::PreventCommandDuringRecovery(name.as_ptr());
+    pub fn changes(&self, function: &str) -> Answer<()> {
+        // SAFETY: reads the state of this backend and of the server. A standby's transactions are
+        // read-only, too.
+        if unsafe { pg_sys::XactReadOnly || pg_sys::RecoveryInProgress() } {
+            return Err(complaint::read_only(function));
         }
+        Ok(())
     }
 
     /// An argument, from 0; `None` when it is null.
     pub fn datum(&self, number: usize) -> Option<Datum> {
         // SAFETY: the functions are declared with as many arguments as their doors read.
         let argument = unsafe {
-            let count = (*self.info).nargs as usize;
-            (&(*self.info).args).as_slice(count)[number]
+            let info = &*self.info;
+            info.args.as_slice(info.nargs as usize)[number]
         };
         (!argument.isnull).then_some(argument.value)
     }
@@ -106,7 +106,10 @@ impl Call {
         let elements = self.array(number, name, payload::UUIDS)?;
         let missing = || complaint::missing(&format!("an element of {name}"));
         // SAFETY: declared as an array of uuids.
-        elements.into_iter().map(|it| it.map(|it| unsafe { Uuid::read(it) }).ok_or_else(missing)).collect()
+        elements
+            .into_iter()
+            .map(|it| it.map(|it| unsafe { Uuid::read(it) }).ok_or_else(missing))
+            .collect()
     }
 
     /// Begins to answer with rows. All of them are made before the first is read (I5).

@@ -32,7 +32,11 @@ pub fn priority(number: i64) -> Answer<u32> {
 
 /// The length of a lease, in microseconds.
 pub fn timeout(length: i64) -> Answer<i64> {
-    if length > 0 { Ok(length) } else { Err(complaint::out_of_range("timeout", "greater than zero")) }
+    if length > 0 {
+        Ok(length)
+    } else {
+        Err(complaint::out_of_range("timeout", "greater than zero"))
+    }
 }
 
 pub fn max_tries(number: i64) -> Answer<i32> {

@@ -54,7 +54,7 @@ door!(
     pg_finfo_scylla_refresh,
     scylla_refresh,
     |call: &mut Call| {
-        call.changes(c"scylla.refresh()");
+        call.changes("scylla.refresh()")?;
         desk::promise(&desk::home(), [Change::Refresh]);
         Ok(None)
     }

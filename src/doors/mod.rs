@@ -2,8 +2,8 @@
 
 mod call;
 mod clerk;
-mod owning;
 mod looking;
+mod owning;
 mod returning;
 mod submitting;
 

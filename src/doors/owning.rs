@@ -14,7 +14,7 @@ door!(
     pg_finfo_scylla_own_tasks,
     scylla_own_tasks,
     |call: &mut Call| {
-        call.changes(c"scylla.own_tasks()");
+        call.changes("scylla.own_tasks()")?;
         let worker = clerk::worker(call.text(0, "worker")?)?;
         let queue = clerk::queue(call.text(1, "queue")?)?;
         let most = clerk::max_tasks(call.int(2).ok_or_else(|| complaint::missing("max_tasks"))?)?;
@@ -39,7 +39,7 @@ door!(
     pg_finfo_scylla_own_task,
     scylla_own_task,
     |call: &mut Call| {
-        call.changes(c"scylla.own_task()");
+        call.changes("scylla.own_task()")?;
         let id = call.uuid(0, "id")?;
         let worker = clerk::worker(call.text(1, "worker")?)?;
         let length = length(call, 2)?;
@@ -54,7 +54,7 @@ door!(
     pg_finfo_scylla_register_worker,
     scylla_register_worker,
     |call: &mut Call| {
-        call.changes(c"scylla.register_worker()");
+        call.changes("scylla.register_worker()")?;
         let name = format!("worker-{}", own::next_worker(&desk::home()));
         Ok(Some(payload::varlena(name.as_bytes())))
     }
@@ -65,7 +65,7 @@ door!(
     pg_finfo_scylla_extend,
     scylla_extend,
     |call: &mut Call| {
-        call.changes(c"scylla.extend()");
+        call.changes("scylla.extend()")?;
         let lease = (call.uuid(0, "id")?, call.uuid(1, "token")?);
         let length = length(call, 2)?;
         let progress = call.float(3).map(clerk::progress).transpose()?;
@@ -79,7 +79,7 @@ door!(
     pg_finfo_scylla_extend_tasks,
     scylla_extend_tasks,
     |call: &mut Call| {
-        call.changes(c"scylla.extend_tasks()");
+        call.changes("scylla.extend_tasks()")?;
         let leases = clerk::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
         let held = extend::extend(&desk::home(), &leases, length(call, 2)?, None);
         Ok(Some(payload::array(BOOLS, held.into_iter().map(|it| Some(Datum::from(it))))))

@@ -15,7 +15,7 @@ door!(
     pg_finfo_scylla_return_task,
     scylla_return_task,
     |call: &mut Call| {
-        call.changes(c"scylla.return_task()");
+        call.changes("scylla.return_task()")?;
         let outcome = outcome(&call.text(2, "outcome")?)?;
         let it = Return {
             id: call.uuid(0, "id")?,
@@ -38,7 +38,7 @@ door!(
     pg_finfo_scylla_return_tasks,
     scylla_return_tasks,
     |call: &mut Call| {
-        call.changes(c"scylla.return_tasks()");
+        call.changes("scylla.return_tasks()")?;
         let leases = clerk::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
         let outcome = outcome(&call.text(2, "outcome")?)?;
         let results = column(call, 3, "results", leases.len())?;
@@ -62,7 +62,7 @@ door!(
     pg_finfo_scylla_cancel,
     scylla_cancel,
     |call: &mut Call| {
-        call.changes(c"scylla.cancel()");
+        call.changes("scylla.cancel()")?;
         let id = call.uuid(0, "id")?;
         let cancelled = cancel::cancel(&desk::home(), &[id]);
         let cancelled = cancelled[0].ok_or_else(|| complaint::no_such_task(id))?;
@@ -75,7 +75,7 @@ door!(
     pg_finfo_scylla_cancel_tasks,
     scylla_cancel_tasks,
     |call: &mut Call| {
-        call.changes(c"scylla.cancel_tasks()");
+        call.changes("scylla.cancel_tasks()")?;
         let cancelled = cancel::cancel(&desk::home(), &call.uuids(0, "ids")?);
         Ok(Some(payload::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
     }

@@ -16,7 +16,7 @@ door!(
     pg_finfo_scylla_submit,
     scylla_submit,
     |call: &mut Call| {
-        call.changes(c"scylla.submit()");
+        call.changes("scylla.submit()")?;
         for (number, name) in UNSERVED {
             let is_default = match name {
                 "on_conflict" => call.text(number, name)? == b"error",
@@ -60,7 +60,7 @@ door!(
     pg_finfo_scylla_submit_tasks,
     scylla_submit_tasks,
     |call: &mut Call| {
-        call.changes(c"scylla.submit_tasks()");
+        call.changes("scylla.submit_tasks()")?;
         let tasks = call.jsonb(0, "tasks")?;
         let atomic = call.bool(1, "atomic")?;
         // SAFETY: declared as jsonb; looked into if it is an array.
@@ -137,7 +137,11 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
     for (name, value) in unsafe { json::inside(object) } {
         match (name.as_slice(), value) {
             (b"spec", value) => spec = Some(value.datum()),
-            (b"queue" | b"action" | b"priority" | b"id" | b"max_tries" | b"timeout" | b"post_result", Json::Null) => {}
+            (
+                b"queue" | b"action" | b"priority" | b"id" | b"max_tries" | b"timeout"
+                | b"post_result",
+                Json::Null,
+            ) => {}
             (b"queue", Json::String(text)) => queue = Some(clerk::queue(text)?),
             (b"action", Json::String(text)) => action = clerk::action(text)?,
             (b"priority", Json::Number(text)) => {
@@ -151,8 +155,10 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
                 max_tries = Some(clerk::max_tries(integer(&text).unwrap_or(-1))?);
             }
             (b"timeout", Json::String(text)) => {
-                let interval = interval(&text).ok_or_else(|| complaint::wrong_type("timeout", "an interval"))?;
-                timeout = Some((interval, clerk::timeout(payload::interval_length(Some(interval)))?));
+                let interval = interval(&text)
+                    .ok_or_else(|| complaint::wrong_type("timeout", "an interval"))?;
+                timeout =
+                    Some((interval, clerk::timeout(payload::interval_length(Some(interval)))?));
             }
             (b"post_result", Json::Bool(value)) => post_result = value,
             (b"queue" | b"action" | b"id" | b"timeout", _) => {
@@ -193,8 +199,10 @@ fn integer(text: &str) -> Option<i64> {
 
 fn empty_object() -> Datum {
     // SAFETY: the text is valid JSON and ends with a zero.
-    unsafe { pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(Datum::from(c"{}".as_ptr()))]) }
-        .unwrap_or(Datum::from(0))
+    unsafe {
+        pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(Datum::from(c"{}".as_ptr()))])
+    }
+    .unwrap_or(Datum::from(0))
 }
 
 /// An interval of its text, as PostgreSQL reads it.

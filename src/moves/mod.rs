@@ -41,7 +41,11 @@ fn id_at(rows: &Rows, row: usize, column: usize) -> Uuid {
 }
 
 /// The ids that a statement with one array of ids returns.
-fn ids_of(session: &Session, statement: &Statement, wanted: impl Iterator<Item = Uuid>) -> Vec<Uuid> {
+fn ids_of(
+    session: &Session,
+    statement: &Statement,
+    wanted: impl Iterator<Item = Uuid>,
+) -> Vec<Uuid> {
     let rows = session.run(statement, &[ids(wanted)]);
     (0..rows.len()).map(|row| id_at(&rows, row, 0)).collect()
 }
@@ -86,4 +90,3 @@ impl Place {
 fn session(home: &Home) -> Session {
     Session::new(home.owner)
 }
-

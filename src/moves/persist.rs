@@ -5,9 +5,7 @@
 
 use crate::desk::{AT_ONCE, Home, with_board};
 use crate::moves::{Place, id_at, ids, session};
-use crate::payload::{
-    self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS, Uuid,
-};
+use crate::payload::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS, Uuid};
 use crate::statement::{Rows, statement};
 use crate::{moment, settings};
 use board::{Lasting, Seal, Slot, Ticket};

@@ -48,7 +48,9 @@ pub fn reclaim(home: &Home, due: &mut Due) {
     let session = session(home);
     let all = || due.iter().map(|(_, slot)| Uuid(slot.id));
     let free = ids_of(&session, &LOCK_FREE, all());
-    let live = if free.len() == due.len() { free.clone() } else {
+    let live = if free.len() == due.len() {
+        free.clone()
+    } else {
         let mut live = ids_of(&session, &LIVE, all());
         live.sort_unstable();
         live
@@ -56,7 +58,12 @@ pub fn reclaim(home: &Home, due: &mut Due) {
     let is_in = |ids: &[Uuid], slot: &Slot| ids.binary_search(&Uuid(slot.id)).is_ok();
     let endings: Vec<Ending> = (due.iter())
         .filter(|(_, slot)| is_in(&free, slot))
-        .map(|(_, slot)| Ending { id: Uuid(slot.id), lease: Some(*slot), result: None, error: None })
+        .map(|(_, slot)| Ending {
+            id: Uuid(slot.id),
+            lease: Some(*slot),
+            result: None,
+            error: None,
+        })
         .collect();
     if !endings.is_empty() {
         let mut ended = release(&session, EXPIRED, &endings);

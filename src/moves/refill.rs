@@ -25,7 +25,7 @@ pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
     let tasks = read(session, queue, dry);
     let mut room = true;
     for some in tasks.chunks(AT_ONCE) {
-        room = room && with_board(|board| board.refill(house, dry.lane, some));
+        room = room && with_board(|board| board.refill(house, dry.lane, me, some));
     }
     let cursor = match tasks.last() {
         Some((last, _)) if tasks.len() == READ_AHEAD => last.next(),

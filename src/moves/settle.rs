@@ -84,9 +84,10 @@ pub fn return_tasks(
     }
     // What is no longer live must not go back into a lane.
     if let End::Released(_) = outcome.end() {
-        let gone = endings.iter().map(|ending| ending.id).filter(|id| {
-            ended.binary_search(&(*id, READY)).is_err()
-        });
+        let gone = endings
+            .iter()
+            .map(|ending| ending.id)
+            .filter(|id| ended.binary_search(&(*id, READY)).is_err());
         desk::promise(home, gone.map(|id| Change::Gone(id.0)));
     }
     answers
@@ -126,10 +127,13 @@ fn hold(
                 let answer = board.settle(house, returns[*at].id.0, seal, me);
                 let busy = matches!(answer, Err(Refusal::Busy));
                 if !busy {
-                    held.push((*at, answer.map(|(ticket, slot)| {
-                        tickets.push(ticket);
-                        slot
-                    })));
+                    held.push((
+                        *at,
+                        answer.map(|(ticket, slot)| {
+                            tickets.push(ticket);
+                            slot
+                        }),
+                    ));
                 }
                 busy
             });

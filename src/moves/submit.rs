@@ -2,13 +2,13 @@
 
 use crate::complaint::{self, Answer};
 use crate::desk::{self, Change, Home, Offer};
+use crate::moment;
 use crate::moves::{ids, rank, session, settled};
 use crate::payload::{
     self, BIGINT, BIGINTS, BOOL, BOOLS, INTEGER, INTEGERS, INTERVAL, INTERVALS, JSONB, JSONBS,
     TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUID, UUIDS, Uuid,
 };
 use crate::statement::{Session, statement};
-use crate::moment;
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -68,8 +68,10 @@ pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, bool)> {
     // A microsecond apart, so that the order of the array is the order of age.
     let entries: Vec<Entry> = (now..)
         .zip(drafts)
-        .map(|(created, draft)| {
-            Entry { id: draft.id.unwrap_or_else(|| new_id(created)), created, draft }
+        .map(|(created, draft)| Entry {
+            id: draft.id.unwrap_or_else(|| new_id(created)),
+            created,
+            draft,
         })
         .collect();
     let mut seen = HashSet::with_capacity(entries.len());
@@ -99,7 +101,8 @@ fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
     let given = entries.iter().filter(|entry| entry.draft.id.is_some()).map(|entry| entry.id);
     if given.clone().next().is_some() {
         let taken = settled(session, given);
-        let taken: Vec<Uuid> = taken.into_iter().map(|(id, _)| id).filter(|id| inserted.remove(id)).collect();
+        let taken: Vec<Uuid> =
+            taken.into_iter().map(|(id, _)| id).filter(|id| inserted.remove(id)).collect();
         if !taken.is_empty() {
             session.run(&DISCARD, &[ids(taken.into_iter())]);
         }
