@@ -120,14 +120,15 @@ impl<'a> Board<'a> {
 
     /// Whether the lease of a ticket has not ended, and nobody is ending it.
     pub fn stands(&self, ticket: Ticket) -> bool {
-        let slot = &self.slots[ticket.slot];
-        slot.generation == ticket.generation && slot.state == State::Leased
+        self.is_at(ticket, State::Leased)
     }
 
     /// Notes that a lease was written to the table; false when it has ended meanwhile.
     pub fn note_persisted(&mut self, ticket: Ticket) -> bool {
         let stands = self.stands(ticket);
-        self.slots[ticket.slot].persisted |= stands;
+        if stands {
+            self.slots[ticket.slot].persisted = true;
+        }
         stands
     }
 
@@ -136,9 +137,11 @@ impl<'a> Board<'a> {
         self.slots.used()
     }
 
+    /// A place that `clear` made unused still holds what stood there.
     pub(crate) fn is_in_house(&self, at: u32, house: u32) -> bool {
-        let slot = &self.slots[at];
-        slot.state != State::Free && self.lives_in(slot, house)
+        at < self.slots.used()
+            && self.slots[at].state != State::Free
+            && self.lives_in(&self.slots[at], house)
     }
 
     fn lives_in(&self, slot: &Slot, house: u32) -> bool {

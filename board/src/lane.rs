@@ -44,6 +44,8 @@ pub struct Lane {
     pub(crate) counts: Counts,
     /// The process that refills the lane; 0: nobody.
     pub(crate) refiller: i32,
+    /// A number that no other lane bore, even at the same place.
+    pub(crate) born: u32,
     used: bool,
     action: Name<ACTION_MAX>,
 }
@@ -58,8 +60,8 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// How a lane sorts among all by length: the longest is last, one that could go is first.
-    fn length(self) -> (u32, u32) {
-        (self.queued, if self.queued == 0 { self.slots } else { 0 })
+    fn length(self, refilled: bool) -> (u32, u32) {
+        (self.queued, if self.queued == 0 { self.slots + u32::from(refilled) } else { 0 })
     }
 }
 
@@ -73,7 +75,7 @@ impl Lane {
     }
 
     fn length(&self) -> (u32, u32) {
-        self.counts.length()
+        self.counts.length(self.refiller != 0)
     }
 }
 
@@ -94,6 +96,7 @@ pub struct Dry {
     /// Where in the table's order to read on.
     pub cursor: Rank,
     pub action: Name<ACTION_MAX>,
+    pub(crate) born: u32,
 }
 
 impl Board<'_> {
@@ -124,7 +127,10 @@ impl Board<'_> {
         if self.slots.is_full() {
             let lengths = self.head.lengths;
             let longest = treap::last(&mut ByLength(self), lengths);
-            self.evict_tail(longest)?;
+            if self.evict_tail(longest).is_none() {
+                self.release_lane(lane);
+                return None;
+            }
         }
         self.place(house, lane, rank, timeout);
         self.find_slot(house, rank.id)
@@ -202,20 +208,22 @@ impl Board<'_> {
 
     /// Makes the caller the only one who refills this lane; false when somebody does or need not.
     pub fn begin_refill(&mut self, dry: &Dry, refiller: i32) -> bool {
-        let lane = &mut self.lanes[dry.lane];
-        if !lane.used || lane.refiller != 0 || lane.cursor != dry.cursor {
+        if !self.is_refilled_by(dry.lane, 0) {
             return false;
         }
-        lane.refiller = refiller;
+        let lane = &mut self.lanes[dry.lane];
+        if lane.born != dry.born || lane.cursor != dry.cursor {
+            return false;
+        }
         lane.left = Rank::END;
+        self.set_refiller(dry.lane, refiller);
         true
     }
 
     /// Queues tasks read from the table, in order; false when the board has no room for the rest,
     /// or the lane is no longer the refiller's.
     pub fn refill(&mut self, house: u32, lane: u32, refiller: i32, tasks: &[(Rank, i64)]) -> bool {
-        let mine = self.lanes[lane].used && self.lanes[lane].refiller == refiller;
-        mine && tasks.iter().all(|&(rank, timeout)| {
+        self.is_refilled_by(lane, refiller) && tasks.iter().all(|&(rank, timeout)| {
             self.find_slot(house, rank.id).is_some()
                 || self.place(house, lane, rank, timeout) == Put::Queued
         })
@@ -224,28 +232,42 @@ impl Board<'_> {
     /// Ends a refill that read everything before `cursor` (`Rank::END`: there is nothing more).
     /// What was left to the table meanwhile moves the cursor back to it.
     pub fn end_refill(&mut self, lane: u32, refiller: i32, cursor: Rank) {
-        if !self.lanes[lane].used || self.lanes[lane].refiller != refiller {
+        if !self.is_refilled_by(lane, refiller) {
             return;
         }
         self.unlist(lane);
         let it = &mut self.lanes[lane];
-        it.refiller = 0;
         it.cursor = cursor.min(it.left);
         self.list(lane);
+        self.set_refiller(lane, 0);
         self.release_lane(lane);
     }
 
     /// How far a lane is known (`Rank::END`: wholly).
     pub fn cursor(&self, lane: u32) -> Rank {
-        let it = &self.lanes[lane];
-        if it.used { it.cursor } else { Rank::END }
+        if self.is_lane(lane) { self.lanes[lane].cursor } else { Rank::END }
     }
 
     /// Gives up a refill: the lane stays as dry as it was.
     pub fn abandon_refill(&mut self, lane: u32, refiller: i32) {
-        if self.lanes[lane].used && self.lanes[lane].refiller == refiller {
-            self.lanes[lane].refiller = 0;
+        if self.is_refilled_by(lane, refiller) {
+            self.set_refiller(lane, 0);
         }
+    }
+
+    /// A place that `clear` made unused still holds what stood there.
+    fn is_lane(&self, lane: u32) -> bool {
+        lane < self.lanes.used() && self.lanes[lane].used
+    }
+
+    fn is_refilled_by(&self, lane: u32, refiller: i32) -> bool {
+        self.is_lane(lane) && self.lanes[lane].refiller == refiller
+    }
+
+    fn set_refiller(&mut self, lane: u32, refiller: i32) {
+        self.unmeasure(lane);
+        self.lanes[lane].refiller = refiller;
+        self.measure(lane);
     }
 
     pub(crate) fn find_queue(&self, house: u32, queue: &[u8]) -> Option<u32> {
@@ -278,6 +300,7 @@ impl Board<'_> {
                 },
             )?,
         };
+        let born = self.next_generation();
         let lane = self.lanes.add(
             hash(queue, name.action),
             Lane {
@@ -291,6 +314,7 @@ impl Board<'_> {
                 first: NIL,
                 counts: Counts { queued: 0, slots: 0 },
                 refiller: 0,
+                born,
                 used: true,
                 action: Name::new(name.action),
             },
@@ -420,7 +444,7 @@ impl Board<'_> {
         let mut after = self.lanes[lane].counts;
         after.queued = after.queued.wrapping_add_signed(queued);
         after.slots = after.slots.wrapping_add_signed(slots);
-        if after.length() == before {
+        if after.length(self.lanes[lane].refiller != 0) == before {
             self.lanes[lane].counts = after;
         } else {
             self.unmeasure(lane);

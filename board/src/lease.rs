@@ -120,7 +120,8 @@ impl Board<'_> {
         } else if it.refiller != 0 {
             Front::Refilling
         } else {
-            Front::Dry(Dry { lane, cursor: it.cursor, action: Name::new(it.action()) })
+            let action = Name::new(it.action());
+            Front::Dry(Dry { lane, cursor: it.cursor, action, born: it.born })
         }
     }
 
@@ -228,6 +229,7 @@ impl Board<'_> {
         slot.was = slot.state;
         slot.state = State::Settling;
         slot.holder = holder;
+        slot.offered = false;
         (Ticket { slot: at, generation: slot.generation }, *slot)
     }
 
@@ -335,7 +337,10 @@ impl Board<'_> {
         self.start_timer(at);
     }
 
-    fn is_at(&self, ticket: Ticket, state: State) -> bool {
+    pub(crate) fn is_at(&self, ticket: Ticket, state: State) -> bool {
+        if ticket.slot >= self.slots.used() {
+            return false;
+        }
         let slot = &self.slots[ticket.slot];
         slot.generation == ticket.generation && slot.state == state
     }
@@ -367,7 +372,10 @@ impl Board<'_> {
         }
         self.note_end(at);
         self.slots[at].state = State::Free;
-        let lane = self.slots[at].lane;
+        let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
+        if self.slots[at].offered {
+            self.leave(lane, rank);
+        }
         self.slots.free(at);
         self.shrink(lane);
     }

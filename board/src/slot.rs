@@ -61,7 +61,7 @@ pub struct Slot {
     pub(crate) sealed: bool,
     /// The task's row already counts this lease as a try and has its assignment in the history.
     pub recorded: bool,
-    /// Offered anew while it was not queued: a stray it is not.
+    /// Put again since its transaction began: when it goes, its row may be ready all the same.
     pub(crate) offered: bool,
     /// The lease was written behind to the table.
     pub persisted: bool,

@@ -1,17 +1,12 @@
 //! Every call on the board, with what it should make of the naive board.
 
-use board::{Claim, Held, NEVER, Put, Rank, Refusal, Seal, Slot, State, Ticket};
+use board::{Claim, Held, Lasting, NEVER, Put, Rank, Refusal, Seal, State};
 
 use super::check::Expect;
-use super::{Card, Key, LaneKey, Row, Spent, World, clock_of};
-
-pub struct Claimed {
-    pub ticket: Ticket,
-    pub serial: u64,
-}
+use super::{Act, Card, Key, LaneKey, Right, Row, World, clock_of};
 
 impl Card {
-    fn new(row: &Row) -> Card {
+    fn new(row: &Row, epoch: u64) -> Card {
         Card {
             lane: row.lane,
             rank: row.rank,
@@ -29,6 +24,7 @@ impl Card {
             persisted: false,
             worker: Vec::new(),
             again: false,
+            epoch,
             reserved_by: 0,
             settling_by: 0,
         }
@@ -63,8 +59,8 @@ impl World<'_> {
             return Expect::default();
         };
         self.ended[key.0 as usize] += u32::from(card.persisted);
-        // Who was put while he stood here may be ready in the table again.
-        let left = if false && card.again { vec![(card.lane, card.rank)] } else { Vec::new() };
+        // What was put again while it stood here may be ready all the same.
+        let left = if card.again { vec![(card.lane, card.rank)] } else { Vec::new() };
         Expect { left, ..Expect::default() }
     }
 
@@ -77,25 +73,27 @@ impl World<'_> {
             self.tally.known += 1;
             return self.reconcile(Expect::default());
         }
-        self.cards.insert(key, Card::new(&row));
+        let epoch = self.serial();
+        self.cards.insert(key, Card::new(&row, epoch));
         self.reconcile(Expect { arrivals: vec![key], makes: Some(row.lane), ..Expect::default() });
         assert_eq!(put, if self.cards.contains_key(&key) { Put::Queued } else { Put::Left });
     }
 
     /// What was read from the table and is put by a refill; true when all found room.
-    pub fn put_read(&mut self, at: u32, lane: LaneKey, tasks: &[(Rank, i64)]) -> bool {
-        let all = self.board.refill(lane.0, at, tasks);
+    pub fn put_read(&mut self, at: u32, pid: i32, lane: LaneKey, tasks: &[(Rank, i64)]) -> bool {
+        let all = self.board.refill(lane.0, at, pid, tasks);
         let mut arrivals = Vec::new();
         for &(rank, timeout) in tasks {
+            let epoch = self.serial();
             self.cards.entry((lane.0, rank.id)).or_insert_with(|| {
                 arrivals.push((lane.0, rank.id));
-                Card::new(&Row { lane, rank, timeout, ready: true })
+                Card::new(&Row { lane, rank, timeout, ready: true }, epoch)
             });
         }
-        let asked = arrivals.clone();
-        self.reconcile(Expect { arrivals, refills: Some(lane), ..Expect::default() });
+        self.reconcile(Expect { arrivals, read: true, ..Expect::default() });
         if !all {
-            assert!(asked.iter().any(|key| !self.cards.contains_key(key)), "room for all was found");
+            let has = |(rank, _): &(Rank, i64)| self.cards.contains_key(&(lane.0, rank.id));
+            assert!(!tasks.iter().all(has), "there was room for all");
         }
         all
     }
@@ -116,52 +114,61 @@ impl World<'_> {
         assert_eq!(card.state, State::Queued);
         (card.state, card.holder, card.seal) = (State::Reserved, pid, Some(seal));
         (card.recorded, card.progress, card.since_at) = (false, 0.0, now.wall);
+        card.again = false;
         card.length = length.unwrap_or(if card.timeout > 0 { card.timeout } else { 20 });
         card.lease(now, card.length);
-        (card.worker, card.reserved_by) = (worker, serial);
+        (card.worker, card.reserved_by, card.epoch) = (worker, serial, serial);
         assert_eq!((taken.ticket.slot, taken.id), (at, key.1));
         assert_eq!(taken.deadline_at.unwrap_or(i64::MAX), card.deadline_at);
         self.tokens.push((key, seal));
-        self.claimed(pid, key, Claimed { ticket: taken.ticket, serial });
+        let right = Right { key, ticket: taken.ticket, serial, epoch: serial };
+        let act = Act::Reserve { right, ready: self.is_ready(key) };
+        self.transactions.entry(pid).or_default().acts.push(act);
         self.reconcile(Expect::default());
     }
 
-    fn reserved(&mut self, key: Key, serial: u64) -> Option<&mut Card> {
+    fn reserved(&mut self, Right { key, serial, .. }: Right) -> Option<&mut Card> {
         let card = self.cards.get_mut(&key)?;
         (card.state == State::Reserved && card.reserved_by == serial).then_some(card)
     }
 
-    fn settling(&mut self, key: Key, serial: u64) -> Option<&mut Card> {
+    fn settling(&mut self, Right { key, serial, .. }: Right) -> Option<&mut Card> {
         let card = self.cards.get_mut(&key)?;
         (card.state == State::Settling && card.settling_by == serial).then_some(card)
     }
 
-    pub fn confirm(&mut self, key: Key, ticket: Ticket, serial: u64) {
-        self.board.confirm(ticket);
-        self.spent.push(Spent { ticket, reserved: true });
-        if let Some(card) = self.reserved(key, serial) {
+    pub fn confirm(&mut self, right: Right) {
+        self.board.confirm(right.ticket);
+        self.spent.push((right, true));
+        if let Some(card) = self.reserved(right) {
             card.state = State::Leased;
-            self.handed.push(key);
+            self.handed.push(right.key);
         }
         self.reconcile(Expect::default());
     }
 
-    pub fn put_back(&mut self, key: Key, ticket: Ticket, serial: u64) {
-        self.board.put_back(ticket);
-        self.spent.push(Spent { ticket, reserved: true });
+    pub fn put_back(&mut self, right: Right) {
+        self.board.put_back(right.ticket);
+        self.spent.push((right, true));
         let mut expect = Expect::default();
-        if let Some(card) = self.reserved(key, serial) {
+        if let Some(card) = self.reserved(right) {
             (card.state, card.seal) = (State::Queued, None);
-            expect.back = Some(key);
+            expect.back = Some(right.key);
         }
         self.reconcile(expect);
     }
 
-    pub fn drop_stray(&mut self, key: Key, ticket: Ticket, serial: u64) {
-        self.board.drop_stray(ticket);
-        self.spent.push(Spent { ticket, reserved: true });
-        let stray = self.reserved(key, serial).is_some();
-        let expect = if stray { self.remove(key) } else { Expect::default() };
+    pub fn drop_stray(&mut self, right: Right) {
+        self.board.drop_stray(right.ticket);
+        self.spent.push((right, true));
+        let expect = match self.reserved(right) {
+            None => Expect::default(),
+            Some(card) if card.again => {
+                (card.state, card.seal) = (State::Queued, None);
+                Expect { back: Some(right.key), ..Expect::default() }
+            }
+            Some(_) => self.remove(right.key),
+        };
         self.reconcile(expect);
     }
 
@@ -197,7 +204,7 @@ impl World<'_> {
         self.reconcile(Expect::default());
     }
 
-    pub fn begin_settling(&mut self, pid: i32, key: Key, seal: &Seal) -> Option<(Ticket, u64)> {
+    pub fn begin_settling(&mut self, pid: i32, key: Key, seal: &Seal) -> Option<Right> {
         let serial = self.serial();
         let settled = self.board.settle(key.0, key.1, seal, pid);
         let refusal = match self.sealed(key, seal) {
@@ -208,20 +215,22 @@ impl World<'_> {
                 State::Settling => Some(Refusal::Settling),
                 _ => {
                     card.was = std::mem::replace(&mut card.state, State::Settling);
-                    (card.holder, card.settling_by) = (pid, serial);
+                    (card.holder, card.settling_by, card.again) = (pid, serial, false);
                     None
                 }
             },
         };
         self.reconcile(Expect::default());
         match (settled, refusal) {
-            (Ok((ticket, _)), None) => Some((ticket, serial)),
+            (Ok((ticket, _)), None) => {
+                Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch })
+            }
             (Err(is), Some(should)) if is == should => None,
             (is, should) => panic!("settled: {is:?}, should be refused: {should:?}"),
         }
     }
 
-    pub fn take_due(&mut self, house: u32) -> Option<(Key, Ticket, u64)> {
+    pub fn take_due(&mut self, house: u32) -> Option<Right> {
         let serial = self.serial();
         let pid = clock_of(house);
         let taken = self.board.take_due(house, self.now.monotonic, pid);
@@ -236,54 +245,49 @@ impl World<'_> {
         let key = (house, slot.id);
         let card = self.card(key);
         assert_eq!(Some(card.deadline), next, "the first to end is taken first");
-        (card.state, card.was) = (State::Settling, State::Leased);
-        (card.holder, card.settling_by, card.reserved_by) = (pid, serial, 0);
+        (card.state, card.was, card.again) = (State::Settling, State::Leased, false);
+        (card.holder, card.settling_by, card.epoch) = (pid, serial, serial);
         self.tally.expired += 1;
         self.reconcile(Expect::default());
-        Some((key, ticket, serial))
+        Some(Right { key, ticket, serial, epoch: serial })
     }
 
-    pub fn unsettle(&mut self, key: Key, ticket: Ticket, serial: u64, retry_at: i64) {
-        self.board.unsettle(ticket, retry_at);
+    pub fn unsettle(&mut self, right: Right, retry_at: i64) {
+        self.board.unsettle(right.ticket, retry_at);
         let mut expect = Expect::default();
-        let mut reusable = false;
-        if let Some(card) = self.settling(key, serial) {
+        if let Some(card) = self.settling(right) {
             card.state = card.was;
             card.settling_by = 0;
             card.deadline = card.deadline.max(retry_at);
-            // A settling within the transaction that reserved shares its ticket.
-            reusable = card.state == State::Reserved;
             if card.state == State::Queued {
-                expect.back = Some(key);
+                expect.back = Some(right.key);
             }
         }
-        if !reusable {
-            self.spent.push(Spent { ticket, reserved: false });
-        }
+        self.spent.push((right, false));
         self.reconcile(expect);
     }
 
-    pub fn requeue(&mut self, key: Key, ticket: Ticket, serial: u64, expired: bool) {
-        self.board.requeue(ticket, expired);
-        self.spent.push(Spent { ticket, reserved: false });
+    pub fn requeue(&mut self, right: Right, expired: bool) {
+        self.board.requeue(right.ticket, expired);
+        self.spent.push((right, false));
         let mut expect = Expect::default();
         let mut ended = false;
-        if let Some(card) = self.settling(key, serial) {
+        if let Some(card) = self.settling(right) {
             ended = std::mem::take(&mut card.persisted);
             card.state = State::Queued;
             card.seal = card.seal.filter(|_| expired);
             (card.recorded, card.progress) = (expired, 0.0);
-            expect.back = Some(key);
+            expect.back = Some(right.key);
         }
-        self.ended[key.0 as usize] += u32::from(ended);
+        self.ended[right.key.0 as usize] += u32::from(ended);
         self.reconcile(expect);
     }
 
-    pub fn finish(&mut self, key: Key, ticket: Ticket, serial: u64) {
-        self.board.finish(ticket);
-        self.spent.push(Spent { ticket, reserved: false });
-        let ends = self.settling(key, serial).is_some();
-        let expect = if ends { self.remove(key) } else { Expect::default() };
+    pub fn finish(&mut self, right: Right) {
+        self.board.finish(right.ticket);
+        self.spent.push((right, false));
+        let ends = self.settling(right).is_some();
+        let expect = if ends { self.remove(right.key) } else { Expect::default() };
         self.reconcile(expect);
     }
 
@@ -293,21 +297,52 @@ impl World<'_> {
         self.reconcile(expect);
     }
 
+    /// Gives a ready task a slot wherever its lane stands; `None` when all of the board is leased.
+    pub fn admit(&mut self, key: Key) -> Option<u32> {
+        let row = self.rows[&key].clone();
+        let known = self.cards.contains_key(&key);
+        let place = self.named(row.lane, |it, name| it.admit(key.0, name, row.rank, row.timeout));
+        let mut expect = Expect { makes: Some(row.lane), ..Expect::default() };
+        if let Some(at) = place {
+            let slot = self.board.slot_at(at, key.0).expect("a slot");
+            assert_eq!(slot.id, key.1);
+            if !known {
+                let epoch = self.serial();
+                self.cards.insert(key, Card::new(&row, epoch));
+                expect.arrivals.push(key);
+                (expect.read, expect.asked) = (true, true);
+            }
+        } else {
+            let usage = self.board.usage();
+            let no_room = usage.slots_used == usage.slots && self.queued().count() == 0;
+            assert!(!known && (no_room || usage.lanes_used == usage.lanes));
+        }
+        self.reconcile(expect);
+        assert_eq!(self.cards.contains_key(&key), place.is_some());
+        place
+    }
+
     /// A lease comes back from the table, with one full length, if its task finds room.
-    pub fn restore(&mut self, key: Key, lease: &Slot, old: &Card) {
-        self.put(key);
-        let Some(at) = self.board.find_slot(key.0, key.1) else {
+    pub fn restore(&mut self, key: Key, lease: &Card) {
+        let (Some(at), Some(seal)) = (self.admit(key), lease.seal) else {
             return;
         };
         let now = self.now;
-        self.board.restore(key.0, at, lease, now);
+        let lasting = Lasting {
+            seal,
+            worker: &lease.worker,
+            since_at: lease.since_at,
+            length: lease.length,
+            progress: lease.progress,
+            recorded: lease.recorded,
+        };
+        self.board.restore(at, &lasting, now);
         let card = self.card(key);
-        card.state = State::Leased;
-        card.seal = Some(lease.seal);
-        (card.recorded, card.progress) = (old.recorded, old.progress);
-        (card.since_at, card.length, card.worker) = (old.since_at, old.length, old.worker.clone());
-        card.persisted = true;
-        card.lease(now, card.length);
+        (card.state, card.seal, card.persisted) = (State::Leased, lease.seal, true);
+        (card.recorded, card.progress) = (lease.recorded, lease.progress);
+        (card.since_at, card.length) = (lease.since_at, lease.length);
+        card.worker = lease.worker.clone();
+        card.lease(now, lease.length);
         self.reconcile(Expect::default());
     }
 }

@@ -34,8 +34,10 @@ pub struct Tally {
 pub struct Expect {
     /// Put or read just now: they stand on the board, or were left to the table.
     pub arrivals: Vec<Key>,
-    /// The lane that a refill puts them into, wherever its cursor stands.
-    pub refills: Option<LaneKey>,
+    /// They come wherever the cursor of their lane stands: read by a refill, or asked for by id.
+    pub read: bool,
+    /// Asked for by id: even in place of a better one.
+    pub asked: bool,
     /// The lane that may have been made, perhaps in place of another.
     pub makes: Option<LaneKey>,
     /// Went back into its lane, or was left to the table if the lane had moved past it.
@@ -105,7 +107,7 @@ impl World<'_> {
         for key in expect.arrivals.iter().chain(&expect.back) {
             if let Some(card) = self.cards.get(key) {
                 assert!(
-                    expect.refills.is_some() || card.rank < before.cursor(card.lane),
+                    expect.read || card.rank < before.cursor(card.lane),
                     "what is behind the cursor is left to the table"
                 );
             }
@@ -140,7 +142,7 @@ impl World<'_> {
             assert!(before.lanes.values().all(|it| it.slots > 0 || it.refiller != 0));
             return false;
         }
-        if expect.refills.is_none() && card.rank >= before.cursor(card.lane) {
+        if !expect.read && card.rank >= before.cursor(card.lane) {
             return true;
         }
         assert_eq!(full.slots_used, full.slots, "there was no room");
@@ -161,11 +163,14 @@ impl World<'_> {
             let usage = self.board.usage();
             assert_eq!(usage.slots_used, usage.slots, "evicted from a board with room");
             assert_eq!(card.state, State::Queued, "a lease is never evicted");
-            let rest = self.queued().filter(|(_, it)| it.lane == card.lane);
-            assert!(rest.into_iter().all(|(_, it)| it.rank < card.rank), "the tail goes");
-            assert!(after.queued(card.lane) + 1 >= after.longest(), "of the longest lane");
+            let mut rest = self.queued().filter(|(key, it)| {
+                it.lane == card.lane && !(expect.asked && expect.arrivals.contains(key))
+            });
+            assert!(rest.all(|(_, it)| it.rank < card.rank), "the tail goes");
             if expect.arrivals.len() == 1 {
                 assert_eq!(before.queued(card.lane), before.longest(), "of the longest lane");
+            } else {
+                assert!(after.queued(card.lane) + 1 >= after.longest(), "of the longest lane");
             }
         }
     }
@@ -211,6 +216,8 @@ impl World<'_> {
             });
             let next = timed.map(|(_, card)| card.deadline).min().unwrap_or(i64::MAX);
             assert_eq!(self.board.next_deadline(house), next, "the next deadline");
+            let wants = next < self.board.house(house).wake_at;
+            assert_eq!(self.board.wants_clock(house), wants);
             let at = house as usize;
             assert_eq!(self.board.house(house).ended_persisted, self.ended[at]);
             if after.spilled[at] && !before.spilled[at] {

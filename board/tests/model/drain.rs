@@ -59,8 +59,8 @@ impl World<'_> {
             let rank = self.cards[&key].rank;
             assert!(spilled || last < rank, "the drain goes in order");
             last = rank;
-            let (ticket, serial) = self.begin_settling(pid, key, &seal).expect("a good token");
-            let act = Act::Settle { key, ticket, serial, end };
+            let right = self.begin_settling(pid, key, &seal).expect("a good token");
+            let act = Act::Settle { right, end };
             self.transactions.entry(pid).or_default().acts.push(act);
             self.commit(pid, false);
         }
@@ -85,9 +85,9 @@ impl World<'_> {
         let leased: Vec<Key> = self.cards.iter().filter(|it| it.1.state == State::Leased).map(|it| *it.0).collect();
         for (count, key) in leased.into_iter().enumerate() {
             let seal = self.cards[&key].seal.expect("a lease has a token");
-            let (ticket, serial) = self.begin_settling(50, key, &seal).expect("a good token");
+            let right = self.begin_settling(50, key, &seal).expect("a good token");
             let outcome = [Outcome::Finish, Outcome::Requeue][count % 2];
-            let act = Act::Settle { key, ticket, serial, end: End { outcome, expired: false } };
+            let act = Act::Settle { right, end: End { outcome, expired: false } };
             self.transactions.entry(50).or_default().acts.push(act);
             self.commit(50, false);
         }

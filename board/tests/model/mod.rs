@@ -12,7 +12,7 @@ mod refills;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use board::{Board, Door, Id, LaneName, Moment, Rank, Seal, State, Ticket};
+use board::{Board, Door, Dry, Id, LaneName, Moment, Rank, Seal, State, Ticket};
 
 pub use check::{Look, Tally};
 pub use moves::{End, Move, Outcome, Verb};
@@ -55,18 +55,29 @@ pub struct Card {
     pub recorded: bool,
     pub persisted: bool,
     pub worker: Vec<u8>,
-    /// It was put again while it stood here.
+    /// It was put again since its transaction began.
     pub again: bool,
+    /// What its tickets are good for: moves on with each arrival, reservation and expiry.
+    pub epoch: u64,
     /// The acts that may end what was begun with it.
     pub reserved_by: u64,
     pub settling_by: u64,
 }
 
+/// A transaction's right to end what it began with a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Right {
+    pub key: Key,
+    pub ticket: Ticket,
+    pub serial: u64,
+    pub epoch: u64,
+}
+
 /// What a transaction in flight did.
 #[derive(Clone, Debug)]
 pub enum Act {
-    Reserve { key: Key, ticket: Ticket, serial: u64, ready: bool },
-    Settle { key: Key, ticket: Ticket, serial: u64, end: End },
+    Reserve { right: Right, ready: bool },
+    Settle { right: Right, end: End },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -91,23 +102,19 @@ pub struct Refill {
     pub left: Rank,
 }
 
-/// A call that has had its day.
-#[derive(Clone, Copy, Debug)]
-pub struct Spent {
-    pub ticket: Ticket,
-    pub reserved: bool,
-}
-
 pub struct World<'b> {
     pub board: Board<'b>,
     pub rows: BTreeMap<Key, Row>,
     pub cards: BTreeMap<Key, Card>,
     pub transactions: BTreeMap<i32, Transaction>,
     pub refills: Vec<Refill>,
+    /// Dry lanes that somebody may still mean to refill.
+    pub dries: Vec<(LaneKey, Dry)>,
     /// Commits whose callbacks did not run yet.
     pub puts: Vec<Key>,
     pub gones: Vec<Key>,
-    pub spent: Vec<Spent>,
+    /// Rights that were used; true: of a reservation.
+    pub spent: Vec<(Right, bool)>,
     pub tokens: Vec<(Key, Seal)>,
     /// Who was handed out, in this order.
     pub handed: Vec<Key>,
@@ -138,6 +145,7 @@ impl<'b> World<'b> {
             cards: BTreeMap::new(),
             transactions: BTreeMap::new(),
             refills: Vec::new(),
+            dries: Vec::new(),
             puts: Vec::new(),
             gones: Vec::new(),
             spent: Vec::new(),
@@ -171,7 +179,7 @@ impl<'b> World<'b> {
     pub fn locked(&self) -> BTreeSet<Key> {
         let acts = self.transactions.values().filter(|it| !it.committed).flat_map(|it| &it.acts);
         acts.filter_map(|act| match act {
-            Act::Settle { key, .. } => Some(*key),
+            Act::Settle { right, .. } => Some(right.key),
             Act::Reserve { .. } => None,
         })
         .collect()

@@ -1,10 +1,9 @@
 //! The moves, and what the table and its transactions have to do with each.
 
-use board::{Door, Front, Id, Rank, Slot};
+use board::{Door, Front, Id, Rank, State};
 
-use super::cards::Claimed;
 use super::check::Expect;
-use super::{ACTIONS, Act, Card, HOUSES, Key, QUEUES, Refill, Row, Spent, World};
+use super::{ACTIONS, Act, Card, HOUSES, Key, QUEUES, Refill, Right, Row, World};
 use super::{action_name, clock_of, queue_name};
 
 /// How a settling ends when it commits.
@@ -14,6 +13,8 @@ pub enum Outcome {
     Requeue,
     /// Live, but not ready before somebody wakes it.
     Delay,
+    /// It was not ready in the table.
+    Stray,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,8 @@ pub enum Move {
     Extend { holder: u8, pick: u8, length: Option<i64>, progress: Option<f64> },
     Persist { pick: u8 },
     Replay { pick: u8, verb: Verb },
+    /// Somebody found a lane dry and comes late to refill it.
+    BeginRefill { pick: u8 },
     Read { pick: u8, limit: u8 },
     Place { pick: u8, count: u8 },
     EndRefill { pick: u8 },
@@ -111,9 +114,11 @@ impl World<'_> {
             Move::OwnOne { holder, pick } => {
                 let (house, pid) = house_of(holder);
                 self.finish_commit(pid);
-                let queued = self.queued().filter(|(key, _)| key.0 == house).map(|(key, _)| *key);
-                if let Some(key) = nth(pick, queued) {
-                    let at = self.board.find_slot(house, key.1).expect("a slot");
+                let ready = self.rows.iter().filter(|(key, row)| row.ready && key.0 == house);
+                if let Some(key) = nth(pick, ready.map(|(key, _)| *key))
+                    && let Some(at) = self.admit(key)
+                    && self.cards[&key].state == State::Queued
+                {
                     self.reserve(pid, at, key, None);
                 }
             }
@@ -140,11 +145,20 @@ impl World<'_> {
                 let held = self.cards.iter_mut().filter(|(_, card)| card.is_held());
                 if let Some((key, _)) = nth(pick, held.map(|(key, card)| (*key, card.persisted))) {
                     let at = self.board.find_slot(key.0, key.1).expect("a slot");
-                    self.board.slot_mut(at).persisted = true;
-                    self.cards.get_mut(&key).expect("a card").persisted = true;
+                    let ticket = self.board.slot_at(at, key.0).expect("a slot").ticket(at);
+                    let card = self.cards.get_mut(&key).expect("a card");
+                    let stands = card.state == State::Leased;
+                    card.persisted |= stands;
+                    assert_eq!(self.board.stands(ticket), stands);
+                    assert_eq!(self.board.note_persisted(ticket), stands);
                 }
             }
             Move::Replay { pick, verb } => self.replay(pick, verb),
+            Move::BeginRefill { pick } => {
+                if let Some((lane, dry)) = nth(pick, self.dries.iter().rev().copied()) {
+                    self.begin_refill(lane, &dry);
+                }
+            }
             Move::Read { pick, limit } => self.with_refill(pick, |it, at| it.read_on(at, limit)),
             Move::Place { pick, count } => self.with_refill(pick, |it, at| it.place_some(at, count)),
             Move::EndRefill { pick } => self.with_refill(pick, |it, at| it.end_refill(at)),
@@ -211,22 +225,12 @@ impl World<'_> {
                     taken += 1;
                 }
                 Front::Dry(dry) => {
-                    let refiller = 100 + self.serial() as i32;
-                    assert!(self.board.begin_refill(&dry, refiller), "a dry lane is refilled");
-                    assert!(!self.board.begin_refill(&dry, refiller + 1), "by one at a time");
                     let action = dry.action.as_bytes();
                     let action = (0..ACTIONS).find(|it| action_name(*it) == action);
-                    self.refills.push(Refill {
-                        pid: refiller,
-                        at: dry.lane,
-                        lane: (house, queue, action.expect("a known action")),
-                        read: dry.cursor,
-                        rows: Vec::new(),
-                        placed: 0,
-                        full: false,
-                        left: Rank::END,
-                    });
-                    self.reconcile(Expect::default());
+                    let lane = (house, queue, action.expect("a known action"));
+                    self.dries.push((lane, dry));
+                    assert!(self.begin_refill(lane, &dry), "a dry lane is refilled");
+                    assert!(!self.board.begin_refill(&dry, 99), "by one at a time");
                     if !patient {
                         break;
                     }
@@ -256,23 +260,23 @@ impl World<'_> {
         transaction.acts = acts;
         let strays: Vec<Act> = strays;
         for act in strays {
-            if let Act::Reserve { key, ticket, serial, .. } = act {
+            if let Act::Reserve { right, .. } = act {
                 self.tally.strays += 1;
-                self.drop_stray(key, ticket, serial);
+                self.drop_stray(right);
             }
         }
     }
 
     fn settle(&mut self, pid: i32, key: Key, seal: &board::Seal, end: End) {
-        let Some((ticket, serial)) = self.begin_settling(pid, key, seal) else {
+        let Some(right) = self.begin_settling(pid, key, seal) else {
             return;
         };
         // The statement demands that the row is still live, and locks it.
         if self.is_ready(key) && !self.locked().contains(&key) {
-            let act = Act::Settle { key, ticket, serial, end };
+            let act = Act::Settle { right, end };
             self.transactions.entry(pid).or_default().acts.push(act);
         } else {
-            self.unsettle(key, ticket, serial, 0);
+            self.unsettle(right, 0);
         }
     }
 
@@ -280,12 +284,15 @@ impl World<'_> {
         let pid = clock_of(house);
         self.finish_commit(pid);
         for _ in 0..max {
-            let Some((key, ticket, serial)) = self.take_due(house) else {
+            let Some(right) = self.take_due(house) else {
                 break;
             };
-            let live = self.is_ready(key) && !self.locked().contains(&key);
-            let outcome = if live { outcome } else { Outcome::Finish };
-            let act = Act::Settle { key, ticket, serial, end: End { outcome, expired: true } };
+            if self.locked().contains(&right.key) {
+                self.unsettle(right, self.now.monotonic + 5);
+                continue;
+            }
+            let outcome = if self.is_ready(right.key) { outcome } else { Outcome::Stray };
+            let act = Act::Settle { right, end: End { outcome, expired: true } };
             self.transactions.entry(pid).or_default().acts.push(act);
         }
         match outcome {
@@ -302,11 +309,11 @@ impl World<'_> {
         };
         transaction.committed = true;
         for act in &transaction.acts {
-            if let Act::Settle { key, end, .. } = act {
+            if let Act::Settle { right: Right { key, .. }, end } = act {
                 match end.outcome {
                     Outcome::Finish => drop(self.rows.remove(key)),
                     Outcome::Delay => self.rows.get_mut(key).expect("a locked row").ready = false,
-                    Outcome::Requeue => {}
+                    Outcome::Requeue | Outcome::Stray => {}
                 }
             }
         }
@@ -322,10 +329,10 @@ impl World<'_> {
         }
         for act in self.transactions.remove(&pid).expect("a transaction").acts {
             match act {
-                Act::Reserve { key, ticket, serial, .. } => self.confirm(key, ticket, serial),
-                Act::Settle { key, ticket, serial, end } => match end.outcome {
-                    Outcome::Requeue => self.requeue(key, ticket, serial, end.expired),
-                    Outcome::Finish | Outcome::Delay => self.finish(key, ticket, serial),
+                Act::Reserve { right, .. } => self.confirm(right),
+                Act::Settle { right, end } => match end.outcome {
+                    Outcome::Requeue => self.requeue(right, end.expired),
+                    _ => self.finish(right),
                 },
             }
         }
@@ -344,19 +351,23 @@ impl World<'_> {
         }
         for act in undone.into_iter().rev() {
             match act {
-                Act::Reserve { key, ticket, serial, .. } => self.put_back(key, ticket, serial),
-                Act::Settle { key, ticket, serial, .. } => {
-                    self.unsettle(key, ticket, serial, self.now.monotonic + 3);
-                }
+                Act::Reserve { right, .. } => self.put_back(right),
+                Act::Settle { right, .. } => self.unsettle(right, self.now.monotonic + 3),
             }
         }
     }
 
     fn replay(&mut self, pick: u8, verb: Verb) {
-        let Some(Spent { ticket, reserved }) = nth(pick, self.spent.iter().rev().copied()) else {
+        let Some((right, reserved)) = nth(pick, self.spent.iter().rev().copied()) else {
             return;
         };
+        let waits_for = if reserved { State::Reserved } else { State::Settling };
+        let card = self.cards.get(&right.key).filter(|card| card.epoch == right.epoch);
+        if card.is_some_and(|card| card.state == waits_for) {
+            return;
+        }
         self.tally.stale += 1;
+        let ticket = right.ticket;
         match (verb, reserved) {
             (Verb::Confirm | Verb::Finish, true) => self.board.confirm(ticket),
             (Verb::PutBack | Verb::Requeue, true) => self.board.put_back(ticket),
@@ -383,9 +394,9 @@ impl World<'_> {
     /// A house is cleared and built from its tables again, leases that were written behind first.
     fn rebuild(&mut self, house: u32, chunk: u32) {
         self.board.house_mut(house).door = Door::Closed;
-        let leases: Vec<(Key, Slot, Card)> = (self.cards.iter())
+        let leases: Vec<(Key, Card)> = (self.cards.iter())
             .filter(|(key, card)| key.0 == house && card.persisted && self.is_ready(**key))
-            .map(|(key, card)| (*key, *self.board.peek(key.0, key.1).expect("a slot"), card.clone()))
+            .map(|(key, card)| (*key, card.clone()))
             .collect();
         let mut from = Some(0);
         while let Some(at) = from {
@@ -400,8 +411,8 @@ impl World<'_> {
 
         self.enter_house(house);
         self.reconcile(Expect::default());
-        for (key, slot, card) in leases {
-            self.restore(key, &slot, &card);
+        for (key, card) in leases {
+            self.restore(key, &card);
         }
         self.refresh(house);
     }
@@ -416,11 +427,5 @@ impl World<'_> {
         self.void_refills(|_| true);
         self.reconcile(Expect::default());
         (0..HOUSES).for_each(|house| self.refresh(house));
-    }
-
-    pub fn claimed(&mut self, pid: i32, key: Key, claimed: Claimed) {
-        let act =
-            Act::Reserve { key, ticket: claimed.ticket, serial: claimed.serial, ready: self.is_ready(key) };
-        self.transactions.entry(pid).or_default().acts.push(act);
     }
 }

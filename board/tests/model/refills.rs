@@ -1,11 +1,25 @@
 //! Refills, step by step, with other moves in between.
 
-use board::Rank;
+use board::{Dry, Rank};
 
 use super::check::Expect;
-use super::{Refill, World};
+use super::{LaneKey, Refill, World};
 
 impl World<'_> {
+    /// False when somebody refills the lane already, or when it is not as dry as it was.
+    pub fn begin_refill(&mut self, lane: LaneKey, dry: &Dry) -> bool {
+        let pid = 100 + self.serial() as i32;
+        let begun = self.board.begin_refill(dry, pid);
+        if begun {
+            let (at, read) = (dry.lane, dry.cursor);
+            let (rows, left) = (Vec::new(), Rank::END);
+            assert_eq!(self.look.lanes[&lane].cursor, read);
+            self.refills.push(Refill { pid, at, lane, read, rows, placed: 0, full: false, left });
+        }
+        self.reconcile(Expect::default());
+        begun
+    }
+
     /// Reads on in the table's order, under a snapshot of now.
     pub fn read_on(&mut self, at: usize, limit: u8) {
         let refill = &self.refills[at];
@@ -25,7 +39,7 @@ impl World<'_> {
     }
 
     pub fn place_some(&mut self, at: usize, count: u8) {
-        let Refill { at: place, lane, placed, full, .. } = self.refills[at];
+        let Refill { at: place, pid, lane, placed, full, .. } = self.refills[at];
         let rows = &self.refills[at].rows;
         let to = rows.len().min(placed + usize::from(count).max(1));
         let tasks = rows[placed..to].to_vec();
@@ -33,7 +47,7 @@ impl World<'_> {
             return;
         }
         self.refills[at].placed = to;
-        self.refills[at].full = !self.put_read(place, lane, &tasks);
+        self.refills[at].full = !self.put_read(place, pid, lane, &tasks);
     }
 
     pub fn end_refill(&mut self, at: usize) {
@@ -70,6 +84,8 @@ impl World<'_> {
         self.refills = rest;
         let void: Vec<Refill> = void;
         for refill in void {
+            let rank = Rank { id: 1, created: 0, priority: 9 };
+            assert!(!self.board.refill(refill.lane.0, refill.at, refill.pid, &[(rank, 0)]));
             if refill.pid % 2 == 0 {
                 self.board.end_refill(refill.at, refill.pid, Rank::END);
             } else {

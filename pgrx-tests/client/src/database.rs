@@ -1,0 +1,56 @@
+use crate::server::{Address, config};
+use crate::{Session, eventually, seconds};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A database of one test; dropped with it.
+pub struct Database {
+    address: Address,
+    pub name: String,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(1);
+
+impl Database {
+    pub(crate) fn create(address: Address) -> Database {
+        let database =
+            Database { address, name: format!("client_{}", COUNT.fetch_add(1, Ordering::Relaxed)) };
+        let mut session = database.elsewhere().expect("connect to postgres");
+        session
+            .batch_execute(&format!("create database {} template template0", database.name))
+            .expect("create database");
+        database
+    }
+
+    fn elsewhere(&self) -> Result<Session, postgres::Error> {
+        Session::open(&config(&self.address, "postgres"))
+    }
+
+    #[track_caller]
+    pub fn connect(&self) -> Session {
+        self.try_connect().expect("connect")
+    }
+
+    pub fn try_connect(&self) -> Result<Session, postgres::Error> {
+        Session::open(&config(&self.address, &self.name))
+    }
+
+    /// The process id of this database's scylla worker, waiting for one if there is none.
+    #[track_caller]
+    pub fn worker(&self) -> i32 {
+        eventually(seconds(10), "the database has a scylla worker", || {
+            let mut session = self.elsewhere().ok()?;
+            let look = "select min(pid) from pg_stat_activity where backend_type ilike '%scylla%' and datname = $1";
+            session.try_value::<Option<i32>>(look, &[&self.name]).ok().flatten()
+        })
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // after a crash test there may be no server left to drop it from
+        if let Ok(mut session) = self.elsewhere() {
+            let _ = session
+                .batch_execute(&format!("drop database if exists {} with (force)", self.name));
+        }
+    }
+}

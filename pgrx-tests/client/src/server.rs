@@ -1,0 +1,219 @@
+use crate::{Database, Session, eventually, milliseconds, seconds};
+use postgres::Config;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, RwLock};
+
+/// Where a server listens; it takes another port whenever it is started again.
+pub(crate) type Address = Arc<RwLock<(String, u16)>>;
+
+/// A private server with scylla preloaded, in a folder of its own that goes with it.
+pub struct Server {
+    folder: PathBuf,
+    address: Address,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+static SHARED: OnceLock<Server> = OnceLock::new();
+
+/// Statics are never dropped, so the shared server is removed when the process exits.
+extern "C" fn remove_shared() {
+    if let Some(server) = SHARED.get() {
+        server.remove();
+    }
+}
+
+impl Server {
+    /// Makes a cluster and starts it with these lines added to its configuration.
+    pub fn start(lines: &[&str]) -> Server {
+        let parent =
+            std::env::var_os("SCYLLA_CLIENT_FOLDER").map_or("/var/tmp".into(), PathBuf::from);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let server = Server {
+            folder: parent.join(format!("scylla-client-{}-{n}", std::process::id())),
+            address: Address::default(),
+        };
+        // STATEMENT lines would put tokens that a test wrote as literals into the log
+        let ours = [
+            "max_worker_processes = 40",
+            "max_prepared_transactions = 4",
+            "log_min_error_statement = panic",
+            "log_line_prefix = '%m [%p] %b %e '",
+            "idle_in_transaction_session_timeout = '5min'",
+        ];
+        server.launch(&[&ours, lines].concat());
+        server
+    }
+
+    /// The server that all tests of this binary may share. Nobody may crash it.
+    pub fn shared() -> &'static Server {
+        SHARED.get_or_init(|| {
+            // SAFETY: registers a plain function without arguments
+            unsafe { libc::atexit(remove_shared) };
+            Server::start(&[])
+        })
+    }
+
+    /// Starts it again after `kill` or `stop`.
+    pub fn start_again(&self) {
+        self.launch(&[]);
+    }
+
+    /// The same with more lines in its configuration.
+    pub fn start_with(&self, lines: &[&str]) {
+        self.launch(lines);
+    }
+
+    fn launch(&self, lines: &[&str]) {
+        let answer = self.pg("start", lines);
+        let word = |name: &str| {
+            answer
+                .split_whitespace()
+                .find_map(|word| word.strip_prefix(name))
+                .unwrap_or_else(|| panic!("no {name} in {answer}"))
+        };
+        *self.address.write().unwrap() =
+            (word("PGHOST=").to_owned(), word("PGPORT=").parse().unwrap());
+    }
+
+    /// `mode`: fast or immediate.
+    pub fn stop(&self, mode: &str) {
+        self.pg("stop", &[mode]);
+    }
+
+    /// `kill -9` of the postmaster; returns when all of its children are gone.
+    pub fn kill(&self) {
+        self.pg("kill", &[]);
+    }
+
+    /// Stops it and deletes its folder.
+    pub fn remove(&self) {
+        if std::env::var_os("SCYLLA_KEEP").is_some() {
+            eprintln!("kept: {}", self.folder.display());
+        } else {
+            self.pg("remove", &[]);
+        }
+    }
+
+    fn pg(&self, command: &str, arguments: &[&str]) -> String {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/pg");
+        let output = Command::new(script)
+            .arg(command)
+            .arg(&self.folder)
+            .args(arguments)
+            .output()
+            .expect("scripts/pg runs");
+        assert!(
+            output.status.success(),
+            "scripts/pg {command} failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A fresh database with the extension.
+    pub fn database(&self) -> Database {
+        let database = self.bare_database();
+        database
+            .connect()
+            .batch_execute("create extension scylla")
+            .expect("create extension scylla");
+        database
+    }
+
+    /// A fresh database without the extension.
+    pub fn bare_database(&self) -> Database {
+        Database::create(self.address.clone())
+    }
+
+    /// A superuser's session in the database `postgres`.
+    pub fn connect(&self) -> Session {
+        self.try_connect().expect("connect")
+    }
+
+    pub fn try_connect(&self) -> Result<Session, postgres::Error> {
+        Session::open(&config(&self.address, "postgres"))
+    }
+
+    /// Waits for a server that recovers from a crash by itself.
+    pub fn wait_until_up(&self) {
+        eventually(seconds(60), "the server accepts connections", || {
+            let session = self.try_connect().ok();
+            session
+                .and_then(|mut s| s.try_value::<bool>("select not pg_is_in_recovery()", &[]).ok())
+        });
+    }
+
+    /// Kills a process of this server.
+    pub fn signal(&self, pid: i32, signal: i32) {
+        assert!(pid > 1);
+        // SAFETY: no memory is involved
+        unsafe { libc::kill(pid, signal) };
+    }
+
+    /// `kill -9` of a backend, which makes the postmaster restart everything; waits until it is back.
+    pub fn kill_backend(&self, session: &mut Session) {
+        let started = self.connect().text("select pg_postmaster_start_time()::text");
+        self.signal(session.pid, libc::SIGKILL);
+        eventually(seconds(30), "the killed session notices", || session.is_dead().then_some(()));
+        self.wait_until_up();
+        assert_eq!(
+            started,
+            self.connect().text("select pg_postmaster_start_time()::text"),
+            "the postmaster survived"
+        );
+    }
+
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(
+            &fs::read(self.folder.join("server.log")).expect("the server's log"),
+        )
+        .into_owned()
+    }
+
+    /// No PANIC, no assertion, no internal error was logged.
+    #[track_caller]
+    pub fn assert_log_is_clean(&self) {
+        let log = self.log();
+        for sign in
+            ["PANIC:", "TRAP:", " XX000 ", "terminated by signal 11", "terminated by signal 6"]
+        {
+            let bad: Vec<&str> = log.lines().filter(|line| line.contains(sign)).take(5).collect();
+            assert!(bad.is_empty(), "{sign} in the server's log: {bad:#?}");
+        }
+    }
+
+    /// Ends the sessions of the scylla worker of `database`; returns once they are gone.
+    pub fn terminate_worker(&self, database: &Database) {
+        let pid = database.worker();
+        let mut session = self.connect();
+        session.value::<bool>("select pg_terminate_backend($1)", &[&pid]);
+        eventually(seconds(10), "the worker obeys SIGTERM", || {
+            (session.value::<i64>("select count(*) from pg_stat_activity where pid = $1", &[&pid])
+                == 0)
+                .then_some(())
+        });
+    }
+}
+
+pub(crate) fn config(address: &Address, database: &str) -> Config {
+    let (host, port) = address.read().unwrap().clone();
+    let mut config = Config::new();
+    config.host(&host).port(port).user("postgres").dbname(database).connect_timeout(seconds(20));
+    // a statement that hangs is a failure, not a pause
+    config.options(format!("-c statement_timeout={}", milliseconds(120_000).as_millis()).as_str());
+    config
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // a second panic would abort the process
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.remove()));
+        } else {
+            self.remove();
+        }
+    }
+}

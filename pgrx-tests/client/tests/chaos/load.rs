@@ -1,0 +1,241 @@
+//! One client under load: submits, owns, extends, returns and cancels at random, comes back
+//! after every lost connection, and keeps its leases across it.
+
+use crate::log::{Answer, Call, Record};
+use client::{Database, Lease, Session, Uuid, an_error, code, is_lost, milliseconds, sleep};
+use postgres::Error;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const QUEUES: [&str; 3] = ["red", "green", "blue"];
+const HELD: usize = 40;
+
+struct Held {
+    lease: Lease,
+    length: Duration,
+    /// Not returned before, so that some leases live through crashes.
+    until: Instant,
+}
+
+pub struct Load<'a> {
+    client: usize,
+    database: &'a Database,
+    random: StdRng,
+    records: Vec<Record>,
+    held: Vec<Held>,
+    /// Tasks of its own to cancel now and then.
+    submitted: Vec<Uuid>,
+    /// Errors that no crash explains.
+    pub surprises: Vec<String>,
+}
+
+impl<'a> Load<'a> {
+    pub fn new(client: usize, database: &'a Database, seed: u64) -> Load<'a> {
+        let random = StdRng::seed_from_u64(seed + client as u64);
+        let (records, held, submitted, surprises) = Default::default();
+        Load { client, database, random, records, held, submitted, surprises }
+    }
+
+    /// Until told to stop; then returns what it holds, and its memory.
+    pub fn run(mut self, stop: &AtomicBool) -> (Vec<Record>, Vec<String>) {
+        while !stop.load(Ordering::Relaxed) {
+            let Some(mut s) = self.connect(stop) else { break };
+            while !stop.load(Ordering::Relaxed) {
+                match self.step(&mut s) {
+                    Ok(()) => sleep(milliseconds(self.random.random_range(0..4))),
+                    Err(error) if is_lost(&error) => break,
+                    Err(error) => {
+                        self.surprises.push(format!("client {}: {error:?}", self.client));
+                        break;
+                    }
+                }
+            }
+        }
+        let mut s = self.database.connect();
+        while let Some(held) = self.held.pop() {
+            if let Err(error) = self.give(&mut s, held, "completed") {
+                self.surprises.push(format!("at the end: {error:?}"));
+            }
+        }
+        (self.records, self.surprises)
+    }
+
+    fn connect(&mut self, stop: &AtomicBool) -> Option<Session> {
+        while !stop.load(Ordering::Relaxed) {
+            match self.database.try_connect() {
+                Ok(s) => return Some(s),
+                Err(_) => sleep(milliseconds(20)),
+            }
+        }
+        None
+    }
+
+    fn step(&mut self, s: &mut Session) -> Result<(), Error> {
+        let dice = self.random.random_range(0..100);
+        match dice {
+            0..18 => self.submit(s),
+            18..22 => self.submit_batch(s),
+            22..44 if self.held.len() < HELD => self.own(s),
+            44..64 => self.extend(s),
+            64..68 => self.cancel(s),
+            68..71 => self.own_and_roll_back(s),
+            71..75 => self.own_and_complete_in_one_transaction(s),
+            _ => self.give_any(s),
+        }
+    }
+
+    /// Sorts an error: a lost connection goes up, a refusal of the contract is an answer.
+    fn answer<T>(result: Result<T, Error>, allowed: &[&str]) -> (Answer<T>, Option<Error>) {
+        match result {
+            Ok(value) => (Answer::Yes(value), None),
+            Err(error) if is_lost(&error) => (Answer::Unknown, Some(error)),
+            Err(error) if allowed.contains(&code(&error).as_str()) => {
+                (Answer::Refused(code(&error)), None)
+            }
+            Err(error) => (Answer::Refused(code(&error)), Some(error)),
+        }
+    }
+
+    fn remember(&mut self, began: Instant, call: Call) {
+        self.records.push(Record { client: self.client, began, ended: Instant::now(), call });
+    }
+
+    fn queue(&mut self) -> &'static str {
+        QUEUES[self.random.random_range(0..QUEUES.len())]
+    }
+
+    fn submit(&mut self, s: &mut Session) -> Result<(), Error> {
+        let (id, queue, priority) =
+            (Uuid::new_v4(), self.queue(), self.random.random_range(0..5_i64));
+        let max_tries = self.random.random_bool(0.1).then_some(2);
+        let began = Instant::now();
+        let sql = "select scylla.submit($1, id => $2, priority => $3, max_tries => $4)";
+        let (answer, error) =
+            Self::answer(s.try_value::<Uuid>(sql, &[&queue, &id, &priority, &max_tries]), &[]);
+        let answer = match answer {
+            Answer::Yes(_) => Answer::Yes(()),
+            Answer::Refused(code) => Answer::Refused(code),
+            Answer::Unknown => Answer::Unknown,
+        };
+        self.remember(began, Call::Submit { id, answer });
+        self.submitted.push(id);
+        error.map_or(Ok(()), Err)
+    }
+
+    fn submit_batch(&mut self, s: &mut Session) -> Result<(), Error> {
+        let ids: Vec<Uuid> = (0..self.random.random_range(1..20)).map(|_| Uuid::new_v4()).collect();
+        let queue = self.queue();
+        let began = Instant::now();
+        let sql = "select count(*) from scylla.submit_tasks((select jsonb_agg(jsonb_build_object('queue', $1::text, 'id', i)) from unnest($2::uuid[]) i))";
+        let (answer, error) = Self::answer(s.try_value::<i64>(sql, &[&queue, &ids]), &[]);
+        for id in ids {
+            let answer =
+                if matches!(answer, Answer::Yes(_)) { Answer::Yes(()) } else { Answer::Unknown };
+            self.remember(began, Call::Submit { id, answer });
+        }
+        error.map_or(Ok(()), Err)
+    }
+
+    fn own(&mut self, s: &mut Session) -> Result<(), Error> {
+        let (queue, n) = (self.queue(), self.random.random_range(1..6));
+        let length = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15)]
+            [self.random.random_range(0..3)];
+        let began = Instant::now();
+        let options = format!("timeout => '{} s'", length.as_secs());
+        for lease in s.try_own(&format!("client-{}", self.client), queue, n, &options)? {
+            self.remember(began, Call::Own { id: lease.id, token: lease.token, length });
+            let keep = if length.as_secs() == 15 && self.random.random_bool(0.3) { 9 } else { 0 };
+            self.held.push(Held { lease, length, until: began + Duration::from_secs(keep) });
+        }
+        Ok(())
+    }
+
+    /// Extends by the length the lease was taken with, or forgets a lease that is lost.
+    fn extend(&mut self, s: &mut Session) -> Result<(), Error> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let at = self.random.random_range(0..self.held.len());
+        let Held { lease, length, .. } = &self.held[at];
+        let (id, token, length) = (lease.id, lease.token, *length);
+        let began = Instant::now();
+        let (answer, error) =
+            Self::answer(s.try_value::<bool>("select scylla.extend($1, $2)", &[&id, &token]), &[]);
+        if answer == Answer::Yes(false) {
+            self.held.swap_remove(at);
+        }
+        self.remember(began, Call::Extend { id, token, length, answer });
+        error.map_or(Ok(()), Err)
+    }
+
+    fn give_any(&mut self, s: &mut Session) -> Result<(), Error> {
+        let now = Instant::now();
+        let free: Vec<usize> =
+            (0..self.held.len()).filter(|at| self.held[*at].until <= now).collect();
+        if free.is_empty() {
+            return Ok(());
+        }
+        let held = self.held.swap_remove(free[self.random.random_range(0..free.len())]);
+        let outcome = match self.random.random_range(0..100) {
+            0..70 => "completed",
+            70..80 => "aborted",
+            80..90 => "retry",
+            _ => "yield",
+        };
+        self.give(s, held, outcome)
+    }
+
+    fn give(&mut self, s: &mut Session, held: Held, outcome: &str) -> Result<(), Error> {
+        let began = Instant::now();
+        let (answer, error) = Self::answer(s.give(&held.lease, outcome), &["55000", "55006"]);
+        let (id, token) = (held.lease.id, held.lease.token);
+        self.remember(began, Call::Return { id, token, answer });
+        error.map_or(Ok(()), Err)
+    }
+
+    fn cancel(&mut self, s: &mut Session) -> Result<(), Error> {
+        let Some(id) = self.submitted.pop() else { return Ok(()) };
+        let began = Instant::now();
+        // a submit that was not acknowledged may not exist
+        let (answer, error) =
+            Self::answer(s.try_value::<bool>("select scylla.cancel($1)", &[&id]), &["P0002"]);
+        self.remember(began, Call::Cancel { id, answer });
+        error.map_or(Ok(()), Err)
+    }
+
+    fn own_and_roll_back(&mut self, s: &mut Session) -> Result<(), Error> {
+        let queue = self.queue();
+        s.batch_execute("begin")?;
+        s.try_own("undone", queue, 3, "timeout => '15 s'")?;
+        s.batch_execute("rollback")
+    }
+
+    /// The answers count from the commit on.
+    fn own_and_complete_in_one_transaction(&mut self, s: &mut Session) -> Result<(), Error> {
+        let queue = self.queue();
+        let began = Instant::now();
+        s.batch_execute("begin")?;
+        let leases = s.try_own("at once", queue, 2, "timeout => '15 s'")?;
+        let sql = "select scylla.return_task($1, $2, 'aborted', error => $3)";
+        for lease in &leases {
+            let answer = s.try_value::<String>(sql, &[&lease.id, &lease.token, &an_error()]);
+            // somebody has cancelled it since
+            if answer.as_ref().is_err_and(|error| code(error) == "55000") {
+                return s.batch_execute("rollback");
+            }
+            answer?;
+        }
+        let (committed, error) = Self::answer(s.batch_execute("commit"), &[]);
+        for lease in leases {
+            let answer = if committed == Answer::Yes(()) {
+                Answer::Yes("aborted".to_owned())
+            } else {
+                Answer::Unknown
+            };
+            self.remember(began, Call::Return { id: lease.id, token: lease.token, answer });
+        }
+        error.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,234 @@
+//! What outlives a crash: every task, result, terminal status and try; leases of some age: I1.
+
+use client::*;
+use std::time::Instant;
+
+/// How long a lease may take to be written down after it has come of age.
+const WRITTEN: std::time::Duration = seconds(5);
+
+fn server(lines: &[&str]) -> Server {
+    Server::start(&[&["scylla.persist_leases_after = '200 ms'"], lines].concat())
+}
+
+/// Waits until the clock has written down this many leases.
+fn written(s: &mut Session, n: i64) {
+    eventually(WRITTEN, "the leases are written down", || {
+        (s.count("select count(*) from scylla.lease") == n).then_some(())
+    });
+}
+
+/// Owns and completes everything as it becomes ready, until `n` tasks have been completed.
+fn drain(database: &Database, n: usize) {
+    let mut s = database.connect();
+    let mut done = 0;
+    eventually(seconds(30), "every task can be owned and completed", || {
+        for lease in s.own("drain", "q", 100) {
+            s.complete(&lease);
+            done += 1;
+        }
+        (done >= n).then_some(())
+    });
+    assert_eq!((done, s.tasks("ready") + s.tasks("running")), (n, 0));
+}
+
+/// I1, I2: what a killed backend had in flight is undone, whatever it was.
+#[test]
+fn killed_backend_leaves_nothing_half_done() {
+    let server = server(&[]);
+    let database = server.database();
+    let (mut s, mut victim) = (database.connect(), database.connect());
+    let ids = s.submit_many("q", 6);
+    let leases = s.own_with("w", "q", 2, "timeout => '2 s'");
+    victim.run("begin");
+    let extra = victim.submit("q");
+    victim.own("w", "q", 2);
+    victim.complete(&leases[0]);
+    assert!(victim.cancel(leases[1].id));
+    server.kill_backend(&mut victim);
+    let mut s = database.connect();
+    assert_eq!(s.refusal("select scylla.task($1)", &[&extra]).code().code(), "P0002");
+    assert_eq!(s.tasks("ready") + s.tasks("running"), 6);
+    drain(&database, ids.len());
+    server.assert_log_is_clean();
+}
+
+/// I1: the token is good after the restart, for one full length, and the task is nobody else's.
+#[test]
+fn lease_of_some_age_outlives_a_crash() {
+    let server = server(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit_many("q", 20);
+    let leases = s.own_with("w", "q", 20, "timeout => '4 s'");
+    assert!(s.extend_with(&leases[0], "timeout => '4 s', progress => 0.5"));
+    written(&mut s, 20);
+    sleep(milliseconds(1000));
+    server.kill();
+    server.start_again();
+    let restarted = Instant::now();
+    let mut s = database.connect();
+    assert!(s.own("thief", "q", 20).is_empty(), "restored before anybody is served");
+    assert_eq!(s.tasks("running"), 20);
+    let least =
+        "select min(extract(epoch from deadline - clock_timestamp()))::float8 from scylla.tasks";
+    let left: f64 = s.value(least, &[]);
+    let spent = restarted.elapsed().as_secs_f64();
+    assert!(left > 3.5 - spent && left <= 4.0, "{left} s of 4 s left, {spent} s after the restart");
+    let entry = s.entry(leases[1].id);
+    assert_eq!((&entry["owner"], &entry["tries"]), (&json!("w"), &json!(1)));
+    assert_eq!(s.history(leases[1].id), ["Assignment"]);
+    for lease in &leases[..10] {
+        assert!(s.extend(lease), "the token is valid");
+        s.complete(lease);
+    }
+    let stolen = Lease { token: Uuid::new_v4(), ..leases[15].clone() };
+    assert!(!s.extend(&stolen), "and no other is");
+    let expired = eventually(seconds(6), "the other leases expire", || {
+        (s.tasks("ready") == 10).then(Instant::now)
+    });
+    assert!(expired - restarted > seconds(3), "one full length after the restart");
+    assert_eq!(s.history(leases[15].id), ["Assignment", "Timeout"]);
+    drain(&database, 10);
+    server.assert_log_is_clean();
+}
+
+/// I1: a crash may forget young leases, never a task.
+#[test]
+fn young_lease_may_be_forgotten_but_no_task_is() {
+    let server = Server::start(&["scylla.persist_leases_after = '60 s'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit_many("q", 100);
+    let leases = s.own_with("w", "q", 60, "timeout => '2 s'");
+    leases[..10].iter().for_each(|lease| s.complete(lease));
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    assert_eq!((s.tasks("completed"), s.tasks("ready") + s.tasks("running")), (10, 90));
+    drain(&database, 90);
+}
+
+/// I1: expiries are in the table.
+#[test]
+fn tries_of_expired_leases_outlive_a_crash() {
+    let server = server(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    let id = s.submit_with("q", "max_tries => 3");
+    for _ in 0..2 {
+        s.own_one_with("q", "timeout => '100 ms'");
+        eventually(seconds(3), "the lease expires", || (s.status(id) == "ready").then_some(()));
+    }
+    let before = s.entry(id);
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    assert_eq!(s.entry(id), before);
+    assert_eq!((&before["tries"], s.history(id).len()), (&json!(2), 4));
+    assert_eq!(s.own_one("q").tries, 3, "the last try");
+}
+
+/// I1
+#[test]
+fn terminal_statuses_and_results_outlive_a_crash() {
+    let server = server(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit_many("q", 4);
+    let leases = s.own("w", "q", 3);
+    let sql = "select scylla.return_task($1, $2, result => '{\"n\": [1, 2]}')";
+    s.value::<String>(sql, &[&leases[0].id, &leases[0].token]);
+    s.give(&leases[1], "aborted").unwrap();
+    s.cancel(leases[2].id);
+    let waiting = s.own_one("q");
+    s.give(&waiting, "retry").unwrap();
+    let ids: Vec<Uuid> = leases.iter().map(|lease| lease.id).chain([waiting.id]).collect();
+    let before: Vec<Value> = ids.iter().map(|id| s.entry(*id)).collect();
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    let after: Vec<Value> = ids.iter().map(|id| s.entry(*id)).collect();
+    assert_eq!(after, before);
+    for lease in &leases {
+        assert!(!s.extend(lease));
+        assert_eq!(s.not_returned(lease).code().code(), "55000");
+    }
+    assert_eq!(s.own_one("q").id, waiting.id);
+    assert!(s.own("w", "q", 5).is_empty());
+}
+
+/// Both ways to stop a server; the fast one is done in time (I9), and no lease of age is lost.
+#[test]
+fn stopped_server_goes_on_where_it_was() {
+    let server = server(&[]);
+    let database = server.database();
+    database.connect().submit_many("q", 40);
+    let mut held = Vec::new();
+    for mode in ["fast", "immediate"] {
+        let mut s = database.connect();
+        held.extend(s.own_with("w", "q", 10, "timeout => '1 hour'"));
+        written(&mut s, held.len() as i64);
+        let stopping = Instant::now();
+        server.stop(mode);
+        assert!(stopping.elapsed() < seconds(10), "{mode} took {:?}", stopping.elapsed());
+        server.start_again();
+        let mut s = database.connect();
+        assert!(held.iter().all(|lease| s.extend(lease)), "{mode}");
+        assert_eq!(s.tasks("ready"), 40 - held.len() as i64, "{mode}");
+    }
+    let mut s = database.connect();
+    held.iter().for_each(|lease| s.complete(lease));
+    drain(&database, 20);
+    server.assert_log_is_clean();
+}
+
+/// B61, I9: the clock obeys SIGTERM, comes back by itself and expires what is due.
+#[test]
+fn terminated_worker_comes_back_and_goes_on() {
+    let server = server(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    for _ in 0..3 {
+        let id = s.submit("q");
+        s.own_one_with("q", "timeout => '300 ms'");
+        let struck = Instant::now();
+        server.terminate_worker(&database);
+        database.worker();
+        assert!(struck.elapsed() < seconds(4), "back after {:?}", struck.elapsed());
+        let expired = || (s.status(id) == "ready").then_some(());
+        eventually(seconds(4), "expiry goes on", expired);
+        let lease = s.own_one("q");
+        s.complete(&lease);
+    }
+}
+
+/// The launcher too: without it no new database would get its worker.
+#[test]
+fn terminated_launcher_comes_back() {
+    let server = server(&[]);
+    let mut s = server.connect();
+    let launchers = "select coalesce(array_agg(pid), '{}') from pg_stat_activity where backend_type ilike '%scylla%' and datname is null";
+    let pids: Vec<i32> = s.value(launchers, &[]);
+    assert!(!pids.is_empty(), "a launcher without a database");
+    for pid in &pids {
+        s.value::<bool>("select pg_terminate_backend($1)", &[pid]);
+    }
+    let back =
+        || s.value::<Vec<i32>>(launchers, &[]).iter().any(|pid| !pids.contains(pid)).then_some(());
+    eventually(seconds(15), "the launcher is back", back);
+    let database = server.database();
+    database.worker();
+}
+
+/// B26: not even a crash brings a worker's name back.
+#[test]
+fn worker_names_are_unique_across_a_crash() {
+    let server = server(&[]);
+    let database = server.database();
+    let names = "select array_agg(scylla.register_worker()) from generate_series(1, 40)";
+    let before: Vec<String> = database.connect().value(names, &[]);
+    server.kill();
+    server.start_again();
+    let after: Vec<String> = database.connect().value(names, &[]);
+    assert!(before.iter().all(|name| !after.contains(name)));
+}

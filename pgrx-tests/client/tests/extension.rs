@@ -1,0 +1,163 @@
+//! The extension comes, goes and is changed behind its back; the clock follows.
+
+use client::*;
+use std::time::Instant;
+
+/// A lease of this database expires, so its clock runs.
+#[track_caller]
+fn assert_clock_runs(database: &Database) {
+    let mut s = database.connect();
+    let id = s.submit("clock");
+    s.own_one_with("clock", "timeout => '100 ms'");
+    eventually(seconds(5), "a lease expires", || (s.status(id) == "ready").then_some(()));
+    s.cancel(id);
+}
+
+/// The worker starts at once, in any database.
+#[test]
+fn each_database_gets_its_worker() {
+    let (first, second) = (database(), database());
+    let (a, b) = (first.worker(), second.worker());
+    assert_ne!(a, b);
+    assert_clock_runs(&second);
+    assert_clock_runs(&first);
+}
+
+/// Two databases know nothing of each other's queues and tokens.
+#[test]
+fn databases_are_apart() {
+    let (first, second) = (database(), database());
+    let (mut a, mut b) = (first.connect(), second.connect());
+    let id = Uuid::new_v4();
+    for s in [&mut a, &mut b] {
+        s.value::<Uuid>("select scylla.submit('q', id => $1)", &[&id]);
+    }
+    let lease = a.own_one("q");
+    assert!(!b.extend(&lease));
+    let other = b.own_one("q");
+    assert_eq!((lease.id, other.id), (id, id));
+    a.complete(&lease);
+    assert_eq!(b.status(id), "running");
+}
+
+/// I12: a new creation knows nothing of the old one's tasks.
+#[test]
+fn extension_created_anew_starts_empty() {
+    let database = database();
+    let mut s = database.connect();
+    for round in 0..3 {
+        let ids = s.submit_many("q", 30);
+        let lease = s.own_one_with("q", "timeout => '300 ms'");
+        let mut bystander = database.connect();
+        bystander.submit("q");
+        s.run("drop extension scylla; create extension scylla");
+        for s in [&mut s, &mut bystander] {
+            assert!(s.own("w", "q", 50).is_empty(), "round {round}");
+            assert!(!s.extend(&lease));
+            assert_eq!(s.not_returned(&lease).code().code(), "P0002");
+        }
+        assert_eq!(s.count("select count(*) from scylla.tasks"), 0);
+        let reused: Uuid = s.value("select scylla.submit('q', id => $1)", &[&ids[0]]);
+        assert_eq!(bystander.own_one("q").id, reused);
+        assert!(bystander.cancel(reused));
+        assert_clock_runs(&database);
+    }
+}
+
+/// I2: a creation and a removal that roll back leave what was there.
+#[test]
+fn rolled_back_drop_and_create_change_nothing() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 3);
+    let lease = s.own_one("q");
+    s.run("begin; drop extension scylla; create extension scylla");
+    s.submit("q");
+    s.run("rollback");
+    assert!(s.extend(&lease));
+    assert_eq!(s.own("w", "q", 5).len(), 2);
+    s.run("begin; drop extension scylla; rollback");
+    assert!(s.extend(&lease));
+    assert_clock_runs(&database);
+    let bare = Server::shared().bare_database();
+    let mut s = bare.connect();
+    s.run("begin; create extension scylla");
+    s.submit("q");
+    s.run("rollback; create extension scylla");
+    assert!(s.own("w", "q", 5).is_empty());
+    assert_clock_runs(&bare);
+}
+
+/// I9: a connected worker is in nobody's way.
+#[test]
+fn database_with_a_worker_is_dropped_at_once() {
+    let database = database();
+    let mut s = Server::shared().connect();
+    database.connect().submit_many("q", 10);
+    database.worker();
+    let started = Instant::now();
+    s.run(&format!("drop database {}", database.name));
+    assert!(started.elapsed() < seconds(4), "took {:?}", started.elapsed());
+    let again = format!("create database {} template template0", database.name);
+    s.run(&again);
+    let mut s = database.connect();
+    s.run("create extension scylla");
+    assert!(s.own("w", "q", 5).is_empty());
+    assert_clock_runs(&database);
+}
+
+/// I9: a drop of the extension is not held up by its clock, nor does it kill it.
+#[test]
+fn extension_is_dropped_at_once() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 100);
+    s.own_with("w", "q", 50, "timeout => '200 ms'");
+    let started = Instant::now();
+    s.run("drop extension scylla");
+    assert!(started.elapsed() < seconds(4), "took {:?}", started.elapsed());
+    sleep(milliseconds(300));
+    s.run("create extension scylla");
+    assert_clock_runs(&database);
+}
+
+/// I5: a stray slot is dropped, its neighbours are not.
+#[test]
+fn deleted_row_is_not_handed_out() {
+    let database = database();
+    let mut s = database.connect();
+    let ids = s.submit_many("q", 10);
+    s.run(&format!("delete from scylla.task where id = '{}'", ids[0]));
+    assert_eq!(s.own("w", "q", 4).len(), 4);
+    s.run("delete from scylla.task where id not in (select id from scylla.leases())");
+    assert!(s.own("w", "q", 10).is_empty());
+}
+
+/// I4: `refresh` finds what was changed directly, and takes no lease from anybody.
+#[test]
+fn refresh_finds_what_an_administrator_changed() {
+    let database = database();
+    let mut s = database.connect();
+    let model = s.submit("q");
+    let lease = s.own_one("q");
+    let copy = format!(
+        "insert into scylla.task select (jsonb_populate_record(t, jsonb_build_object('id', i.id, 'priority', i.priority))).*
+         from scylla.task t, (values ('{}'::uuid, 5), ('{}', 7)) i (id, priority) where t.id = '{model}'",
+        Uuid::new_v4(),
+        Uuid::new_v4()
+    );
+    s.run(&copy);
+    s.run("select scylla.refresh()");
+    let owned = eventually(seconds(5), "both are found", || {
+        let leases = s.own("w", "q", 10);
+        (!leases.is_empty()).then_some(leases)
+    });
+    assert_eq!(owned.iter().map(|lease| lease.priority).collect::<Vec<_>>(), [7, 5]);
+    assert!(s.extend(&lease), "leases stand");
+    s.complete(&lease);
+    s.run("delete from scylla.task; select scylla.refresh()");
+    assert!(s.own("w", "q", 10).is_empty());
+    assert_eq!(s.tasks("running"), 0);
+    s.submit("q");
+    s.own_one("q");
+}

@@ -1,0 +1,220 @@
+//! Input that is odd or large but good: limits reached exactly, quotes, unicode, empty and huge arrays.
+
+use client::*;
+use std::time::Instant;
+
+const ODD: [&str; 9] = [
+    "it's",
+    "100%",
+    "a\"b",
+    "$1",
+    "\\",
+    "ünïcode 🦑",
+    "; drop table scylla.task; --",
+    "a\nb\tc",
+    " ",
+];
+
+/// Names come back byte for byte, and match only themselves.
+#[test]
+fn odd_names_are_plain_names() {
+    let database = database();
+    let mut s = database.connect();
+    for odd in ODD {
+        let sql = "select scylla.submit($1, jsonb_build_object('text', $1::text), action => $1)";
+        let id: Uuid = s.value(sql, &[&odd]);
+        let lease = {
+            let sql = "select token from scylla.own_tasks($1, $1, actions => array[$1::text])";
+            let token: Uuid = s.value(sql, &[&odd]);
+            Lease {
+                id,
+                token,
+                action: odd.to_owned(),
+                spec: json!({}),
+                priority: 0,
+                tries: 1,
+                num_failures: 0,
+                seconds_left: None,
+            }
+        };
+        let entry = s.entry(id);
+        for field in ["queue", "action", "owner"] {
+            assert_eq!(entry[field], odd, "{field}");
+        }
+        assert_eq!(entry["spec"]["text"], odd);
+        assert_eq!(entry["history"][0]["worker"], odd);
+        s.complete(&lease);
+        assert_eq!(s.entry(id)["owner"], odd);
+    }
+}
+
+/// Lengths are bytes, and the limits themselves are allowed.
+#[test]
+fn limits_themselves_are_allowed() {
+    let database = database();
+    let mut s = database.connect();
+    for call in [
+        "scylla.submit(repeat('q', 48))",
+        "scylla.submit(repeat('é', 24))",
+        "scylla.submit('q', action => repeat('a', 128))",
+        "scylla.submit('q', action => repeat('🦑', 32))",
+        "scylla.submit('q', priority => 4294967295)",
+        "scylla.submit('q', priority => 0)",
+        "scylla.submit('q', max_tries => 1)",
+        "scylla.submit('q', max_tries => 2147483647)",
+        "scylla.submit('q', timeout => '1 us')",
+        "scylla.submit('q', timeout => '178000000 years')",
+        "scylla.submit('q', retry_interval => '0', retry_jitter => '0')",
+        "scylla.submit('q', id => '00000000-0000-0000-0000-000000000000')",
+        "scylla.submit('q', id => 'ffffffff-ffff-ffff-ffff-ffffffffffff')",
+        "scylla.submit('q', to_jsonb(repeat('x', 900000)))",
+        "scylla.submit('q', '[]')",
+        "scylla.submit('q', 'false')",
+        "scylla.submit('q', '0')",
+    ] {
+        s.run(&format!("select {call}"));
+    }
+    let worker = "w".repeat(128);
+    assert_eq!(s.own_with(&worker, "q", i32::MAX, "timeout => '1 hour'").len(), 15);
+    assert_eq!(
+        s.value::<i64>("select count(*) from scylla.tasks where owner = $1", &[&worker]),
+        15
+    );
+}
+
+/// Calls that name nothing answer nothing.
+#[test]
+fn empty_arrays_answer_nothing() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit("q");
+    for call in [
+        "scylla.extend_tasks('{}', '{}')",
+        "scylla.return_tasks('{}', '{}')",
+        "scylla.return_tasks('{}', '{}', 'aborted', errors => '{}')",
+        "scylla.cancel_tasks('{}')",
+    ] {
+        assert_eq!(s.text(&format!("select {call}::text")), "{}", "{call}");
+    }
+    assert_eq!(s.count("select count(*) from scylla.submit_tasks('[]')"), 0);
+    assert_eq!(s.count("select count(*) from scylla.submit_tasks('[]', atomic => false)"), 0);
+    assert_eq!(s.own("w", "q", 5).len(), 1);
+}
+
+/// Arrays need not begin at 1.
+#[test]
+fn array_bounds_do_not_matter() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 2);
+    let leases = s.own("w", "q", 2);
+    let arrays = format!(
+        "'[5:6]={{{},{}}}'::uuid[], '[-3:-2]={{{},{}}}'::uuid[]",
+        leases[0].id, leases[1].id, leases[0].token, leases[1].token
+    );
+    assert_eq!(
+        s.text(&format!("select array_to_string(scylla.extend_tasks({arrays}), ',')")),
+        "t,t"
+    );
+    let returned = s.text(&format!("select array_to_string(scylla.return_tasks({arrays}), ',')"));
+    assert_eq!(returned, "completed,completed");
+}
+
+/// 100,000 elements in each call that takes many, and none of them forgotten.
+#[test]
+fn hundred_thousand_elements_pass_through_each_call() {
+    const N: i32 = 100_000;
+    let database = database();
+    let mut s = database.connect();
+    let started = Instant::now();
+    assert_eq!(s.submit_many("q", N).len(), N as usize);
+    s.run(&format!("create temp table l as select id, token, deadline from scylla.own_tasks('w', 'q', {N}, timeout => '1 hour')"));
+    assert_eq!(s.count("select count(distinct id) from l"), i64::from(N));
+    let arrays =
+        "(select array_agg(id order by id) from l), (select array_agg(token order by id) from l)";
+    let extended =
+        format!("select count(*) from unnest(scylla.extend_tasks({arrays}, '2 hours')) a where a");
+    assert_eq!(s.count(&extended), i64::from(N));
+    let wrong =
+        "(select array_agg(id order by id) from l), (select array_agg(gen_random_uuid()) from l)";
+    assert_eq!(
+        s.count(&format!(
+            "select count(*) from unnest(scylla.return_tasks({wrong})) a where a is not null"
+        )),
+        0
+    );
+    let results = "results => (select array_agg(to_jsonb(id) order by id) from l)";
+    let returned = format!(
+        "select count(*) from unnest(scylla.return_tasks({arrays}, {results})) a where a = 'completed'"
+    );
+    assert_eq!(s.count(&returned), i64::from(N));
+    let right = "select count(*) from scylla.tasks where status::text = 'completed' and result = to_jsonb(id)";
+    assert_eq!(s.count(right), i64::from(N));
+    assert_eq!(s.submit_many("q", N).len(), N as usize);
+    let cancelled = "select count(*) from unnest(scylla.cancel_tasks(array(select id from scylla.tasks where status::text = 'ready'))) a where a";
+    assert_eq!(s.count(cancelled), i64::from(N));
+    assert!(s.own("w", "q", 10).is_empty());
+    assert!(started.elapsed() < seconds(90), "took {:?}", started.elapsed());
+}
+
+/// One bad element among 100,000 leaves nothing behind.
+#[test]
+fn one_bad_element_among_many_leaves_nothing() {
+    let database = database();
+    let mut s = database.connect();
+    let sql = "select * from scylla.submit_tasks((select jsonb_agg(jsonb_build_object('queue', 'q', 'priority', i)) from generate_series(99999, -1, -1) i))";
+    assert_eq!(s.refusal(sql, &[]).code().code(), "22023");
+    assert_eq!(s.count("select count(*) from scylla.tasks"), 0);
+    assert!(s.own("w", "q", 10).is_empty());
+}
+
+/// I7: a server that logs everything it can, and whose statements come with parameters.
+#[test]
+fn no_token_is_in_any_log_or_complaint() {
+    let server = Server::start(&[
+        "log_min_messages = debug1",
+        "log_min_error_statement = error",
+        "log_statement = all",
+        "scylla.persist_leases_after = '100 ms'",
+    ]);
+    let database = server.database();
+    let mut s = database.connect();
+    // the server logs parameters of statements, not of scylla, only when it is told to
+    s.run("set log_statement = 'none'; set log_parameter_max_length = 0");
+    let mut tokens = Vec::new();
+    let mut complaints = String::new();
+    for round in 0..4 {
+        let id = s.submit("q");
+        let lease = s.own_one_with("q", "timeout => '300 ms'");
+        let forged = Lease { token: Uuid::new_v4(), ..lease.clone() };
+        for error in [s.not_returned(&forged), failure(s.try_own_task(id), "own_task")] {
+            complaints += &format!("{error:?}");
+        }
+        if round == 0 {
+            eventually(seconds(3), "it expires", || (s.status(id) == "ready").then_some(()));
+        }
+        s.give(&lease, ["completed", "aborted", "completed", "aborted"][round]).unwrap();
+        complaints += &format!("{:?}", s.not_returned(&lease));
+        tokens.extend([lease.token, forged.token]);
+    }
+    s.submit("q");
+    let lease = s.own_one_with("q", "timeout => '1 minute'");
+    tokens.push(lease.token);
+    eventually(seconds(5), "the lease is written down", || {
+        (s.count("select count(*) from scylla.lease") == 1).then_some(())
+    });
+    let tables = s.text(
+        "select (select string_agg(t::text, '') from scylla.task t) || (select string_agg(t::text, '') from scylla.finished t)
+             || (select string_agg(t::text, '') from scylla.lease t) || (select string_agg(t::text, '') from scylla.tasks t)",
+    );
+    server.stop("fast");
+    let log = server.log();
+    for token in tokens {
+        for form in [token.to_string(), token.simple().to_string()] {
+            assert!(!complaints.contains(&form), "a token in a complaint");
+            assert!(!log.contains(&form), "a token in the log");
+            assert!(!tables.contains(&form), "a token in a table");
+        }
+    }
+    server.assert_log_is_clean();
+}

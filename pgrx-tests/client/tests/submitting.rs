@@ -1,0 +1,132 @@
+//! What a submitted task is, singly and in batches.
+
+use client::*;
+use std::collections::HashSet;
+
+/// B3: a given id is kept, a generated one is a UUIDv7; a taken one is refused, the row untouched.
+#[test]
+fn id_is_the_callers_or_a_new_one() {
+    let database = database();
+    let mut s = database.connect();
+    let generated: Vec<Uuid> = (0..50).map(|_| s.submit("q")).collect();
+    assert!(generated.iter().all(|id| id.get_version_num() == 7), "{generated:?}");
+    assert_eq!(generated.iter().collect::<HashSet<_>>().len(), 50);
+    let id = Uuid::new_v4();
+    let sql = "select scylla.submit('q', $2, id => $1)";
+    assert_eq!(s.value::<Uuid>(sql, &[&id, &json!({"n": 1})]), id);
+    let before = s.entry(id);
+    for _ in 0..2 {
+        assert_eq!(s.refusal(sql, &[&id, &json!({"n": 2})]).code().code(), "23505");
+        assert_eq!(s.entry(id), before);
+    }
+    assert_eq!(s.own("w", "q", 100).len(), 51);
+}
+
+/// 23505 for exactly one of two sessions that submit the same id at once.
+#[test]
+fn one_of_two_equal_ids_wins() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    let sql = "select scylla.submit('q', id => $1)";
+    for end in ["commit", "rollback"] {
+        let id = Uuid::new_v4();
+        a.run("begin");
+        a.value::<Uuid>(sql, &[&id]);
+        let answer = std::thread::scope(|scope| {
+            let second = scope.spawn(|| b.try_value::<Uuid>(sql, &[&id]));
+            sleep(milliseconds(100));
+            a.run(end);
+            second.join().unwrap()
+        });
+        match end {
+            "commit" => assert_eq!(failure(answer, "twice").code().code(), "23505"),
+            _ => assert_eq!(answer.expect("the first was rolled back"), id),
+        }
+        assert_eq!(a.own("w", "q", 5).len(), 1, "{end}");
+    }
+}
+
+/// Positional arguments in the order of the contract.
+#[test]
+fn arguments_may_be_given_by_position() {
+    let database = database();
+    let mut s = database.connect();
+    let id = Uuid::new_v4();
+    s.run(&format!("select scylla.submit('q', '{{}}', 'a', 5, '{id}', null, 'error', null, null, 'abort', 3, '0', '0', '20 s', true)"));
+    let entry = s.entry(id);
+    assert_eq!(
+        (&entry["action"], &entry["priority"], &entry["max_tries"]),
+        (&json!("a"), &json!(5), &json!(3))
+    );
+    let token: Uuid =
+        s.value("select token from scylla.own_tasks('w', 'q', 1, '{a}', '30 s')", &[]);
+    s.run(&format!("select scylla.extend('{id}', '{token}', '5 s', 0.5)"));
+    s.run(&format!(
+        "select scylla.return_task('{id}', '{token}', 'completed', '{{\"n\": 1}}', null, null)"
+    ));
+    assert_eq!(s.entry(id)["result"], json!({"n": 1}));
+}
+
+/// B3, B4, B5: one row per element, in order; the first of two equal ids wins.
+#[test]
+fn batch_reports_inserted_duplicate_and_invalid() {
+    let database = database();
+    let mut s = database.connect();
+    let (taken, twice) = (s.submit("old"), Uuid::new_v4());
+    let before = s.entry(taken);
+    let tasks = json!([
+        {"queue": "q", "spec": {"n": 0}, "action": "a", "priority": 4_294_967_295_i64},
+        {"queue": "q", "id": taken},
+        {"queue": "q", "id": twice, "spec": {"n": 2}},
+        {"queue": "q", "id": twice, "spec": {"n": 3}},
+        {"queue": "", "spec": {}},
+        {"queue": "q", "priority": -1},
+        {"queue": "q", "colour": "red"},
+        "text",
+        {"queue": "q", "max_tries": 3, "timeout": "3 s", "spec": {"n": 8}},
+    ]);
+    let sql = "select id, outcome, error from scylla.submit_tasks($1, atomic => false)";
+    let rows = s.query(sql, &[&tasks]).unwrap();
+    let outcomes: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
+    let expected = [
+        "inserted",
+        "duplicate",
+        "inserted",
+        "duplicate",
+        "invalid",
+        "invalid",
+        "invalid",
+        "invalid",
+        "inserted",
+    ];
+    assert_eq!(outcomes, expected);
+    assert!(rows.iter().all(
+        |row| (row.get::<_, &str>(1) == "inserted") == row.get::<_, Option<&str>>(2).is_none()
+    ));
+    assert_eq!(rows[2].get::<_, Uuid>(0), twice);
+    assert_eq!(s.entry(twice)["spec"], json!({"n": 2}));
+    assert_eq!(s.entry(taken), before, "the existing row is untouched");
+    let owned: Vec<Value> =
+        s.own("w", "q", 10).into_iter().map(|lease| lease.spec["n"].clone()).collect();
+    assert_eq!((owned.len(), &owned[0]), (3, &json!(0)));
+}
+
+/// B6
+#[test]
+fn atomic_batch_inserts_all_or_none() {
+    let database = database();
+    let mut s = database.connect();
+    let taken = s.submit("q");
+    for (bad, expected) in [
+        (json!({"queue": "q", "id": taken}), "23505"),
+        (json!({"queue": "q", "priority": -1}), "22023"),
+        (json!({"queue": "q", "colour": 1}), "22023"),
+        (json!({"queue": "q", "spec": null}), "22023"),
+    ] {
+        let tasks = json!([{"queue": "q"}, {"queue": "q"}, bad, {"queue": "q"}]);
+        let complaint = s.refusal("select * from scylla.submit_tasks($1)", &[&tasks]);
+        assert_eq!(complaint.code().code(), expected, "{tasks}");
+        assert_eq!(s.tasks("ready"), 1);
+    }
+    assert_eq!(s.own("w", "q", 10).len(), 1);
+}

@@ -1,0 +1,57 @@
+# server.sh: a private server for as long as a script runs, and PostgreSQL's own test drivers on it.
+# To be sourced; $kind names the tests, $here is their folder.
+repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+folder= driver= accept= passed=0 failed=0
+
+# Everything goes at the end of the script, however it ends.
+serve() {
+  trap finish EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+  "$repo/scripts/pg" tree >/dev/null
+  folder=$(mktemp -d "/var/tmp/scylla-$kind.XXXXXX")
+  chmod 755 "$folder" # the server's user passes through
+  local reach
+  reach=$(SCYLLA_NO_BUILD=1 "$repo/scripts/pg" start "$folder/server" "$@")
+  eval "$reach"
+}
+
+finish() {
+  local status=$?
+  trap '' EXIT INT TERM HUP
+  [ -z "$driver" ] || { kill "$driver" && wait "$driver"; } 2>/dev/null || true
+  if [ -n "$folder" ]; then
+    "$repo/scripts/pg" remove "$folder/server" || true
+    rm -rf "$folder"
+  fi
+  exit "$status"
+}
+
+# drive TESTS COMMAND...: runs one of the drivers on the tests, shows its lines and, where outputs
+# differ, how. With $accept, what comes out is what is expected from now on.
+drive() {
+  local -n tests=$1
+  shift
+  local log=$folder/log status=0 test
+  for test in ${accept:+"${tests[@]}"}; do : >>"$here/expected/$test.out"; done
+  # in the background, so that a signal is heard at once
+  "$@" --inputdir="$here" --outputdir="$folder" --bindir="$SCYLLA_BIN" "${tests[@]}" >"$log" 2>&1 &
+  driver=$!
+  tail -f -n +1 --pid="$driver" "$log" &
+  wait "$driver" || status=$?
+  driver=
+  wait
+  count "$(grep -cE '^(test .*)?\s*\S+ +\.\.\. ok|^ok ' "$log" || true)" \
+    "$(grep -cE '^(test .*)?\s*\S+ +\.\.\. (FAILED|failed)|^not ok ' "$log" || true)"
+  [ "$status" = 0 ] || [ "$failed" != 0 ] || count 0 1
+  for test in ${accept:+"${tests[@]}"}; do cp "$folder/results/$test.out" "$here/expected/$test.out"; done
+  [ ! -s "$folder/regression.diffs" ] || cat "$folder/regression.diffs"
+}
+
+count() { passed=$((passed + $1)) failed=$((failed + $2)); }
+
+# The last line, and the exit status.
+conclude() {
+  echo "$kind: $passed passed, $failed failed"
+  [ "$passed" != 0 ] && [ "$failed" = 0 ]
+}
