@@ -146,7 +146,8 @@ pub fn bad_error_object() -> Complaint {
 }
 
 pub fn error_needed() -> Complaint {
-    invalid("outcome \"aborted\" needs an error".into())
+    missing("error")
+        .detail("Outcome \"aborted\" needs one.")
         .hint(r#"Give error => '{"code": "…", "args": {}, "description": "…"}'."#)
 }
 

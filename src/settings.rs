@@ -1,5 +1,6 @@
 //! The settings, all in `pg_settings` with unit, range and description.
 
+use pgrx::pg_sys;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 static LEASE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
@@ -59,6 +60,13 @@ pub fn define() {
         GucContext::Suset,
         GucFlags::UNIT_BYTE,
     );
+    // SAFETY: a name that ends with a zero; refuses settings of ours that do not exist.
+    unsafe {
+        #[cfg(feature = "pg14")]
+        pg_sys::EmitWarningsOnPlaceholders(c"scylla".as_ptr());
+        #[cfg(not(feature = "pg14"))]
+        pg_sys::MarkGUCPrefixReserved(c"scylla".as_ptr());
+    }
 }
 
 /// In microseconds.

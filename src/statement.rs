@@ -36,12 +36,12 @@ pub struct Session {
     path: SearchPath,
 }
 
-/// A plan made while a table is empty must not be a scan when it is full (I6), and compiling a
-/// plan of disabled nodes costs more than running it.
+/// A plan made while a table is empty must not be a scan when it is full (I6): rows are found by
+/// index, and joined by hash with what came as arrays. Compiling a plan costs more than running it.
 const PLANNER: [*mut bool; 6] = [
     &raw mut pg_sys::enable_seqscan,
     &raw mut pg_sys::enable_bitmapscan,
-    &raw mut pg_sys::enable_hashjoin,
+    &raw mut pg_sys::enable_nestloop,
     &raw mut pg_sys::enable_mergejoin,
     &raw mut pg_sys::enable_sort,
     &raw mut pg_sys::jit_enabled,

@@ -34,8 +34,9 @@ pub struct House {
     pub door: Door,
     /// Somebody changed the tables by hand: the lanes are to be surveyed.
     pub refresh: bool,
-    /// Some lanes found no room on the board: their tasks are known to the table only (I4).
-    pub spilled: bool,
+    /// How often a lane found no room on the board since the last survey: its tasks are known to
+    /// the table only (I4).
+    pub spilled: u32,
 }
 
 impl House {
@@ -48,7 +49,7 @@ impl House {
         timer: NIL,
         door: Door::Vacant,
         refresh: false,
-        spilled: false,
+        spilled: 0,
     };
 }
 

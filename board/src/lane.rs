@@ -107,7 +107,7 @@ impl Board<'_> {
             return Put::Known;
         }
         let Some(lane) = self.lane(house, name) else {
-            self.house_mut(house).spilled = true;
+            self.house_mut(house).spilled += 1;
             return Put::Left;
         };
         if rank >= self.lanes[lane].cursor {
@@ -199,11 +199,19 @@ impl Board<'_> {
         match self.lane(house, name) {
             Some(lane) => self.leave(lane, Rank::FIRST),
             None => {
-                self.house_mut(house).spilled = true;
+                self.house_mut(house).spilled += 1;
                 return false;
             }
         }
         true
+    }
+
+    /// How many tasks a refill could place: what is free, and the half of the longest lane.
+    pub fn room(&mut self) -> u32 {
+        let lengths = self.head.lengths;
+        let longest = treap::last(&mut ByLength(self), lengths);
+        let evictable = if longest == NIL { 0 } else { self.lanes[longest].counts.queued / 2 };
+        self.slots.capacity() - self.slots.live() + evictable
     }
 
     /// Makes the caller the only one who refills this lane; false when somebody does or need not.
@@ -223,10 +231,11 @@ impl Board<'_> {
     /// Queues tasks read from the table, in order; false when the board has no room for the rest,
     /// or the lane is no longer the refiller's.
     pub fn refill(&mut self, house: u32, lane: u32, refiller: i32, tasks: &[(Rank, i64)]) -> bool {
-        self.is_refilled_by(lane, refiller) && tasks.iter().all(|&(rank, timeout)| {
-            self.find_slot(house, rank.id).is_some()
-                || self.place(house, lane, rank, timeout) == Put::Queued
-        })
+        self.is_refilled_by(lane, refiller)
+            && tasks.iter().all(|&(rank, timeout)| {
+                self.find_slot(house, rank.id).is_some()
+                    || self.place(house, lane, rank, timeout) == Put::Queued
+            })
     }
 
     /// Ends a refill that read everything before `cursor` (`Rank::END`: there is nothing more).
@@ -332,7 +341,7 @@ impl Board<'_> {
             return None;
         }
         let house = self.queues[self.lanes[lane].queue].house;
-        self.house_mut(house).spilled = true;
+        self.house_mut(house).spilled += 1;
         self.forget_lane(lane);
         Some(())
     }

@@ -243,10 +243,12 @@ impl Board<'_> {
         Some(self.hold(at, holder))
     }
 
-    /// Moves a lease's deadline for the timer only: the clock could not end it.
+    /// Moves a lease's deadline for the timer only: the clock could not end it. Never to an earlier
+    /// time, lest somebody extended it meanwhile.
     pub fn postpone(&mut self, house: u32, id: Id, until: i64) {
         if let Some(at) = self.find_slot(house, id)
             && self.slots[at].state == State::Leased
+            && self.slots[at].deadline < until
         {
             self.stop_timer(at);
             self.slots[at].deadline = until;
@@ -300,12 +302,9 @@ impl Board<'_> {
 
     /// A reserved slot turned out to be a stray: the table does not have its task (I5).
     pub fn drop_stray(&mut self, ticket: Ticket) {
-        if !self.is_at(ticket, State::Reserved) {
-            return;
-        }
-        if self.slots[ticket.slot].offered {
-            self.put_back(ticket);
-        } else {
+        if self.is_at(ticket, State::Reserved) {
+            // Whoever looked may not see what others do: the lane's next refill looks again (I4).
+            self.slots[ticket.slot].offered = true;
             self.drop_slot(ticket.slot);
         }
     }

@@ -21,15 +21,18 @@ struct Game {
 fn games() -> impl Strategy<Value = Game> {
     let slots = prop_oneof![3 => 4..16_usize, 1 => 16..64_usize];
     let lanes = prop_oneof![1 => 2..6_usize, 2 => 12..20_usize];
-    (slots, lanes, vec(moves(), 1..90))
-        .prop_map(|(slots, lanes, moves)| Game { slots, lanes, moves })
+    (slots, lanes, vec(moves(), 1..90)).prop_map(|(slots, lanes, moves)| Game {
+        slots,
+        lanes,
+        moves,
+    })
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    let length = || prop_oneof![3 => Just(None), 2 => (1..60_i64).prop_map(Some), 1 => Just(Some(NEVER))];
-    let outcome = || {
-        prop_oneof![Just(Outcome::Finish), Just(Outcome::Requeue), Just(Outcome::Delay)]
-    };
+    let length =
+        || prop_oneof![3 => Just(None), 2 => (1..60_i64).prop_map(Some), 1 => Just(Some(NEVER))];
+    let outcome =
+        || prop_oneof![Just(Outcome::Finish), Just(Outcome::Requeue), Just(Outcome::Delay)];
     let verb = prop_oneof![
         Just(Verb::Confirm),
         Just(Verb::PutBack),
@@ -79,6 +82,7 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => any::<u8>().prop_map(|house| Move::Refresh { house }),
         1 => (any::<u8>(), 1..40_u32).prop_map(|(house, chunk)| Move::Rebuild { house, chunk }),
         1 => Just(Move::Wreck),
+        1 => (any::<u8>(), 1..90_i64).prop_map(|(pick, by)| Move::Postpone { pick, by }),
         6 => (1..40_i64).prop_map(|by| Move::Tick { by }),
         1 => (-100_000..100_000_i64).prop_map(|by| Move::Step { by }),
     ]

@@ -1,5 +1,3 @@
-\echo Use "CREATE EXTENSION scylla" to load this file. \quit
-
 -- The tables are the truth: what stands here exists, whatever the board in shared memory holds (I1).
 -- Nobody but the owner touches them; everybody else calls functions.
 

@@ -7,7 +7,7 @@ insert into scylla.lease (id, stamp, seal, worker, owned_at, length, progress, r
 select t.id, t.updated, l.seal, l.worker, l.owned_at, l.length, l.progress, l.recorded
 from unnest($1, $2, $3, $4, $5, $6, $7)
     as l (id, seal, worker, owned_at, length, progress, recorded)
-join scylla.task t on t.id = l.id
+cross join lateral (select t.* from scylla.task t where t.id = l.id offset 0) t
 on conflict (id) do update
 set stamp = excluded.stamp, seal = excluded.seal, worker = excluded.worker,
     owned_at = excluded.owned_at, length = excluded.length, progress = excluded.progress,

@@ -21,14 +21,14 @@ with ended as (
             || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
                 '_typ', $1, 'worker', e.worker, 'progress', e.progress, 'time', $2)))
     from ended e
-    where t.id = e.id
+    where t.id = any ($3) and t.id = e.id
         and (t.max_tries is null or $1 = 'TaskYield'
             or t.tries + case when e.recorded then 0 else 1 end < t.max_tries)
     returning t.id
 ), exhausted as (
     delete from scylla.task t
     using ended e
-    where t.id = e.id
+    where t.id = any ($3) and t.id = e.id
         and t.max_tries is not null and $1 <> 'TaskYield'
         and t.tries + case when e.recorded then 0 else 1 end >= t.max_tries
     returning t.*, e.worker, e.owned_at, e.recorded, e.progress, e.error

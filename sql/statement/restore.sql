@@ -4,5 +4,6 @@
 select l.id, l.seal, l.worker, l.owned_at, l.length, l.progress, l.recorded,
     t.queue, t.action, t.priority, t.created, t.timeout
 from scylla.lease l
-join scylla.task t on t.id = l.id and t.updated = l.stamp
-where t.ready
+cross join lateral (
+    select t.* from scylla.task t where t.id = l.id and t.updated = l.stamp and t.ready offset 0
+) t

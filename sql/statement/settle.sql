@@ -12,7 +12,7 @@ with ended as (
 ), gone as (
     delete from scylla.task t
     using ended e
-    where t.id = e.id
+    where t.id = any ($3) and t.id = e.id
     returning t.*, e.worker, e.owned_at, e.recorded, e.progress, e.result, e.error
 )
 insert into scylla.finished

@@ -5,6 +5,7 @@ use crate::desk::{self, Home, with_board};
 use crate::moment;
 use crate::moves::{persist, reclaim, refill, retain};
 use board::Door;
+use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 /// How long a lease is set aside whose row cannot be written, in microseconds.
@@ -12,11 +13,22 @@ const ASIDE: i64 = 60_000_000;
 /// How many places of the board are cleared under one hold of its lock.
 const CLEARED_AT_ONCE: u32 = 256;
 
+/// Does a duty in a transaction of its own, unless the extension is dropped meanwhile: locks the
+/// table first that DROP EXTENSION locks first, so that neither waits for the other in a circle.
+fn at_home<T>(home: &Home, what: &str, duty: impl FnOnce() -> T) -> Option<T> {
+    transaction(what, || {
+        // SAFETY: a lock that the transaction's end releases; the table need not exist.
+        unsafe { pg_sys::LockRelationOid(home.task, pg_sys::AccessShareLock as i32) };
+        (desk::find_anew() == Some(*home)).then(duty)
+    })
+    .flatten()
+}
+
 /// Builds the board of a database from its tables: the leases that were written, then the lanes,
 /// each known to the table only until somebody asks. Callers wait until it is open (I1).
 pub fn build(home: &Home, house: u32) -> bool {
     clear(house);
-    let built = transaction("restore its leases", || {
+    let built = at_home(home, "restore its leases", || {
         let lost = persist::restore(home, house);
         if lost > 0 {
             ereport!(
@@ -50,7 +62,7 @@ pub fn clear(house: u32) {
 
 /// Looks at the tables anew.
 pub fn survey(home: &Home, house: u32) -> Option<()> {
-    transaction("survey its tables", || {
+    at_home(home, "survey its tables", || {
         refill::survey(home, house);
     })
 }
@@ -62,12 +74,15 @@ pub fn reclaim(home: &Home, house: u32, most: &mut usize) -> bool {
         return false;
     }
     let mut due = Vec::new();
-    let done = transaction("reclaim expired leases", || {
+    let done = at_home(home, "reclaim expired leases", || {
         due = reclaim::take_due(home, house, *most);
         reclaim::reclaim(home, &mut due);
     });
     if done.is_some() {
         return true;
+    }
+    if due.is_empty() {
+        return false;
     }
     // One at a time finds the one that is in the way.
     if let [(_, slot)] = due.as_slice() {
@@ -91,18 +106,18 @@ pub fn persist(home: &Home, house: u32) {
         if leases.is_empty() {
             break;
         }
-        match transaction("write its leases", || persist::persist(home, &leases)) {
+        match at_home(home, "write its leases", || persist::persist(home, &leases)) {
             Some(written) => persist::note_persisted(house, &written),
             None => break,
         }
     }
     let over = with_board(|board| std::mem::take(&mut board.house_mut(house).ended_persisted));
-    if over > 0 && transaction("clear away leases", || persist::clear_leases(home)).is_none() {
+    if over > 0 && at_home(home, "clear away leases", || persist::clear_leases(home)).is_none() {
         with_board(|board| board.house_mut(house).ended_persisted += over);
     }
 }
 
 /// Makes partitions ahead.
 pub fn retain(home: &Home) {
-    transaction("make partitions", || retain::make_partitions(home));
+    at_home(home, "make partitions", || retain::make_partitions(home));
 }

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 
 /// How often the launcher looks for new databases without being called, in microseconds.
 const LOOK_AROUND: i64 = 5_000_000;
+/// How often it looks after a worker that is to be away, in microseconds.
+const LOOK_AGAIN: i64 = 100_000;
 /// A worker that ran for so long did not die of its start, in microseconds.
 const SOUND: i64 = 500_000;
 /// How long to wait before a worker that keeps dying is started again, in microseconds.
@@ -53,14 +55,24 @@ impl Post {
     /// Starts the database's worker if it is wanted and does not run. Returns when to look again.
     fn tend(&mut self, database: u32) -> i64 {
         let now = moment::monotonic();
+        let away = desk::is_kept_away(database);
         if let Some(worker) = &self.worker {
             match worker.pid() {
+                Ok(process) if away => {
+                    // SAFETY: a signal to a worker of ours that runs.
+                    unsafe { libc::kill(process, libc::SIGTERM) };
+                    return LOOK_AGAIN;
+                }
                 Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted) => return LOOK_AROUND,
                 Err(_) => self.ended(now),
             }
         }
         // A house without a clock calls for one; a database seen for the first time is looked into.
         let called = with_board(|board| board.dismiss_clock(database));
+        if away {
+            desk::broadcast();
+            return LOOK_AGAIN;
+        }
         if self.known && !called {
             return LOOK_AROUND;
         }

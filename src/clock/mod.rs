@@ -1,5 +1,6 @@
 //! The clock: one launcher a server, one worker a database that has the extension.
 
+mod clearance;
 mod duties;
 mod launcher;
 mod worker;
@@ -16,6 +17,7 @@ pub fn register_launcher() {
     if unsafe { pg_sys::IsBinaryUpgrade } {
         return;
     }
+    clearance::register();
     builder("scylla launcher", "scylla_launcher")
         .set_restart_time(Some(Duration::from_secs(1)))
         .load();

@@ -40,7 +40,7 @@ pub extern "C-unwind" fn scylla_clock(database: pg_sys::Datum) {
 /// What a database or role may have set otherwise, and must not for the clock: it never waits long
 /// for a lock (I10), and never gets a serialisation failure.
 const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 3] = [
-    (c"lock_timeout", c"1s"),
+    (c"lock_timeout", c"200ms"),
     (c"default_transaction_isolation", c"read committed"),
     (c"default_transaction_read_only", c"off"),
 ];

@@ -2,6 +2,7 @@
 
 use crate::complaint;
 use crate::desk::memory::{wait, wake_launcher, with_board};
+use crate::desk::transaction::note_call;
 use crate::moment;
 use board::Door;
 use pgrx::pg_sys;
@@ -29,6 +30,7 @@ thread_local! {
 
 /// Where this backend is at home; found once, and again when the tables or the extension changed.
 pub fn home() -> Home {
+    note_call();
     HOME.get().or_else(find_home).unwrap_or_else(|| complaint::not_created().raise())
 }
 

@@ -7,6 +7,9 @@ use pgrx::prelude::*;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
+/// How many commands at once may keep a worker away.
+const AWAY: usize = 16;
+
 const NAME: &std::ffi::CStr = c"scylla";
 
 /// What stands before the slots.
@@ -16,6 +19,8 @@ pub struct Shared {
     news: pg_sys::ConditionVariable,
     launcher: *mut pg_sys::Latch,
     clocks: [*mut pg_sys::Latch; HOUSES],
+    /// Databases that commands need for themselves, each with the command's process.
+    away: [(u32, i32); AWAY],
     /// Up while the board is being changed. Found up by the next who comes, the board is half
     /// changed and must be built anew (I8).
     dirty: bool,
@@ -121,6 +126,7 @@ fn attach() {
             pg_sys::ConditionVariableInit(&raw mut (*shared).news);
             (*shared).launcher = ptr::null_mut();
             (*shared).clocks = [ptr::null_mut(); HOUSES];
+            (*shared).away = [(0, 0); AWAY];
             (*shared).dirty = false;
             board(shared).clear();
         }
@@ -199,6 +205,59 @@ pub fn with_board<T>(moves: impl FnOnce(&mut Board) -> T) -> T {
         hold.done = true;
         answer
     }
+}
+
+fn with_away<T>(change: impl FnOnce(&mut [(u32, i32); AWAY]) -> T) -> T {
+    let shared = shared().as_ptr();
+    // SAFETY: the lock makes the memory this process's; the changes neither raise nor allocate.
+    unsafe {
+        pg_sys::LWLockAcquire(LOCK.get(), pg_sys::LWLockMode::LW_EXCLUSIVE);
+        let answer = change(&mut (*shared).away);
+        pg_sys::LWLockRelease(LOCK.get());
+        answer
+    }
+}
+
+/// Keeps the worker of a database away, until this process lets it back or ends.
+pub fn keep_away(database: u32) {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    with_away(|away| {
+        if let Some(free) = away.iter_mut().find(|(database, _)| *database == 0) {
+            *free = (database, me);
+        }
+    });
+    wake_launcher();
+}
+
+pub fn let_back(database: u32) {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    with_away(|away| {
+        away.iter_mut().filter(|it| **it == (database, me)).for_each(|it| *it = (0, 0));
+    });
+    wake_launcher();
+}
+
+/// Whether a command keeps the worker of a database away. Forgets commands whose process is gone.
+pub fn is_kept_away(database: u32) -> bool {
+    let mut away = with_away(|away| *away);
+    away.iter_mut().any(|(other, process)| {
+        // SAFETY: looks into the list of processes.
+        let lives = unsafe { !pg_sys::BackendPidGetProc(*process).is_null() };
+        if !lives && *other != 0 {
+            let gone = (*other, *process);
+            with_away(|away| {
+                away.iter_mut().filter(|it| **it == gone).for_each(|it| *it = (0, 0));
+            });
+        }
+        lives && *other == database
+    })
+}
+
+/// Whether a worker keeps the clock of a database.
+pub fn is_attended(database: u32) -> bool {
+    with_board(|board| board.houses().iter().any(|it| it.database == database && it.clock != 0))
 }
 
 /// Tells everybody who waits to look again.

@@ -6,5 +6,8 @@ mod memory;
 mod transaction;
 
 pub use home::{Home, find_anew, home};
-pub use memory::{broadcast, request_memory, serve_as, wait, wake_clock, with_board};
+pub use memory::{
+    broadcast, is_attended, is_kept_away, keep_away, let_back, request_memory, serve_as, wait,
+    wake_clock, with_board,
+};
 pub use transaction::{AT_ONCE, Change, LATER, Offer, promise, refilling, reserve};

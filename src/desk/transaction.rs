@@ -26,6 +26,13 @@ pub struct Offer {
     pub timeout: i64,
 }
 
+impl Offer {
+    fn put(&self, board: &mut Board, house: u32) {
+        let lane = LaneName { queue: &self.queue, action: &self.action };
+        board.put(house, lane, self.rank, self.timeout);
+    }
+}
+
 /// One thing that a transaction in flight will do to the board at its commit, or undo at its abort.
 #[derive(Debug)]
 pub enum Change {
@@ -40,6 +47,9 @@ pub enum Change {
     Expire(Ticket),
     /// The task is no longer live, whatever its slot says.
     Gone(Id),
+    /// The task is no longer live; at a rollback it is offered again, since a look at the table by
+    /// this transaction does not find it.
+    Cancel(Offer),
     /// The lanes may lack what somebody changed by hand: the clock surveys the tables.
     Refresh,
 }
@@ -56,6 +66,7 @@ thread_local! {
     static PROMISES: RefCell<Vec<Promise>> = const { RefCell::new(Vec::new()) };
     /// The lane that this backend refills, with its house.
     static REFILLING: Cell<Option<u32>> = const { Cell::new(None) };
+    static CALLED: Cell<bool> = const { Cell::new(false) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -82,8 +93,11 @@ pub fn reserve(more: usize) {
     PROMISES.with_borrow_mut(|promises| promises.reserve(more));
 }
 
-fn has_promises() -> bool {
-    PROMISES.with_borrow(|promises| !promises.is_empty())
+/// Notes that this transaction has called: it cannot be prepared, since what it did to the board
+/// would be lost.
+pub fn note_call() {
+    register();
+    CALLED.set(true);
 }
 
 /// Notes the lane that this backend refills, so that an error gives it up.
@@ -105,9 +119,15 @@ fn register() {
 #[pg_guard]
 unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut core::ffi::c_void) {
     match event {
-        XactEvent::XACT_EVENT_PRE_PREPARE if has_promises() => complaint::not_preparable().raise(),
-        XactEvent::XACT_EVENT_COMMIT => unpanicking(|| keep(take_from_level(1))),
-        XactEvent::XACT_EVENT_ABORT => unpanicking(|| undo(take_from_level(1))),
+        XactEvent::XACT_EVENT_PRE_PREPARE if CALLED.get() => complaint::not_preparable().raise(),
+        XactEvent::XACT_EVENT_COMMIT => {
+            CALLED.set(false);
+            unpanicking(|| keep(take_from_level(1)));
+        }
+        XactEvent::XACT_EVENT_ABORT => {
+            CALLED.set(false);
+            unpanicking(|| undo(take_from_level(1)));
+        }
         _ => {}
     }
 }
@@ -151,9 +171,8 @@ fn take_from_level(level: i32) -> Vec<Promise> {
 
 fn keep(promises: Vec<Promise>) {
     in_steps(promises.iter(), |board, house, promise| match &promise.change {
-        Change::Offer(Offer { queue, action, rank, timeout }) => {
-            board.put(house, LaneName { queue, action }, *rank, *timeout);
-        }
+        Change::Offer(offer) => offer.put(board, house),
+        Change::Cancel(offer) => board.gone(house, offer.rank.id),
         Change::Own(ticket) => board.confirm(*ticket),
         Change::Finish(ticket) => board.finish(*ticket),
         Change::Release(ticket) => board.requeue(*ticket, false),
@@ -195,10 +214,11 @@ fn undo(promises: Vec<Promise>) {
         broadcast();
     }
     let later = moment::monotonic() + LATER;
-    in_steps(promises.iter().rev(), |board, _, promise| match promise.change {
-        Change::Own(ticket) => board.put_back(ticket),
-        Change::Finish(ticket) | Change::Release(ticket) => board.unsettle(ticket, i64::MIN),
-        Change::Expire(ticket) => board.unsettle(ticket, later),
+    in_steps(promises.iter().rev(), |board, house, promise| match &promise.change {
+        Change::Own(ticket) => board.put_back(*ticket),
+        Change::Finish(ticket) | Change::Release(ticket) => board.unsettle(*ticket, i64::MIN),
+        Change::Expire(ticket) => board.unsettle(*ticket, later),
+        Change::Cancel(offer) => offer.put(board, house),
         Change::Offer(_) | Change::Gone(_) | Change::Refresh => {}
     });
 }

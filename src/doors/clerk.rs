@@ -62,6 +62,31 @@ pub fn progress(number: f64) -> Answer<f64> {
     }
 }
 
+/// A choice of which this version serves the default only.
+pub fn unserved_word(argument: &str, word: &[u8]) -> Answer<()> {
+    let (served, others) = match argument {
+        "on_conflict" => ("error", ["ignore", "replace"].as_slice()),
+        _ => ("abort", ["run"].as_slice()),
+    };
+    let word = String::from_utf8_lossy(word);
+    if word == served {
+        Ok(())
+    } else if others.contains(&word.as_ref()) {
+        Err(complaint::not_supported(argument))
+    } else {
+        Err(complaint::unknown_value(argument, &word, &format!("{served}, {}", others.join(", "))))
+    }
+}
+
+/// A pause of which this version serves zero only, in microseconds.
+pub fn unserved_pause(argument: &str, length: i64) -> Answer<()> {
+    match length {
+        0 => Ok(()),
+        1.. => Err(complaint::not_supported(argument)),
+        _ => Err(complaint::out_of_range(argument, "zero or greater")),
+    }
+}
+
 /// A spec may be anything but JSON null, up to the limit.
 pub fn spec(datum: Datum) -> Answer<Datum> {
     // SAFETY: the doors hand in jsonb only.

@@ -17,14 +17,15 @@ door!(
     scylla_submit,
     |call: &mut Call| {
         call.changes("scylla.submit()")?;
-        for (number, name) in UNSERVED {
-            let is_default = match name {
-                "on_conflict" => call.text(number, name)? == b"error",
-                "on_failure" => call.text(number, name)? == b"abort",
-                "retry_interval" | "retry_jitter" => call.interval(number).is_some_and(|it| it.1 == 0),
-                _ => call.datum(number).is_none(),
-            };
-            if !is_default {
+        for (number, name) in [(6, "on_conflict"), (9, "on_failure")] {
+            clerk::unserved_word(name, &call.text(number, name)?)?;
+        }
+        for (number, name) in [(11, "retry_interval"), (12, "retry_jitter")] {
+            let (_, length) = call.interval(number).ok_or_else(|| complaint::missing(name))?;
+            clerk::unserved_pause(name, length)?;
+        }
+        for (number, name) in [(5, "key"), (7, "run_at"), (8, "after")] {
+            if call.datum(number).is_some() {
                 return Err(complaint::not_supported(name));
             }
         }
@@ -43,17 +44,6 @@ door!(
         Ok(Some(id.datum()))
     }
 );
-
-/// Arguments of the contract that are taken at their default only, with their places.
-const UNSERVED: [(usize, &str); 7] = [
-    (5, "key"),
-    (6, "on_conflict"),
-    (7, "run_at"),
-    (8, "after"),
-    (9, "on_failure"),
-    (11, "retry_interval"),
-    (12, "retry_jitter"),
-];
 
 door!(
     /// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
@@ -126,7 +116,26 @@ fn shared(last: &mut Option<Rc<[u8]>>, name: Vec<u8>) -> Rc<[u8]> {
     }
 }
 
-/// A draft of an element of the batch. A member that is null counts as not given, but for spec.
+/// The members of an element of a batch: submit's arguments.
+const MEMBERS: [&str; 15] = [
+    "queue",
+    "spec",
+    "action",
+    "priority",
+    "id",
+    "key",
+    "on_conflict",
+    "run_at",
+    "after",
+    "on_failure",
+    "max_tries",
+    "retry_interval",
+    "retry_jitter",
+    "timeout",
+    "post_result",
+];
+
+/// A draft of an element of the batch. Null is taken where submit takes it.
 fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draft> {
     let Json::Object(object) = element else {
         return Err(complaint::wrong_type("an element of tasks", "an object"));
@@ -135,44 +144,43 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
     let (mut max_tries, mut timeout, mut post_result) = (None, None, false);
     // SAFETY: of a Json::Object.
     for (name, value) in unsafe { json::inside(object) } {
-        match (name.as_slice(), value) {
-            (b"spec", value) => spec = Some(value.datum()),
-            (
-                b"queue" | b"action" | b"priority" | b"id" | b"max_tries" | b"timeout"
-                | b"post_result",
-                Json::Null,
-            ) => {}
-            (b"queue", Json::String(text)) => queue = Some(clerk::queue(text)?),
-            (b"action", Json::String(text)) => action = clerk::action(text)?,
-            (b"priority", Json::Number(text)) => {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        match (name.as_str(), value) {
+            ("spec", value) => spec = Some(value.datum()),
+            ("id" | "key" | "run_at" | "after" | "max_tries" | "timeout", Json::Null) => {}
+            (name, Json::Null) if MEMBERS.contains(&name) => return Err(complaint::missing(name)),
+            ("queue", Json::String(text)) => queue = Some(clerk::queue(text)?),
+            ("action", Json::String(text)) => action = clerk::action(text)?,
+            ("priority", Json::Number(text)) => {
                 priority = clerk::priority(integer(&text).unwrap_or(-1))?;
             }
-            (b"id", Json::String(text)) => {
+            ("id", Json::String(text)) => {
                 *id = Uuid::parse(&text);
                 id.ok_or_else(|| complaint::wrong_type("id", "a uuid"))?;
             }
-            (b"max_tries", Json::Number(text)) => {
+            ("max_tries", Json::Number(text)) => {
                 max_tries = Some(clerk::max_tries(integer(&text).unwrap_or(-1))?);
             }
-            (b"timeout", Json::String(text)) => {
-                let interval = interval(&text)
-                    .ok_or_else(|| complaint::wrong_type("timeout", "an interval"))?;
-                timeout =
-                    Some((interval, clerk::timeout(payload::interval_length(Some(interval)))?));
+            ("timeout", Json::String(text)) => {
+                let (interval, length) = interval("timeout", &text)?;
+                timeout = Some((interval, clerk::timeout(length)?));
             }
-            (b"post_result", Json::Bool(value)) => post_result = value,
-            (b"queue" | b"action" | b"id" | b"timeout", _) => {
-                return Err(complaint::wrong_type(&lossy(&name), "a string"));
+            ("post_result", Json::Bool(value)) => post_result = value,
+            (name @ ("on_conflict" | "on_failure"), Json::String(word)) => {
+                clerk::unserved_word(name, &word)?;
             }
-            (b"priority" | b"max_tries", _) => {
-                return Err(complaint::wrong_type(&lossy(&name), "a number"));
+            (name @ ("retry_interval" | "retry_jitter"), Json::String(text)) => {
+                clerk::unserved_pause(name, interval(name, &text)?.1)?;
             }
-            (b"post_result", _) => return Err(complaint::wrong_type("post_result", "a boolean")),
-            (name, value) => match UNSERVED.iter().any(|(_, it)| it.as_bytes() == name) {
-                true if matches!(value, Json::Null) => {}
-                true => return Err(complaint::not_supported(&lossy(name))),
-                false => return Err(complaint::unknown_member(&lossy(name))),
-            },
+            (name @ ("key" | "run_at" | "after"), _) => return Err(complaint::not_supported(name)),
+            (name @ ("priority" | "max_tries"), _) => {
+                return Err(complaint::wrong_type(name, "a number"));
+            }
+            ("post_result", _) => return Err(complaint::wrong_type("post_result", "a boolean")),
+            (name, _) if MEMBERS.contains(&name) => {
+                return Err(complaint::wrong_type(name, "a string"));
+            }
+            (name, _) => return Err(complaint::unknown_member(name)),
         }
     }
     Ok(Draft {
@@ -185,10 +193,6 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
         timeout,
         post_result,
     })
-}
-
-fn lossy(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }
 
 /// A whole number, which numeric may write with a fraction of zeros.
@@ -205,11 +209,11 @@ fn empty_object() -> Datum {
     .unwrap_or(Datum::from(0))
 }
 
-/// An interval of its text, as PostgreSQL reads it.
-fn interval(text: &[u8]) -> Option<Datum> {
-    let text = std::ffi::CString::new(text).ok()?;
+/// An interval of its text, as PostgreSQL reads it, and its length in microseconds.
+fn interval(name: &str, text: &[u8]) -> Answer<(Datum, i64)> {
+    let text = std::ffi::CString::new(text).unwrap_or_default();
     // Reading a value has no effect that would need a subtransaction to undo.
-    PgTryBuilder::new(|| {
+    let interval = PgTryBuilder::new(|| {
         // SAFETY: interval_in takes a text that ends with a zero, a type's oid and a modifier.
         unsafe {
             pgrx::direct_function_call_as_datum(
@@ -219,5 +223,7 @@ fn interval(text: &[u8]) -> Option<Datum> {
         }
     })
     .catch_others(|_| None)
-    .execute()
+    .execute();
+    let interval = interval.ok_or_else(|| complaint::wrong_type(name, "an interval"))?;
+    Ok((interval, payload::interval_length(Some(interval))))
 }

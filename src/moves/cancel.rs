@@ -2,8 +2,8 @@
 
 use crate::desk::{self, AT_ONCE, Change, Home, with_board};
 use crate::moves::settle::{Ending, settle};
-use crate::moves::{ids_of, session, settled};
-use crate::payload::{UUIDS, Uuid};
+use crate::moves::{Place, id_at, ids, session, settled};
+use crate::payload::{self, UUIDS, Uuid};
 use crate::statement::statement;
 use crate::task::CANCELLED;
 use std::collections::HashSet;
@@ -14,7 +14,15 @@ statement!(LOCK, "lock", [UUIDS]);
 pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
     let house = home.enter();
     let session = session(home);
-    let live = ids_of(&session, &LOCK, wanted.iter().copied());
+    let rows = session.run(&LOCK, &[ids(wanted.iter().copied())]);
+    let live: Vec<Uuid> = (0..rows.len()).map(|row| id_at(&rows, row, 0)).collect();
+    desk::promise(
+        home,
+        live.iter().enumerate().map(|(row, id)| match payload::number(rows.get(row, 6)) {
+            0 => Change::Gone(id.0),
+            _ => Change::Cancel(Place::at(&rows, row, 1, *id).offer()),
+        }),
+    );
     let mut endings: Vec<Ending> = Vec::with_capacity(live.len());
     for some in live.chunks(AT_ONCE) {
         // The lease as it is while the row is locked, for the history.
@@ -32,7 +40,6 @@ pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
     } else {
         settle(&session, CANCELLED, &endings).into_iter().map(|(id, _)| id).collect()
     };
-    desk::promise(home, cancelled.iter().map(|id| Change::Gone(id.0)));
     let others = wanted.iter().copied().filter(|id| !cancelled.contains(id));
     let settled: HashSet<Uuid> = match others.clone().next() {
         None => HashSet::new(),

@@ -12,7 +12,7 @@ pub mod retain;
 pub mod settle;
 pub mod submit;
 
-use crate::desk::Home;
+use crate::desk::{Home, Offer};
 use crate::payload::{self, UUIDS, Uuid};
 use crate::statement::{Rows, Session, Statement, statement};
 use board::{Id, LaneName, Rank, Seal};
@@ -80,6 +80,11 @@ impl Place {
             rank: rank(id, payload::number(created), payload::number(priority)),
             timeout: payload::interval_length(timeout),
         }
+    }
+
+    fn offer(self) -> Offer {
+        let Place { queue, action, rank, timeout } = self;
+        Offer { queue: queue.into(), action: action.into(), rank, timeout }
     }
 
     fn lane(&self) -> LaneName<'_> {

@@ -160,7 +160,7 @@ fn take(
                 Front::Task(at) => taken.push((board.reserve(at, claim, *seal), *token)),
                 Front::Dry(dry) => break Stop::Dry(dry),
                 Front::Refilling => break Stop::Refilling,
-                Front::Empty => break Stop::Empty { spilled: board.house(house).spilled },
+                Front::Empty => break Stop::Empty { spilled: board.house(house).spilled > 0 },
             }
         };
         (stop, board.wants_clock(house))

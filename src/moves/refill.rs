@@ -11,24 +11,25 @@ statement!(REFILL, "refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
 statement!(SURVEY, "survey", []);
 statement!(SURVEY_QUEUE, "survey_queue", [TEXT]);
 
-/// How many tasks one refill reads.
-const READ_AHEAD: usize = 2_048;
+/// How many tasks one refill reads: no more than the board has room for, or they are read in vain.
+const LEAST_READ: usize = AT_ONCE;
+const MOST_READ: usize = 2_048;
 
 /// Refills a lane, unless somebody else does. False when the board had no room for even one task.
 pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
-    if !with_board(|board| board.begin_refill(dry, me)) {
-        return true;
-    }
+    let begun = with_board(|board| board.begin_refill(dry, me).then(|| board.room()));
+    let Some(room) = begun else { return true };
     desk::refilling(Some(dry.lane));
-    let tasks = read(session, queue, dry);
+    let most = (room as usize).clamp(LEAST_READ, MOST_READ);
+    let tasks = read(session, queue, dry, most);
     let mut room = true;
     for some in tasks.chunks(AT_ONCE) {
         room = room && with_board(|board| board.refill(house, dry.lane, me, some));
     }
     let cursor = match tasks.last() {
-        Some((last, _)) if tasks.len() == READ_AHEAD => last.next(),
+        Some((last, _)) if tasks.len() == most => last.next(),
         _ => Rank::END,
     };
     let filled = with_board(|board| {
@@ -40,7 +41,7 @@ pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
     room || filled
 }
 
-fn read(session: &Session, queue: &[u8], dry: &Dry) -> Vec<(Rank, i64)> {
+fn read(session: &Session, queue: &[u8], dry: &Dry, most: usize) -> Vec<(Rank, i64)> {
     let Rank { id, created, priority } = dry.cursor;
     let rows = session.run(
         &REFILL,
@@ -50,7 +51,7 @@ fn read(session: &Session, queue: &[u8], dry: &Dry) -> Vec<(Rank, i64)> {
             Some(Datum::from(-i64::from(priority))),
             Some(Datum::from(created)),
             Some(Uuid(id).datum()),
-            Some(Datum::from(READ_AHEAD as i64)),
+            Some(Datum::from(most as i64)),
         ],
     );
     let number = |row, column| payload::number(rows.get(row, column));
@@ -62,10 +63,17 @@ fn read(session: &Session, queue: &[u8], dry: &Dry) -> Vec<(Rank, i64)> {
         .collect()
 }
 
-/// Marks all lanes of a house as known to the table only.
+/// Marks all lanes of a house as known to the table only. False when some found no room.
 pub fn survey(home: &Home, house: u32) -> bool {
-    with_board(|board| board.house_mut(house).spilled = false);
-    mark(house, &session(home).run(&SURVEY, &[]))
+    let spilled = with_board(|board| board.house(house).spilled);
+    let room = mark(house, &session(home).run(&SURVEY, &[]));
+    with_board(|board| {
+        let house = board.house_mut(house);
+        if room && house.spilled == spilled {
+            house.spilled = 0;
+        }
+    });
+    room
 }
 
 /// Marks all lanes of a queue as known to the table only. False when some found no room.

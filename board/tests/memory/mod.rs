@@ -1,5 +1,9 @@
 //! Memory for a board, as shared memory is: zeroed, and never initialised by hand.
 
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+pub mod small;
+
 use board::{Board, Head, Lane, NIL, Parts, Queue, Sizes, Slot};
 
 pub struct Memory {
@@ -46,7 +50,6 @@ impl Memory {
     }
 
     /// What all the slices take.
-    #[allow(dead_code, reason = "not every test asks")]
     pub fn bytes(&self) -> usize {
         size_of_val(&self.head[..])
             + size_of_val(&self.slots[..])

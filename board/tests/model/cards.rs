@@ -163,11 +163,11 @@ impl World<'_> {
         self.spent.push((right, true));
         let expect = match self.reserved(right) {
             None => Expect::default(),
-            Some(card) if card.again => {
-                (card.state, card.seal) = (State::Queued, None);
-                Expect { back: Some(right.key), ..Expect::default() }
+            Some(card) => {
+                // Whoever looked may not see it: a refill looks again.
+                card.again = true;
+                self.remove(right.key)
             }
-            Some(_) => self.remove(right.key),
         };
         self.reconcile(expect);
     }
@@ -190,7 +190,9 @@ impl World<'_> {
         let should = match self.sealed(key, seal) {
             None => Held::No,
             Some(card) if card.state == State::Reserved && card.holder != pid => Held::No,
-            Some(card) if card.state == State::Settling && card.holder == clock_of(key.0) => Held::Busy,
+            Some(card) if card.state == State::Settling && card.holder == clock_of(key.0) => {
+                Held::Busy
+            }
             Some(card) => {
                 if card.state == State::Queued {
                     card.state = State::Leased;
@@ -237,7 +239,8 @@ impl World<'_> {
         let timed = self.cards.iter().filter(|(key, card)| {
             key.0 == house && matches!(card.state, State::Reserved | State::Leased)
         });
-        let next = timed.map(|(_, card)| card.deadline).min().filter(|at| *at <= self.now.monotonic);
+        let next =
+            timed.map(|(_, card)| card.deadline).min().filter(|at| *at <= self.now.monotonic);
         let Some((ticket, slot)) = taken else {
             assert_eq!(next, None, "what is due is taken");
             return None;
@@ -250,6 +253,16 @@ impl World<'_> {
         self.tally.expired += 1;
         self.reconcile(Expect::default());
         Some(Right { key, ticket, serial, epoch: serial })
+    }
+
+    /// Later, never sooner than was promised.
+    pub fn postpone(&mut self, key: Key, until: i64) {
+        self.board.postpone(key.0, key.1, until);
+        let card = self.card(key);
+        if card.state == State::Leased {
+            card.deadline = card.deadline.max(until);
+        }
+        self.reconcile(Expect::default());
     }
 
     pub fn unsettle(&mut self, right: Right, retry_at: i64) {

@@ -72,7 +72,7 @@ impl World<'_> {
         Look {
             lanes: lanes.collect(),
             used: self.board.usage().slots_used,
-            spilled: std::array::from_fn(|house| self.board.house(house as u32).spilled),
+            spilled: std::array::from_fn(|house| self.board.house(house as u32).spilled > 0),
         }
     }
 
@@ -148,7 +148,8 @@ impl World<'_> {
         assert_eq!(full.slots_used, full.slots, "there was no room");
         if expect.arrivals.len() == 1 {
             assert_eq!(before.queued(card.lane), before.longest(), "its lane is the longest");
-            let tail = self.queued().filter(|(_, it)| it.lane == card.lane).map(|it| it.1.rank).max();
+            let tail =
+                self.queued().filter(|(_, it)| it.lane == card.lane).map(|it| it.1.rank).max();
             assert!(tail < Some(card.rank), "and has nothing worse");
         }
         true
@@ -221,7 +222,11 @@ impl World<'_> {
             let at = house as usize;
             assert_eq!(self.board.house(house).ended_persisted, self.ended[at]);
             if after.spilled[at] && !before.spilled[at] {
-                assert_eq!(before.lanes.len() as u32, self.board.usage().lanes, "spilled for want of lanes");
+                assert_eq!(
+                    before.lanes.len() as u32,
+                    self.board.usage().lanes,
+                    "spilled for want of lanes"
+                );
             }
         }
     }
@@ -246,10 +251,13 @@ impl World<'_> {
         };
         let queued = self.queued().filter(|(_, it)| asked(it.lane)).map(|it| it.1.rank).min();
         let in_table = self.rows.iter().filter(|(key, row)| {
-            row.ready && asked(row.lane) && !self.cards.contains_key(key) && !self.puts.contains(key)
+            row.ready
+                && asked(row.lane)
+                && !self.cards.contains_key(key)
+                && !self.puts.contains(key)
         });
         let in_table = in_table.map(|(_, row)| row.rank).min();
-        let in_table = in_table.filter(|_| !self.board.house(house).spilled);
+        let in_table = in_table.filter(|_| self.board.house(house).spilled == 0);
         let best = queued.into_iter().chain(in_table).min();
         let lanes = || self.look.lanes.iter().filter(|(lane, _)| asked(**lane));
         match front {

@@ -25,7 +25,7 @@ impl World<'_> {
                 break;
             }
             for house in 0..HOUSES {
-                let spilled = self.board.house(house).spilled;
+                let spilled = self.board.house(house).spilled > 0;
                 assert!(spilled || self.ready_lanes(house).is_empty(), "stranded");
                 self.refresh(house);
             }
@@ -42,7 +42,7 @@ impl World<'_> {
         let mut last = Rank::FIRST;
         loop {
             let before = self.handed.len();
-            let spilled = self.board.house(house.into()).spilled;
+            let spilled = self.board.house(house.into()).spilled > 0;
             self.own(house, queue, None, 1, None, true);
             let pid = 1 + i32::from(house);
             let seal = self.tokens.last().copied();
@@ -82,7 +82,8 @@ impl World<'_> {
         while !self.refills.is_empty() {
             self.abandon_refill(0);
         }
-        let leased: Vec<Key> = self.cards.iter().filter(|it| it.1.state == State::Leased).map(|it| *it.0).collect();
+        let leased: Vec<Key> =
+            self.cards.iter().filter(|it| it.1.state == State::Leased).map(|it| *it.0).collect();
         for (count, key) in leased.into_iter().enumerate() {
             let seal = self.cards[&key].seal.expect("a lease has a token");
             let right = self.begin_settling(50, key, &seal).expect("a good token");

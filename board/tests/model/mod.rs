@@ -9,6 +9,7 @@ mod check;
 mod drain;
 mod moves;
 mod refills;
+mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
 

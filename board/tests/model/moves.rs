@@ -3,8 +3,7 @@
 use board::{Door, Front, Id, Rank, State};
 
 use super::check::Expect;
-use super::{ACTIONS, Act, Card, HOUSES, Key, QUEUES, Refill, Right, Row, World};
-use super::{action_name, clock_of, queue_name};
+use super::{ACTIONS, Card, HOUSES, Key, QUEUES, Refill, Row, World, action_name, queue_name};
 
 /// How a settling ends when it commits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,37 +36,116 @@ pub enum Verb {
 /// Numbers are taken modulo what there is to choose from.
 #[derive(Clone, Debug)]
 pub enum Move {
-    Submit { lane: u8, priority: u32, created: i64, timeout: i64, delayed: bool, late: bool },
-    Wake { pick: u8, late: bool },
-    Cancel { pick: u8, late: bool },
+    Submit {
+        lane: u8,
+        priority: u32,
+        created: i64,
+        timeout: i64,
+        delayed: bool,
+        late: bool,
+    },
+    Wake {
+        pick: u8,
+        late: bool,
+    },
+    Cancel {
+        pick: u8,
+        late: bool,
+    },
     /// One late put and one late gone.
-    CatchUp { pick: u8 },
-    Own { holder: u8, queue: u8, actions: Option<u8>, max: u8, length: Option<i64>, patient: bool },
-    OwnOne { holder: u8, pick: u8 },
+    CatchUp {
+        pick: u8,
+    },
+    Own {
+        holder: u8,
+        queue: u8,
+        actions: Option<u8>,
+        max: u8,
+        length: Option<i64>,
+        patient: bool,
+    },
+    OwnOne {
+        holder: u8,
+        pick: u8,
+    },
     /// The transaction reads its tasks' rows.
-    Inspect { holder: u8 },
-    Settle { holder: u8, pick: u8, outcome: Outcome },
-    Commit { holder: u8, late: bool },
-    RollBack { holder: u8, acts: u8 },
-    Due { house: u8, max: u8, outcome: Outcome },
-    Extend { holder: u8, pick: u8, length: Option<i64>, progress: Option<f64> },
-    Persist { pick: u8 },
-    Replay { pick: u8, verb: Verb },
+    Inspect {
+        holder: u8,
+    },
+    Settle {
+        holder: u8,
+        pick: u8,
+        outcome: Outcome,
+    },
+    Commit {
+        holder: u8,
+        late: bool,
+    },
+    RollBack {
+        holder: u8,
+        acts: u8,
+    },
+    Due {
+        house: u8,
+        max: u8,
+        outcome: Outcome,
+    },
+    Extend {
+        holder: u8,
+        pick: u8,
+        length: Option<i64>,
+        progress: Option<f64>,
+    },
+    Persist {
+        pick: u8,
+    },
+    Replay {
+        pick: u8,
+        verb: Verb,
+    },
     /// Somebody found a lane dry and comes late to refill it.
-    BeginRefill { pick: u8 },
-    Read { pick: u8, limit: u8 },
-    Place { pick: u8, count: u8 },
-    EndRefill { pick: u8 },
-    AbandonRefill { pick: u8 },
-    Survey { lane: u8 },
-    Refresh { house: u8 },
-    Rebuild { house: u8, chunk: u32 },
+    BeginRefill {
+        pick: u8,
+    },
+    Read {
+        pick: u8,
+        limit: u8,
+    },
+    Place {
+        pick: u8,
+        count: u8,
+    },
+    EndRefill {
+        pick: u8,
+    },
+    AbandonRefill {
+        pick: u8,
+    },
+    Survey {
+        lane: u8,
+    },
+    Refresh {
+        house: u8,
+    },
+    Rebuild {
+        house: u8,
+        chunk: u32,
+    },
     Wreck,
-    Tick { by: i64 },
-    Step { by: i64 },
+    /// The clock sets a lease aside that it could not end.
+    Postpone {
+        pick: u8,
+        by: i64,
+    },
+    Tick {
+        by: i64,
+    },
+    Step {
+        by: i64,
+    },
 }
 
-fn nth<T: Clone>(pick: u8, of: impl IntoIterator<Item = T>) -> Option<T> {
+pub fn nth<T: Clone>(pick: u8, of: impl IntoIterator<Item = T>) -> Option<T> {
     let all: Vec<T> = of.into_iter().collect();
     (!all.is_empty()).then(|| all[usize::from(pick) % all.len()].clone())
 }
@@ -94,7 +172,8 @@ impl World<'_> {
             }
             Move::Wake { pick, late } => {
                 let locked = self.locked();
-                let asleep = self.rows.iter().filter(|(key, row)| !row.ready && !locked.contains(key));
+                let asleep =
+                    self.rows.iter().filter(|(key, row)| !row.ready && !locked.contains(key));
                 if let Some(key) = nth(pick, asleep.map(|(key, _)| *key)) {
                     self.rows.get_mut(&key).expect("a row").ready = true;
                     self.offer(key, late);
@@ -102,7 +181,9 @@ impl World<'_> {
             }
             Move::Cancel { pick, late } => {
                 let locked = self.locked();
-                if let Some(key) = nth(pick, self.rows.keys().filter(|key| !locked.contains(key)).copied()) {
+                if let Some(key) =
+                    nth(pick, self.rows.keys().filter(|key| !locked.contains(key)).copied())
+                {
                     self.rows.remove(&key);
                     if late { self.gones.push(key) } else { self.gone(key) }
                 }
@@ -160,7 +241,9 @@ impl World<'_> {
                 }
             }
             Move::Read { pick, limit } => self.with_refill(pick, |it, at| it.read_on(at, limit)),
-            Move::Place { pick, count } => self.with_refill(pick, |it, at| it.place_some(at, count)),
+            Move::Place { pick, count } => {
+                self.with_refill(pick, |it, at| it.place_some(at, count))
+            }
             Move::EndRefill { pick } => self.with_refill(pick, |it, at| it.end_refill(at)),
             Move::AbandonRefill { pick } => self.with_refill(pick, |it, at| it.abandon_refill(at)),
             Move::Survey { lane } => self.survey((
@@ -171,6 +254,11 @@ impl World<'_> {
             Move::Refresh { house } => self.refresh(u32::from(house) % HOUSES),
             Move::Rebuild { house, chunk } => self.rebuild(u32::from(house) % HOUSES, chunk),
             Move::Wreck => self.wreck(),
+            Move::Postpone { pick, by } => {
+                if let Some(key) = nth(pick, self.cards.keys().copied()) {
+                    self.postpone(key, self.now.monotonic + by);
+                }
+            }
             Move::Tick { by } => self.now.monotonic += by,
             Move::Step { by } => self.now.wall += by,
         }
@@ -202,7 +290,15 @@ impl World<'_> {
     }
 
     /// Takes up to `max` of the best tasks; who is `patient` reads from the table what is there only.
-    pub fn own(&mut self, holder: u8, queue: u8, actions: Option<u8>, max: u8, length: Option<i64>, patient: bool) {
+    pub fn own(
+        &mut self,
+        holder: u8,
+        queue: u8,
+        actions: Option<u8>,
+        max: u8,
+        length: Option<i64>,
+        patient: bool,
+    ) {
         let (house, pid) = house_of(holder);
         self.finish_commit(pid);
         let asked: Option<Vec<u8>> =
@@ -250,138 +346,10 @@ impl World<'_> {
         }
     }
 
-    /// The statement that reads the rows of what was reserved, under a snapshot taken then.
-    pub fn inspect(&mut self, pid: i32) {
-        let Some(transaction) = self.transactions.get_mut(&pid).filter(|it| !it.committed) else {
-            return;
-        };
-        let stray = |act: &Act| matches!(act, Act::Reserve { ready: false, .. });
-        let (strays, acts) = transaction.acts.drain(..).partition(stray);
-        transaction.acts = acts;
-        let strays: Vec<Act> = strays;
-        for act in strays {
-            if let Act::Reserve { right, .. } = act {
-                self.tally.strays += 1;
-                self.drop_stray(right);
-            }
-        }
-    }
-
-    fn settle(&mut self, pid: i32, key: Key, seal: &board::Seal, end: End) {
-        let Some(right) = self.begin_settling(pid, key, seal) else {
-            return;
-        };
-        // The statement demands that the row is still live, and locks it.
-        if self.is_ready(key) && !self.locked().contains(&key) {
-            let act = Act::Settle { right, end };
-            self.transactions.entry(pid).or_default().acts.push(act);
-        } else {
-            self.unsettle(right, 0);
-        }
-    }
-
-    fn due(&mut self, house: u32, max: u8, outcome: Outcome) {
-        let pid = clock_of(house);
-        self.finish_commit(pid);
-        for _ in 0..max {
-            let Some(right) = self.take_due(house) else {
-                break;
-            };
-            if self.locked().contains(&right.key) {
-                self.unsettle(right, self.now.monotonic + 5);
-                continue;
-            }
-            let outcome = if self.is_ready(right.key) { outcome } else { Outcome::Stray };
-            let act = Act::Settle { right, end: End { outcome, expired: true } };
-            self.transactions.entry(pid).or_default().acts.push(act);
-        }
-        match outcome {
-            Outcome::Delay => self.roll_back(pid, usize::MAX),
-            _ => self.commit(pid, max % 2 == 0),
-        }
-    }
-
-    pub fn commit(&mut self, pid: i32, late: bool) {
-        self.finish_commit(pid);
-        self.inspect(pid);
-        let Some(transaction) = self.transactions.get_mut(&pid) else {
-            return;
-        };
-        transaction.committed = true;
-        for act in &transaction.acts {
-            if let Act::Settle { right: Right { key, .. }, end } = act {
-                match end.outcome {
-                    Outcome::Finish => drop(self.rows.remove(key)),
-                    Outcome::Delay => self.rows.get_mut(key).expect("a locked row").ready = false,
-                    Outcome::Requeue | Outcome::Stray => {}
-                }
-            }
-        }
-        if !late {
-            self.finish_commit(pid);
-        }
-    }
-
-    /// Runs the callbacks of a transaction that has committed.
-    pub fn finish_commit(&mut self, pid: i32) {
-        if !self.transactions.get(&pid).is_some_and(|it| it.committed) {
-            return;
-        }
-        for act in self.transactions.remove(&pid).expect("a transaction").acts {
-            match act {
-                Act::Reserve { right, .. } => self.confirm(right),
-                Act::Settle { right, end } => match end.outcome {
-                    Outcome::Requeue => self.requeue(right, end.expired),
-                    _ => self.finish(right),
-                },
-            }
-        }
-    }
-
-    /// Undoes the last acts of a transaction, the newest first.
-    pub fn roll_back(&mut self, pid: i32, acts: usize) {
-        self.finish_commit(pid);
-        let Some(transaction) = self.transactions.get_mut(&pid) else {
-            return;
-        };
-        let keep = transaction.acts.len().saturating_sub(acts);
-        let undone = transaction.acts.split_off(keep);
-        if keep == 0 {
-            self.transactions.remove(&pid);
-        }
-        for act in undone.into_iter().rev() {
-            match act {
-                Act::Reserve { right, .. } => self.put_back(right),
-                Act::Settle { right, .. } => self.unsettle(right, self.now.monotonic + 3),
-            }
-        }
-    }
-
-    fn replay(&mut self, pick: u8, verb: Verb) {
-        let Some((right, reserved)) = nth(pick, self.spent.iter().rev().copied()) else {
-            return;
-        };
-        let waits_for = if reserved { State::Reserved } else { State::Settling };
-        let card = self.cards.get(&right.key).filter(|card| card.epoch == right.epoch);
-        if card.is_some_and(|card| card.state == waits_for) {
-            return;
-        }
-        self.tally.stale += 1;
-        let ticket = right.ticket;
-        match (verb, reserved) {
-            (Verb::Confirm | Verb::Finish, true) => self.board.confirm(ticket),
-            (Verb::PutBack | Verb::Requeue, true) => self.board.put_back(ticket),
-            (Verb::DropStray | Verb::Unsettle, true) => self.board.drop_stray(ticket),
-            (Verb::Finish | Verb::Confirm, false) => self.board.finish(ticket),
-            (Verb::Requeue | Verb::PutBack, false) => self.board.requeue(ticket, true),
-            (Verb::Unsettle | Verb::DropStray, false) => self.board.unsettle(ticket, 0),
-        }
-    }
-
     /// What an administrator's refresh does: nothing is taken for known. In one locked step: the
     /// house is closed meanwhile.
     pub fn refresh(&mut self, house: u32) {
-        self.board.house_mut(house).spilled = false;
+        self.board.house_mut(house).spilled = 0;
         self.look.spilled[house as usize] = false;
         self.board.house_mut(house).door = Door::Closed;
         for lane in self.ready_lanes(house) {

@@ -27,9 +27,10 @@ impl World<'_> {
             return;
         }
         let limit = usize::from(limit).max(1);
-        let behind = self.rows.values().filter(|row| {
-            row.ready && row.lane == refill.lane && row.rank >= refill.read
-        });
+        let behind = self
+            .rows
+            .values()
+            .filter(|row| row.ready && row.lane == refill.lane && row.rank >= refill.read);
         let mut rows: Vec<(Rank, i64)> = behind.map(|row| (row.rank, row.timeout)).collect();
         rows.sort();
         rows.truncate(limit);

@@ -1,0 +1,162 @@
+//! Stories about lanes: what is left to the table, and how it comes back.
+
+mod memory;
+
+use board::{Front, Held, LaneName, Put, Rank};
+
+use memory::small::*;
+
+#[test]
+fn a_task_that_is_woken_before_its_settling_was_told_is_not_stranded() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    own(&mut board, 1);
+    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("a good token");
+    // The settling committed and delays the task; the clock wakes it before the board was told.
+    assert_eq!(board.put(0, WORK, rank(1), 0), Put::Known);
+    board.finish(ticket);
+    assert!(dry(&mut board, b"work").cursor <= rank(1));
+}
+
+#[test]
+fn a_stray_is_left_to_the_table_lest_it_is_none() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    let taken = take(&mut board, 1);
+    // Its row was not ready to the snapshot, but is by now, or is again after a rollback.
+    board.drop_stray(taken.ticket);
+    assert!(dry(&mut board, b"work").cursor <= rank(1));
+}
+
+#[test]
+fn a_lane_is_complete_only_if_nothing_was_left_since_its_refill_began() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.survey(0, WORK);
+    let first = dry(&mut board, b"work");
+    assert!(board.begin_refill(&first, 5));
+    assert!(!board.begin_refill(&first, 6), "one refiller at a time");
+    assert!(matches!(board.front_of(0, b"work", None), Front::Refilling));
+    assert!(board.refill(0, first.lane, 5, &[(rank(1), 0), (rank(3), 0)]));
+    assert_eq!(board.put(0, WORK, rank(2), 0), Put::Left, "committed after the snapshot");
+    board.end_refill(first.lane, 5, Rank::END);
+    own(&mut board, 1);
+    assert_eq!(dry(&mut board, b"work").cursor, rank(2));
+}
+
+#[test]
+fn an_abandoned_refill_leaves_the_lane_as_dry_as_it_was() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.survey(0, WORK);
+    let first = dry(&mut board, b"work");
+    assert!(board.begin_refill(&first, 5));
+    board.refill(0, first.lane, 5, &[(rank(1), 0)]);
+    board.abandon_refill(first.lane, 5);
+    let again = dry(&mut board, b"work");
+    assert_eq!(again.cursor, first.cursor);
+    assert!(board.begin_refill(&again, 6));
+    board.end_refill(first.lane, 5, Rank::END);
+    assert!(matches!(board.front_of(0, b"work", None), Front::Refilling), "not his any more");
+    board.end_refill(again.lane, 6, Rank::END);
+    own(&mut board, 1);
+}
+
+#[test]
+fn who_comes_late_to_a_dry_lane_refills_no_other_at_its_place() {
+    let mut memory = small(4, 1);
+    let mut board = memory.board();
+    board.survey(0, WORK);
+    let late = dry(&mut board, b"work");
+    // The only lane is spilled for another one, as dry as the first.
+    assert!(board.survey(0, LaneName { queue: b"rest", action: b"do" }));
+    let new = dry(&mut board, b"rest");
+    assert_eq!((late.lane, late.cursor), (new.lane, new.cursor));
+    assert!(!board.begin_refill(&late, 5));
+    assert!(board.begin_refill(&new, 5));
+}
+
+#[test]
+fn a_lane_under_refill_keeps_no_other_from_being_spilled() {
+    let mut memory = small(4, 2);
+    let mut board = memory.board();
+    board.survey(0, lane(b"first"));
+    board.survey(0, lane(b"second"));
+    let Front::Dry(first) = board.front_of(0, b"work", Some(&[b"first"])) else { panic!() };
+    assert!(board.begin_refill(&first, 5));
+    assert!(board.survey(0, lane(b"third")), "the second has to go");
+    assert!(board.house(0).spilled > 0);
+    let actions: Vec<_> = board.audit().lanes.into_iter().map(|it| it.action).collect();
+    assert_eq!(actions, [b"first".to_vec(), b"third".to_vec()]);
+}
+
+#[test]
+fn a_cleared_house_leaves_nothing_behind_however_small_the_steps() {
+    for step in 1..12 {
+        let mut memory = small(8, 4);
+        let mut board = memory.board();
+        assert_eq!(board.enter_house(2, 1), Some(1));
+        // The lanes of the first house stand at low places, their slots at high ones.
+        board.survey(0, lane(b"first"));
+        board.survey(0, lane(b"second"));
+        for id in 1..=6 {
+            board.put(1, WORK, rank(id), 0);
+        }
+        board.admit(0, lane(b"first"), rank(7), 0).expect("room");
+        board.admit(0, lane(b"second"), rank(8), 0).expect("room");
+        let mut from = Some(0);
+        while let Some(at) = from {
+            from = board.clear_house(0, at, step);
+        }
+        board.vacate_house(0);
+        let lanes = board.audit().lanes;
+        assert_eq!(lanes.len(), 1, "the other house's lane stays: {lanes:?}");
+        assert_eq!((lanes[0].house, lanes[0].queued.len()), (1, 6));
+    }
+}
+
+#[test]
+fn a_board_full_of_leases_admits_nobody_and_evicts_none() {
+    let mut memory = small(2, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    board.put(0, WORK, rank(2), 0);
+    own(&mut board, 1);
+    own(&mut board, 2);
+    assert_eq!(board.admit(0, lane(b"other"), rank(3), 0), None);
+    assert_eq!(board.put(0, lane(b"other"), rank(4), 0), Put::Left);
+    assert_eq!(board.usage().slots_used, 2);
+    let lanes = board.audit().lanes;
+    assert_eq!(lanes.iter().map(|it| it.slots).sum::<u32>(), 2);
+}
+
+#[test]
+fn a_task_asked_for_by_id_finds_room_on_a_board_full_of_queued_ones() {
+    let mut memory = small(2, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    board.put(0, WORK, rank(2), 0);
+    let at = board.admit(0, WORK, rank(3), 0).expect("room");
+    let taken = board.reserve(at, &claim(1_000, None), seal(1));
+    board.put_back(taken.ticket);
+    own(&mut board, 2);
+    assert_eq!(dry(&mut board, b"work").cursor, rank(2), "the evicted comes first");
+    board.audit();
+}
+
+#[test]
+fn houses_do_not_see_each_others_tasks() {
+    let mut memory = small(8, 8);
+    let mut board = memory.board();
+    assert_eq!(board.enter_house(1, 2), Some(1), "another creation is another house (I12)");
+    board.put(0, WORK, rank(1), 0);
+    assert!(matches!(board.front_of(1, b"work", None), Front::Empty));
+    assert_eq!(board.put(1, WORK, rank(1), 0), Put::Queued);
+    own(&mut board, 1);
+    assert_eq!(board.extend(1, 1, &seal(1), &claim(1_000, None), None), Held::No);
+    assert_eq!(board.next_deadline(1), i64::MAX);
+    board.gone(1, 1);
+    assert!(board.peek(0, 1).is_some() && board.peek(1, 1).is_none());
+}

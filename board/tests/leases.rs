@@ -1,0 +1,182 @@
+//! Stories about leases: tokens, tickets and deadlines.
+
+mod memory;
+
+use board::{Front, Held, Lasting, Put, Rank, Refusal, State};
+
+use memory::small::*;
+
+#[test]
+fn an_extension_without_a_length_has_the_length_the_lease_was_taken_with() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    own(&mut board, 1);
+    assert_eq!(board.extend(0, 1, &seal(1), &claim(2_000, Some(5)), None), Held::Yes);
+    assert_eq!(board.next_deadline(0), 2_005);
+    assert_eq!(board.extend(0, 1, &seal(1), &claim(2_000, None), None), Held::Yes);
+    assert_eq!(board.next_deadline(0), 2_100);
+}
+
+#[test]
+fn a_late_owner_keeps_the_task_until_somebody_else_owns_it() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    own(&mut board, 1);
+    expire(&mut board);
+    assert_eq!(board.extend(0, 1, &seal(1), &claim(9_000, None), None), Held::Yes);
+    expire(&mut board);
+    own(&mut board, 2);
+    assert_eq!(board.extend(0, 1, &seal(1), &claim(9_000, None), None), Held::No);
+    assert!(matches!(board.settle(0, 1, &seal(1), 7), Err(Refusal::Stale)));
+    let (ticket, _) = board.settle(0, 1, &seal(2), 7).expect("the last token");
+    board.finish(ticket);
+    assert!(matches!(board.front_of(0, b"work", None), Front::Empty));
+}
+
+#[test]
+fn a_token_is_void_once_its_task_was_given_back() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    own(&mut board, 1);
+    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("a good token");
+    board.requeue(ticket, false);
+    assert_eq!(board.extend(0, 1, &seal(1), &claim(1_000, None), None), Held::No);
+    assert!(matches!(board.settle(0, 1, &seal(1), 7), Err(Refusal::Stale)));
+}
+
+#[test]
+fn what_was_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    let taken = take(&mut board, 1);
+    assert!(matches!(board.settle(0, 1, &seal(1), 8), Err(Refusal::Stale)), "nobody else can");
+    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("its own transaction can");
+    board.unsettle(ticket, i64::MIN);
+    board.put_back(taken.ticket);
+    assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Queued);
+    assert_eq!(board.next_deadline(0), i64::MAX);
+    board.audit();
+}
+
+#[test]
+fn a_reservation_that_ran_out_is_the_clocks_not_its_transactions() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    let late = take(&mut board, 1);
+    expire(&mut board);
+    let new = take(&mut board, 2);
+    board.confirm(late.ticket);
+    board.put_back(late.ticket);
+    board.drop_stray(late.ticket);
+    assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Reserved);
+    board.confirm(new.ticket);
+    assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Leased);
+}
+
+#[test]
+fn a_lease_that_was_extended_meanwhile_is_not_set_aside_to_an_earlier_time() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    own(&mut board, 1);
+    assert_eq!(board.extend(0, 1, &seal(1), &claim(1_000, Some(9_000)), None), Held::Yes);
+    board.postpone(0, 1, 5_000);
+    assert_eq!(board.next_deadline(0), 10_000);
+    board.postpone(0, 1, 15_000);
+    assert_eq!(board.next_deadline(0), 15_000);
+}
+
+#[test]
+fn a_dismissed_clock_is_known_to_be_gone() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.house_mut(0).clock = 9;
+    assert!(!board.dismiss_clock(2));
+    assert_eq!(board.house(0).clock, 9);
+    assert!(board.dismiss_clock(1));
+    assert_eq!(board.house(0).clock, 0);
+}
+
+#[test]
+fn tickets_from_before_a_wreck_do_nothing() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    for id in 1..=3 {
+        board.put(0, WORK, rank(id), 0);
+    }
+    let reserved = take(&mut board, 1);
+    let leased = own(&mut board, 2);
+    let (settling, _) = board.settle(0, 2, &seal(2), 7).expect("a good token");
+    for id in 4..=6 {
+        board.put(0, lane(b"other"), rank(id), 0);
+    }
+    let dry = dry_of(&mut board, b"other");
+    assert!(board.begin_refill(&dry, 5));
+
+    for round in 0..2 {
+        board.clear();
+        board.enter_house(1, 1);
+        if round == 1 {
+            for id in 1..=4 {
+                assert_eq!(board.put(0, WORK, rank(id), 0), Put::Queued);
+            }
+            own(&mut board, 3);
+            own(&mut board, 4);
+            let _ = board.settle(0, 1, &seal(3), 7).expect("a good token");
+        }
+        let before = board.audit().lanes;
+        board.put_back(reserved.ticket);
+        board.confirm(reserved.ticket);
+        board.drop_stray(reserved.ticket);
+        assert!(!board.stands(leased.ticket) && !board.note_persisted(leased.ticket));
+        board.unsettle(settling, 0);
+        board.requeue(settling, true);
+        board.finish(settling);
+        assert!(!board.begin_refill(&dry, 5));
+        assert!(!board.refill(0, dry.lane, 5, &[(rank(9), 0)]));
+        board.abandon_refill(dry.lane, 5);
+        board.end_refill(dry.lane, 5, Rank::END);
+        assert_eq!(board.audit().lanes, before);
+    }
+}
+
+#[test]
+fn a_lease_that_was_written_down_is_counted_once_when_it_ends() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    let taken = own(&mut board, 1);
+    assert!(board.note_persisted(taken.ticket));
+    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("a good token");
+    assert!(!board.note_persisted(taken.ticket), "it is being ended");
+    board.unsettle(ticket, 0);
+    assert_eq!(board.house(0).ended_persisted, 0);
+    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("a good token");
+    board.requeue(ticket, false);
+    assert_eq!(board.house(0).ended_persisted, 1);
+    own(&mut board, 2);
+    board.gone(0, 1);
+    assert_eq!(board.house(0).ended_persisted, 1);
+}
+
+#[test]
+fn a_restored_lease_has_one_full_length_and_its_old_token() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.survey(0, WORK);
+    let at = board.admit(0, WORK, rank(1), 0).expect("room");
+    let (since_at, length) = (4_000_000, 777);
+    let lease =
+        Lasting { seal: seal(1), worker: b"w", since_at, length, progress: 0.5, recorded: true };
+    board.restore(at, &lease, NOW);
+    let slot = *board.peek(0, 1).expect("a slot");
+    assert!(slot.is_held() && slot.persisted && slot.recorded);
+    assert_eq!((slot.deadline, slot.since_at), (NOW.monotonic + 777, since_at));
+    assert_eq!((slot.progress, slot.worker.as_bytes()), (0.5, &b"w"[..]));
+    assert!(board.settle(0, 1, &seal(1), 7).is_ok());
+}

@@ -1,0 +1,189 @@
+//! How much a board holds, what it takes, and what a move costs.
+
+mod memory;
+
+use board::{Board, Claim, Door, Front, LaneName, Moment, Put, Rank, Sizes, Slot};
+
+use memory::Memory;
+
+const SLOTS: usize = 131_072;
+
+fn large() -> Memory {
+    let mut memory = Memory::new(Sizes::of(SLOTS));
+    let mut board = memory.board();
+    assert_eq!(board.enter_house(1, 1), Some(0));
+    board.house_mut(0).door = Door::Open;
+    memory
+}
+
+fn rank(priority: u32, created: i64, id: u128) -> Rank {
+    Rank { id: id + 1, created, priority }
+}
+
+fn put(board: &mut Board, queue: &str, action: &str, rank: Rank) -> Put {
+    board.put(0, LaneName { queue: queue.as_bytes(), action: action.as_bytes() }, rank, 0)
+}
+
+/// Reserves what comes next in a queue; its rank.
+fn take(board: &mut Board, queue: &str, length: i64) -> Option<Rank> {
+    let now = Moment { monotonic: 0, wall: 0 };
+    let claim = Claim { worker: b"w", holder: 1, now, length: Some(length), fallback: 1 };
+    match board.front_of(0, queue.as_bytes(), None) {
+        Front::Task(at) => {
+            let rank = board.slot_at(at, 0).expect("a task").rank();
+            let taken = board.reserve(at, &claim, [0; 16]);
+            board.confirm(taken.ticket);
+            Some(rank)
+        }
+        Front::Empty => None,
+        front => panic!("neither task nor empty: {front:?}"),
+    }
+}
+
+/// A permutation of 0..n, `n` a power of two.
+fn scattered(at: usize, n: usize) -> usize {
+    at.wrapping_mul(0x9e37_79b1) % n
+}
+
+#[test]
+fn a_slot_takes_at_most_256_bytes_and_all_of_the_board_400_a_slot() {
+    let bytes = Memory::new(Sizes::of(SLOTS)).bytes();
+    println!("a slot: {} bytes; the board: {} a slot", size_of::<Slot>(), bytes.div_ceil(SLOTS));
+    assert!(size_of::<Slot>() <= 256);
+    assert!(bytes.div_ceil(SLOTS) <= 400);
+}
+
+#[test]
+fn ten_thousand_queues_stand_on_one_board() {
+    let mut memory = large();
+    let mut board = memory.board();
+    for round in 0..3 {
+        for at in 0..16_384 {
+            let queue = scattered(at, 16_384);
+            let rank = rank(round, 0, (queue * 4 + round as usize) as u128);
+            let name = format!("queue {queue}");
+            if queue < 10_000 {
+                assert_eq!(put(&mut board, &name, "do", rank), Put::Queued);
+            }
+        }
+    }
+    assert_eq!(board.usage().slots_used, 30_000);
+    assert_eq!(board.usage().lanes_used, 10_000);
+    assert!(board.house(0).spilled == 0);
+    board.audit();
+    for queue in 0..10_000 {
+        let name = format!("queue {queue}");
+        let priorities: Vec<u32> = std::iter::from_fn(|| take(&mut board, &name, 1_000))
+            .map(|rank| rank.priority)
+            .collect();
+        assert_eq!(priorities, [2, 1, 0]);
+    }
+    while let Some((ticket, _)) = board.take_due(0, 2_000, 2) {
+        board.finish(ticket);
+    }
+    assert_eq!((board.usage().slots_used, board.usage().lanes_used), (0, 0));
+    board.audit();
+}
+
+#[test]
+fn ten_thousand_actions_of_one_queue_come_in_one_order() {
+    let mut memory = large();
+    let mut board = memory.board();
+    for at in 0..32_768 {
+        let task = scattered(at, 32_768);
+        let action = format!("action {}", task % 10_000);
+        let rank = rank(task as u32 % 7, (task / 7 % 11) as i64, task as u128);
+        assert_eq!(put(&mut board, "work", &action, rank), Put::Queued);
+    }
+    assert_eq!(board.usage().lanes_used, 10_000);
+    assert!(board.audit().depth <= 60);
+    let all: Vec<Rank> = std::iter::from_fn(|| take(&mut board, "work", 1_000)).collect();
+    assert_eq!(all.len(), 32_768);
+    assert!(all.is_sorted());
+}
+
+#[test]
+fn a_full_board_does_not_starve_a_quiet_queue() {
+    let mut memory = large();
+    let mut board = memory.board();
+    for task in 0..2 * SLOTS {
+        put(&mut board, "loud", "do", rank(9, 0, task as u128));
+    }
+    assert_eq!(board.usage().slots_used as usize, SLOTS);
+    assert_eq!(put(&mut board, "quiet", "do", rank(0, 9, 1 << 100)), Put::Queued);
+    // Better ones of the loud queue take the place of its own.
+    for task in 0..1_000 {
+        assert_eq!(put(&mut board, "loud", "do", rank(10, 0, (1 << 90) + task)), Put::Queued);
+    }
+    assert_eq!(board.usage().slots_used as usize, SLOTS);
+    assert_eq!(take(&mut board, "quiet", 1_000), Some(rank(0, 9, 1 << 100)));
+    assert_eq!(take(&mut board, "loud", 1_000), Some(rank(10, 0, 1 << 90)));
+    board.audit();
+}
+
+#[test]
+fn every_queue_of_many_gets_its_share_of_a_full_board() {
+    let mut memory = large();
+    let mut board = memory.board();
+    for queue in 0..64 {
+        for task in 0..4_096 {
+            let id = (queue as u128) << 64 | task;
+            put(&mut board, &format!("queue {queue}"), "do", rank(queue, 0, id));
+        }
+    }
+    let lanes = board.audit().lanes;
+    assert_eq!(lanes.len(), 64);
+    assert!(lanes.iter().all(|lane| lane.queued.len() == SLOTS / 64));
+}
+
+/// The ranks of 100,000 tasks in the order in which they come.
+fn depth_of(rank_of: impl Fn(usize) -> Rank) -> usize {
+    let mut memory = large();
+    let mut board = memory.board();
+    for at in 0..100_000 {
+        assert_eq!(put(&mut board, "work", "do", rank_of(at)), Put::Queued);
+    }
+    board.audit().depth
+}
+
+#[test]
+fn no_order_of_a_hundred_thousand_tasks_makes_a_deep_tree() {
+    let half = |at: usize| if at % 2 == 0 { at } else { 200_000 - at };
+    let orders: [(&str, &dyn Fn(usize) -> Rank); 7] = [
+        ("rising", &|at| rank(0, at as i64, at as u128)),
+        ("falling", &|at| rank(0, -(at as i64), at as u128)),
+        ("from both ends", &|at| rank(0, half(at) as i64, at as u128)),
+        ("by id alone", &|at| rank(0, 0, at as u128)),
+        ("scattered", &|at| rank(0, scattered(at, SLOTS) as i64, at as u128)),
+        ("bits reversed", &|at| rank((at as u32).reverse_bits(), 0, at as u128)),
+        ("in blocks", &|at| rank(at as u32 % 317, at as i64 / 317, at as u128)),
+    ];
+    for (name, order) in orders {
+        let depth = depth_of(order);
+        println!("{name}: {depth}");
+        assert!(depth <= 60, "{name}: {depth}");
+    }
+}
+
+#[test]
+fn no_order_of_a_hundred_thousand_leases_makes_a_deep_timer() {
+    for length in [|at: i64| 1_000 + at, |at: i64| 1_000_000 - at, |_: i64| 1_000] {
+        let mut memory = large();
+        let mut board = memory.board();
+        for at in 0..100_000 {
+            put(&mut board, "work", "do", rank(0, at, at as u128));
+        }
+        for at in 0..100_000 {
+            take(&mut board, "work", length(at)).expect("a task");
+        }
+        let depth = board.audit().depth;
+        assert!(depth <= 60, "{depth}");
+        let mut last = 0;
+        while let Some((ticket, slot)) = board.take_due(0, 1_000_000, 2) {
+            assert!(last <= slot.deadline);
+            last = slot.deadline;
+            board.finish(ticket);
+        }
+        assert_eq!(board.usage().slots_used, 0);
+    }
+}

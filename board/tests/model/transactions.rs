@@ -1,0 +1,136 @@
+//! Transactions in flight: what they do to the table, and when the board is told.
+
+use board::State;
+
+use super::moves::{End, Outcome, Verb, nth};
+use super::{Act, Key, Right, World, clock_of};
+
+impl World<'_> {
+    /// The statement that reads the rows of what was reserved, under a snapshot taken then.
+    pub fn inspect(&mut self, pid: i32) {
+        let Some(transaction) = self.transactions.get_mut(&pid).filter(|it| !it.committed) else {
+            return;
+        };
+        let stray = |act: &Act| matches!(act, Act::Reserve { ready: false, .. });
+        let (strays, acts) = transaction.acts.drain(..).partition(stray);
+        transaction.acts = acts;
+        let strays: Vec<Act> = strays;
+        for act in strays {
+            if let Act::Reserve { right, .. } = act {
+                self.tally.strays += 1;
+                self.drop_stray(right);
+            }
+        }
+    }
+
+    pub fn settle(&mut self, pid: i32, key: Key, seal: &board::Seal, end: End) {
+        let Some(right) = self.begin_settling(pid, key, seal) else {
+            return;
+        };
+        // The statement demands that the row is still live, and locks it.
+        if self.is_ready(key) && !self.locked().contains(&key) {
+            let act = Act::Settle { right, end };
+            self.transactions.entry(pid).or_default().acts.push(act);
+        } else {
+            self.unsettle(right, 0);
+        }
+    }
+
+    pub fn due(&mut self, house: u32, max: u8, outcome: Outcome) {
+        let pid = clock_of(house);
+        self.finish_commit(pid);
+        for _ in 0..max {
+            let Some(right) = self.take_due(house) else {
+                break;
+            };
+            if self.locked().contains(&right.key) {
+                self.unsettle(right, self.now.monotonic + 5);
+                continue;
+            }
+            let outcome = if self.is_ready(right.key) { outcome } else { Outcome::Stray };
+            let act = Act::Settle { right, end: End { outcome, expired: true } };
+            self.transactions.entry(pid).or_default().acts.push(act);
+        }
+        match outcome {
+            Outcome::Delay => self.roll_back(pid, usize::MAX),
+            _ => self.commit(pid, max % 2 == 0),
+        }
+    }
+
+    pub fn commit(&mut self, pid: i32, late: bool) {
+        self.finish_commit(pid);
+        self.inspect(pid);
+        let Some(transaction) = self.transactions.get_mut(&pid) else {
+            return;
+        };
+        transaction.committed = true;
+        for act in &transaction.acts {
+            if let Act::Settle { right: Right { key, .. }, end } = act {
+                match end.outcome {
+                    Outcome::Finish => drop(self.rows.remove(key)),
+                    Outcome::Delay => self.rows.get_mut(key).expect("a locked row").ready = false,
+                    Outcome::Requeue | Outcome::Stray => {}
+                }
+            }
+        }
+        if !late {
+            self.finish_commit(pid);
+        }
+    }
+
+    /// Runs the callbacks of a transaction that has committed.
+    pub fn finish_commit(&mut self, pid: i32) {
+        if !self.transactions.get(&pid).is_some_and(|it| it.committed) {
+            return;
+        }
+        for act in self.transactions.remove(&pid).expect("a transaction").acts {
+            match act {
+                Act::Reserve { right, .. } => self.confirm(right),
+                Act::Settle { right, end } => match end.outcome {
+                    Outcome::Requeue => self.requeue(right, end.expired),
+                    _ => self.finish(right),
+                },
+            }
+        }
+    }
+
+    /// Undoes the last acts of a transaction, the newest first.
+    pub fn roll_back(&mut self, pid: i32, acts: usize) {
+        self.finish_commit(pid);
+        let Some(transaction) = self.transactions.get_mut(&pid) else {
+            return;
+        };
+        let keep = transaction.acts.len().saturating_sub(acts);
+        let undone = transaction.acts.split_off(keep);
+        if keep == 0 {
+            self.transactions.remove(&pid);
+        }
+        for act in undone.into_iter().rev() {
+            match act {
+                Act::Reserve { right, .. } => self.put_back(right),
+                Act::Settle { right, .. } => self.unsettle(right, self.now.monotonic + 3),
+            }
+        }
+    }
+
+    pub fn replay(&mut self, pick: u8, verb: Verb) {
+        let Some((right, reserved)) = nth(pick, self.spent.iter().rev().copied()) else {
+            return;
+        };
+        let waits_for = if reserved { State::Reserved } else { State::Settling };
+        let card = self.cards.get(&right.key).filter(|card| card.epoch == right.epoch);
+        if card.is_some_and(|card| card.state == waits_for) {
+            return;
+        }
+        self.tally.stale += 1;
+        let ticket = right.ticket;
+        match (verb, reserved) {
+            (Verb::Confirm | Verb::Finish, true) => self.board.confirm(ticket),
+            (Verb::PutBack | Verb::Requeue, true) => self.board.put_back(ticket),
+            (Verb::DropStray | Verb::Unsettle, true) => self.board.drop_stray(ticket),
+            (Verb::Finish | Verb::Confirm, false) => self.board.finish(ticket),
+            (Verb::Requeue | Verb::PutBack, false) => self.board.requeue(ticket, true),
+            (Verb::Unsettle | Verb::DropStray, false) => self.board.unsettle(ticket, 0),
+        }
+    }
+}

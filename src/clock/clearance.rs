@@ -1,0 +1,136 @@
+//! Making way: DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE … RENAME or SET TABLESPACE
+//! need a database that nobody is connected to. The launcher stops the database's worker before
+//! the command, and starts it again after.
+
+use crate::desk;
+use crate::moment;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+/// How long the command waits for the worker to go, in microseconds.
+const PATIENCE: i64 = 4_000_000;
+
+static mut BEFORE: pg_sys::ProcessUtility_hook_type = None;
+
+/// Hooks into utility commands; called while the library is preloaded.
+pub fn register() {
+    // SAFETY: the postmaster is alone; an earlier hook is called in turn.
+    unsafe {
+        BEFORE = pg_sys::ProcessUtility_hook;
+        pg_sys::ProcessUtility_hook = Some(utility);
+    }
+}
+
+#[pg_guard]
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C-unwind" fn utility(
+    statement: *mut pg_sys::PlannedStmt,
+    text: *const core::ffi::c_char,
+    read_only_tree: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    parameters: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    receiver: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    // SAFETY: a whole statement, as PostgreSQL calls; the arguments are handed on as they came.
+    unsafe {
+        let named = named_database((*statement).utilityStmt).filter(|it| is_owner(*it));
+        let _clearance = named.map(Clearance::of);
+        let (text, tree) = (text, read_only_tree);
+        // Guarded, so that an error unwinds through here and drops the clearance.
+        pg_sys::ffi::pg_guard_ffi_boundary(|| match BEFORE {
+            Some(next) => {
+                next(statement, text, tree, context, parameters, environment, receiver, completion)
+            }
+            None => pg_sys::standard_ProcessUtility(
+                statement,
+                text,
+                tree,
+                context,
+                parameters,
+                environment,
+                receiver,
+                completion,
+            ),
+        });
+    }
+}
+
+/// The database that a command needs for itself.
+unsafe fn named_database(node: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
+    // SAFETY: a node is cast to what its tag says; names are null or end with a zero.
+    unsafe {
+        let name = match (*node).type_ {
+            pg_sys::NodeTag::T_DropdbStmt => (*node.cast::<pg_sys::DropdbStmt>()).dbname,
+            pg_sys::NodeTag::T_RenameStmt => {
+                let rename = &*node.cast::<pg_sys::RenameStmt>();
+                let is_database = rename.renameType == pg_sys::ObjectType::OBJECT_DATABASE;
+                if is_database { rename.subname } else { std::ptr::null_mut() }
+            }
+            pg_sys::NodeTag::T_AlterDatabaseStmt => {
+                let alter = &*node.cast::<pg_sys::AlterDatabaseStmt>();
+                match option(alter.options, "tablespace") {
+                    Some(_) => alter.dbname,
+                    None => std::ptr::null_mut(),
+                }
+            }
+            pg_sys::NodeTag::T_CreatedbStmt => {
+                let create = &*node.cast::<pg_sys::CreatedbStmt>();
+                match option(create.options, "template") {
+                    Some(template) if !(*template).arg.is_null() => pg_sys::defGetString(template),
+                    _ => std::ptr::null_mut(),
+                }
+            }
+            _ => std::ptr::null_mut(),
+        };
+        if name.is_null() {
+            return None;
+        }
+        Some(pg_sys::get_database_oid(name, true)).filter(|oid| *oid != pg_sys::InvalidOid)
+    }
+}
+
+/// Whether the user could carry the command out: nobody else may send a worker away.
+fn is_owner(database: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe {
+        let user = pg_sys::GetUserId();
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        return pg_sys::pg_database_ownercheck(database, user);
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        return pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, database, user);
+    }
+}
+
+unsafe fn option(options: *mut pg_sys::List, name: &str) -> Option<*mut pg_sys::DefElem> {
+    // SAFETY: the options of a command are a list of DefElem.
+    unsafe {
+        let count = if options.is_null() { 0 } else { (*options).length as usize };
+        (0..count)
+            .map(|at| (*(*options).elements.add(at)).ptr_value.cast::<pg_sys::DefElem>())
+            .find(|it| std::ffi::CStr::from_ptr((**it).defname).to_bytes() == name.as_bytes())
+    }
+}
+
+/// While it lives, the database's worker is kept away.
+struct Clearance(u32);
+
+impl Clearance {
+    fn of(database: pg_sys::Oid) -> Clearance {
+        let database = database.to_u32();
+        desk::keep_away(database);
+        let clearance = Clearance(database);
+        let until = moment::monotonic() + PATIENCE;
+        while desk::is_attended(database) && moment::monotonic() < until {
+            desk::wait();
+        }
+        clearance
+    }
+}
+
+impl Drop for Clearance {
+    fn drop(&mut self) {
+        desk::let_back(self.0);
+    }
+}
