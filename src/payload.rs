@@ -1,6 +1,7 @@
 //! Values at the border: what comes in as a datum and goes out as one. A jsonb passes through unread.
 
 use pgrx::pg_sys::{self, Datum, Oid};
+use std::cell::RefCell;
 use std::fmt;
 
 /// A type, as PostgreSQL stores its values in arrays.
@@ -22,6 +23,7 @@ pub const BOOL: Kind = kind(16, 16, 1, true, b'c');
 pub const BIGINT: Kind = kind(20, 20, 8, true, b'd');
 pub const INTEGER: Kind = kind(23, 23, 4, true, b'i');
 pub const TEXT: Kind = kind(25, 25, -1, false, b'i');
+pub const FLOAT: Kind = kind(701, 701, 8, true, b'd');
 pub const TIMESTAMPTZ: Kind = kind(1184, 1184, 8, true, b'd');
 pub const INTERVAL: Kind = kind(1186, 1186, 16, false, b'd');
 pub const UUID: Kind = kind(2950, 2950, 16, false, b'c');
@@ -158,11 +160,25 @@ pub unsafe fn elements(kind: Kind, datum: Datum) -> Option<Vec<Option<Datum>>> {
     }
 }
 
-/// Fills a buffer with random bytes that nobody can foresee.
-pub fn random(bytes: &mut [u8]) {
-    // SAFETY: writes `bytes.len()` bytes.
-    let drawn = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) };
-    assert!(drawn, "the system gives random numbers");
+/// How many random bytes are drawn at once: drawing costs much the same for one and for many.
+const DRAWN: usize = 1_024;
+
+thread_local! {
+    static RANDOM: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Sixteen random bytes that nobody can foresee.
+fn random() -> [u8; 16] {
+    RANDOM.with_borrow_mut(|ahead| {
+        ahead.pop().unwrap_or_else(|| {
+            let mut bytes = [0u8; DRAWN];
+            // SAFETY: writes `DRAWN` bytes.
+            let drawn = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), DRAWN) };
+            assert!(drawn, "the system gives random numbers");
+            ahead.extend(bytes.as_chunks().0);
+            ahead.pop().unwrap_or_default()
+        })
+    })
 }
 
 /// A text as a string; the database's encoding need not be UTF-8.
@@ -190,15 +206,15 @@ pub fn float(value: f64) -> Datum {
 }
 
 impl Uuid {
-    /// A random uuid (version 4) of sixteen random bytes.
-    pub fn random_from(bytes: [u8; 16]) -> Uuid {
-        Uuid(with_version(u128::from_be_bytes(bytes), 4))
+    /// A random uuid (version 4).
+    pub fn random() -> Uuid {
+        Uuid(with_version(u128::from_be_bytes(random()), 4))
     }
 
-    /// A uuid that sorts by time (version 7), of a time and random bytes.
-    pub fn timed_from(unix_millis: i64, bytes: [u8; 16]) -> Uuid {
+    /// A uuid that sorts by time (version 7), in milliseconds since 1970.
+    pub fn timed(unix_millis: i64) -> Uuid {
         let time = (unix_millis as u128 & 0xffff_ffff_ffff) << 80;
-        Uuid(with_version(time | u128::from_be_bytes(bytes) & (u128::MAX >> 48), 7))
+        Uuid(with_version(time | u128::from_be_bytes(random()) & (u128::MAX >> 48), 7))
     }
 }
 

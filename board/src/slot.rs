@@ -32,11 +32,20 @@ pub struct Ticket {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Slot {
+    // The first 64 bytes, a cache line, hold what trees and chains look at.
     pub id: Id,
     pub created: i64,
     /// When the lease ends, on the monotonic clock: what the timer goes by.
     pub deadline: i64,
-    /// The same instant on the wall clock, as it was told to the worker; a lease without end: `NEVER`.
+    pub priority: u32,
+    /// In the lane's tree while queued, in the house's timer while reserved or leased.
+    pub(crate) links: Links,
+    pub(crate) chain: Chain,
+    pub(crate) lane: u32,
+    pub(crate) generation: u32,
+    /// The process in whose transaction the slot is reserved or settling.
+    pub(crate) holder: i32,
+    /// The deadline on the wall clock, as it was told to the worker; a lease without end: `i64::MAX`.
     pub deadline_at: i64,
     /// When the lease began, on the wall clock.
     pub since_at: i64,
@@ -46,14 +55,6 @@ pub struct Slot {
     pub timeout: i64,
     pub seal: Seal,
     pub progress: f64,
-    pub(crate) chain: Chain,
-    /// In the lane's tree while queued, in the house's timer while reserved or leased.
-    pub(crate) links: Links,
-    pub(crate) lane: u32,
-    pub(crate) generation: u32,
-    /// The process in whose transaction the slot is reserved or settling.
-    pub(crate) holder: i32,
-    pub priority: u32,
     pub(crate) state: State,
     /// The state that a failed settling goes back to.
     pub(crate) was: State,
@@ -142,3 +143,4 @@ impl Node for Slot {
 }
 
 const _: () = assert!(size_of::<Slot>() <= 256);
+const _: () = assert!(std::mem::offset_of!(Slot, deadline_at) == 64);

@@ -20,12 +20,13 @@ fn a_task_that_is_woken_before_its_settling_was_told_is_not_stranded() {
 }
 
 #[test]
-fn a_stray_is_left_to_the_table_lest_it_is_none() {
+fn a_task_that_is_put_while_it_is_taken_for_a_stray_is_not_stranded() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.put(0, WORK, rank(1), 0);
     let taken = take(&mut board, 1);
-    // Its row was not ready to the snapshot, but is by now, or is again after a rollback.
+    // Its row was not ready to the snapshot, but is by now.
+    assert_eq!(board.put(0, WORK, rank(1), 0), Put::Known);
     board.drop_stray(taken.ticket);
     assert!(dry(&mut board, b"work").cursor <= rank(1));
 }
@@ -87,7 +88,7 @@ fn a_lane_under_refill_keeps_no_other_from_being_spilled() {
     let Front::Dry(first) = board.front_of(0, b"work", Some(&[b"first"])) else { panic!() };
     assert!(board.begin_refill(&first, 5));
     assert!(board.survey(0, lane(b"third")), "the second has to go");
-    assert!(board.house(0).spilled > 0);
+    assert_eq!(board.house(0).spilled, 1);
     let actions: Vec<_> = board.audit().lanes.into_iter().map(|it| it.action).collect();
     assert_eq!(actions, [b"first".to_vec(), b"third".to_vec()]);
 }
@@ -159,4 +160,23 @@ fn houses_do_not_see_each_others_tasks() {
     assert_eq!(board.next_deadline(1), i64::MAX);
     board.gone(1, 1);
     assert!(board.peek(0, 1).is_some() && board.peek(1, 1).is_none());
+}
+
+#[test]
+fn a_refill_of_an_empty_lane_finds_the_room_that_was_promised() {
+    for queued in 0..=8 {
+        let mut memory = small(8, 4);
+        let mut board = memory.board();
+        for id in 1..=queued {
+            board.put(0, lane(b"loud"), rank(id), 0);
+        }
+        let dry = dry_of(&mut board, b"quiet");
+        let room = board.room();
+        assert_eq!(u128::from(room), 8 - queued + queued / 2);
+        assert!(board.begin_refill(&dry, 5));
+        let tasks: Vec<(Rank, i64)> = (0..room).map(|at| (rank(100 + u128::from(at)), 0)).collect();
+        assert!(board.refill(0, dry.lane, 5, &tasks));
+        board.end_refill(dry.lane, 5, Rank::END);
+        board.audit();
+    }
 }

@@ -180,3 +180,17 @@ fn a_restored_lease_has_one_full_length_and_its_old_token() {
     assert_eq!((slot.progress, slot.worker.as_bytes()), (0.5, &b"w"[..]));
     assert!(board.settle(0, 1, &seal(1), 7).is_ok());
 }
+
+#[test]
+fn a_lease_that_ended_and_goes_on_was_not_written_down() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    let taken = own(&mut board, 1);
+    assert!(board.stands(taken.ticket));
+    expire(&mut board);
+    assert_eq!(board.extend(0, 1, &seal(1), &claim(9_000, None), None), Held::Yes);
+    // Its end wrote the task's row, so what stands in the table is void.
+    assert!(!board.stands(taken.ticket) && !board.note_persisted(taken.ticket));
+    assert!(!board.peek(0, 1).expect("a slot").persisted);
+}

@@ -69,7 +69,7 @@ fn ten_thousand_queues_stand_on_one_board() {
     }
     assert_eq!(board.usage().slots_used, 30_000);
     assert_eq!(board.usage().lanes_used, 10_000);
-    assert!(board.house(0).spilled == 0);
+    assert_eq!(board.house(0).spilled, 0);
     board.audit();
     for queue in 0..10_000 {
         let name = format!("queue {queue}");

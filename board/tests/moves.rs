@@ -51,7 +51,7 @@ fn moves() -> impl Strategy<Value = Move> {
             }
         ),
         3 => (any::<u8>(), late()).prop_map(|(pick, late)| Move::Wake { pick, late }),
-        3 => (any::<u8>(), late()).prop_map(|(pick, late)| Move::Cancel { pick, late }),
+        4 => (any::<u8>(), prop::bool::weighted(0.6)).prop_map(|(pick, late)| Move::Cancel { pick, late }),
         6 => any::<u8>().prop_map(|pick| Move::CatchUp { pick }),
         14 => (holder(), any::<u8>(), actions, 1..5_u8, length(), any::<bool>()).prop_map(
             |(holder, queue, actions, max, length, patient)| Move::Own {

@@ -100,7 +100,7 @@ pub fn own_task(
         return Err(complaint::wrong_status(id, "waiting"));
     }
     let claim = claim(worker, length);
-    let token = new_token();
+    let token = Uuid::random();
     let sealed = seal(token);
     desk::reserve(1);
     let taken = with_board(|board| {
@@ -134,12 +134,6 @@ fn claim(worker: &[u8], length: Option<i64>) -> Claim<'_> {
     Claim { worker, holder, now: moment::now(), length, fallback: settings::lease_timeout() }
 }
 
-fn new_token() -> Uuid {
-    let mut bytes = [0; 16];
-    payload::random(&mut bytes);
-    Uuid::random_from(bytes)
-}
-
 /// Takes tasks off the board under one hold of its lock, and promises what becomes of them.
 fn take(
     home: &Home,
@@ -150,7 +144,7 @@ fn take(
     claim: &Claim,
 ) -> (Vec<(Taken, Uuid)>, Stop) {
     let tokens: Vec<(Uuid, Seal)> =
-        (0..wanted).map(|_| new_token()).map(|token| (token, seal(token))).collect();
+        (0..wanted).map(|_| Uuid::random()).map(|token| (token, seal(token))).collect();
     let mut taken = Vec::with_capacity(wanted);
     desk::reserve(wanted);
     let (stop, early) = with_board(|board| {

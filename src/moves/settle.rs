@@ -2,13 +2,14 @@
 
 use crate::complaint::{self, Answer, Complaint};
 use crate::desk::{self, AT_ONCE, Change, Home, with_board};
-use crate::moves::{LIVE, id_at, ids, ids_of, seal, session, settled};
+use crate::moment;
+use crate::moves::{LIVE, id_at, ids_of, seal, session, settled};
 use crate::payload::{
-    self, BOOLS, FLOATS, JSONBS, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS, Uuid,
+    self, BOOL, BOOLS, FLOAT, FLOATS, JSONB, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS,
+    UUID, UUIDS, Uuid,
 };
 use crate::statement::{Rows, Session, statement};
 use crate::task::{End, Outcome};
-use crate::{moment, payload::Kind};
 use board::{Refusal, Seal, Slot, Ticket};
 use pgrx::pg_sys::{self, Datum};
 
@@ -16,6 +17,11 @@ statement!(
     SETTLE,
     "settle",
     [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS]
+);
+statement!(
+    SETTLE_ONE,
+    "settle_one",
+    [TEXT, TIMESTAMPTZ, UUID, TEXT, TIMESTAMPTZ, BOOL, FLOAT, JSONB, JSONB]
 );
 statement!(
     RELEASE,
@@ -155,9 +161,24 @@ pub fn settle(
     status: &'static str,
     endings: &[Ending],
 ) -> Vec<(Uuid, &'static str)> {
-    let mut arguments = arguments(status, endings);
-    arguments.insert(7, column(JSONBS, endings, |ending| ending.result));
-    let rows = session.run(&SETTLE, &arguments);
+    let rows = match endings {
+        [ending] => {
+            let [id, worker, since, recorded, progress, error] = values(status, ending);
+            let now = Some(Datum::from(moment::now().wall));
+            let status = Some(payload::varlena(status.as_bytes()));
+            let result = ending.result;
+            session.run(
+                &SETTLE_ONE,
+                &[status, now, id, worker, since, recorded, progress, result, error],
+            )
+        }
+        _ => {
+            let mut arguments = arguments(status, endings);
+            let results = payload::array(JSONBS, endings.iter().map(|ending| ending.result));
+            arguments.insert(7, Some(results));
+            session.run(&SETTLE, &arguments)
+        }
+    };
     (0..rows.len()).map(|row| (id_at(&rows, row, 0), status)).collect()
 }
 
@@ -172,31 +193,32 @@ fn status_at(rows: &Rows, row: usize) -> &'static str {
     if payload::string(rows.get(row, 1)) == READY { READY } else { ABORTED }
 }
 
-/// What both statements take, the arrays in the order of the endings.
+/// What the statements take, the arrays in the order of the endings.
 fn arguments(word: &str, endings: &[Ending]) -> Vec<Option<Datum>> {
-    let lease = |ending: &Ending| ending.lease;
-    vec![
-        Some(payload::varlena(word.as_bytes())),
-        Some(Datum::from(moment::now().wall)),
-        ids(endings.iter().map(|ending| ending.id)),
-        column(TEXTS, endings, |it| lease(it).map(|it| payload::varlena(it.worker.as_bytes()))),
-        column(TIMESTAMPTZS, endings, |it| lease(it).map(|it| Datum::from(it.since_at))),
-        column(BOOLS, endings, |it| Some(Datum::from(lease(it).is_some_and(|it| it.recorded)))),
-        column(FLOATS, endings, |it| {
-            let completed = word == Outcome::Completed.word();
-            let progress = lease(it).map_or(0.0, |it| it.progress);
-            Some(payload::float(if completed { 1.0 } else { progress }))
-        }),
-        column(JSONBS, endings, |it| it.error),
-    ]
+    let rows: Vec<[Option<Datum>; 6]> = endings.iter().map(|ending| values(word, ending)).collect();
+    let column =
+        |(at, kind): (usize, Kind)| Some(payload::array(kind, rows.iter().map(|row| row[at])));
+    let columns = [UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS];
+    [Some(payload::varlena(word.as_bytes())), Some(Datum::from(moment::now().wall))]
+        .into_iter()
+        .chain(columns.into_iter().enumerate().map(column))
+        .collect()
 }
 
-fn column(
-    kind: Kind,
-    endings: &[Ending],
-    value: impl Fn(&Ending) -> Option<Datum>,
-) -> Option<Datum> {
-    Some(payload::array(kind, endings.iter().map(value)))
+/// What the tables are told of an ending: id, worker, when the ownership began, whether the history
+/// tells of it, progress, error.
+fn values(word: &str, ending: &Ending) -> [Option<Datum>; 6] {
+    let lease = ending.lease.as_ref();
+    let completed = word == Outcome::Completed.word();
+    let progress = if completed { 1.0 } else { lease.map_or(0.0, |it| it.progress) };
+    [
+        Some(ending.id.datum()),
+        lease.map(|it| payload::varlena(it.worker.as_bytes())),
+        lease.map(|it| Datum::from(it.since_at)),
+        Some(Datum::from(lease.is_some_and(|it| it.recorded))),
+        Some(payload::float(progress)),
+        ending.error,
+    ]
 }
 
 /// As `return_tasks`, for one task whose refusal is an error.

@@ -50,7 +50,11 @@ struct Entry<'d> {
 pub fn submit(home: &Home, draft: &Draft) -> Answer<Uuid> {
     let session = session(home);
     let now = moment::now().wall;
-    let entry = Entry { id: draft.id.unwrap_or_else(|| new_id(now)), created: now, draft };
+    let entry = Entry {
+        id: draft.id.unwrap_or_else(|| Uuid::timed(moment::unix_millis(now))),
+        created: now,
+        draft,
+    };
     if draft.id.is_none() {
         session.run(&SUBMIT_NEW, &entry.values());
     } else if insert(&session, &[&entry]).is_empty() {
@@ -69,7 +73,7 @@ pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, bool)> {
     let entries: Vec<Entry> = (now..)
         .zip(drafts)
         .map(|(created, draft)| Entry {
-            id: draft.id.unwrap_or_else(|| new_id(created)),
+            id: draft.id.unwrap_or_else(|| Uuid::timed(moment::unix_millis(created))),
             created,
             draft,
         })
@@ -135,10 +139,4 @@ impl Entry<'_> {
             timeout: self.draft.timeout.map_or(0, |(_, length)| length),
         }
     }
-}
-
-fn new_id(wall: i64) -> Uuid {
-    let mut bytes = [0; 16];
-    payload::random(&mut bytes);
-    Uuid::timed_from(moment::unix_millis(wall), bytes)
 }

@@ -161,14 +161,9 @@ impl World<'_> {
     pub fn drop_stray(&mut self, right: Right) {
         self.board.drop_stray(right.ticket);
         self.spent.push((right, true));
-        let expect = match self.reserved(right) {
-            None => Expect::default(),
-            Some(card) => {
-                // Whoever looked may not see it: a refill looks again.
-                card.again = true;
-                self.remove(right.key)
-            }
-        };
+        // Whoever looked may have seen less than others do: the next refill looks again.
+        let stray = self.reserved(right).map(|card| card.again = true).is_some();
+        let expect = if stray { self.remove(right.key) } else { Expect::default() };
         self.reconcile(expect);
     }
 

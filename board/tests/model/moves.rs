@@ -346,16 +346,16 @@ impl World<'_> {
         }
     }
 
-    /// What an administrator's refresh does: nothing is taken for known. In one locked step: the
-    /// house is closed meanwhile.
+    /// What an administrator's refresh does: nothing is taken for known.
     pub fn refresh(&mut self, house: u32) {
-        self.board.house_mut(house).spilled = 0;
-        self.look.spilled[house as usize] = false;
-        self.board.house_mut(house).door = Door::Closed;
+        let before = self.board.house(house).spilled;
         for lane in self.ready_lanes(house) {
             self.survey(lane);
         }
-        self.board.house_mut(house).door = Door::Open;
+        if self.board.house(house).spilled == before {
+            self.board.house_mut(house).spilled = 0;
+            self.look.spilled[house as usize] = false;
+        }
         self.reconcile(Expect::default());
     }
 
@@ -383,6 +383,7 @@ impl World<'_> {
             self.restore(key, &card);
         }
         self.refresh(house);
+        self.board.house_mut(house).door = Door::Open;
     }
 
     /// Somebody died while changing the board: all of it is built from the tables again.
@@ -394,6 +395,9 @@ impl World<'_> {
         self.look = self.look_around();
         self.void_refills(|_| true);
         self.reconcile(Expect::default());
-        (0..HOUSES).for_each(|house| self.refresh(house));
+        for house in 0..HOUSES {
+            self.refresh(house);
+            self.board.house_mut(house).door = Door::Open;
+        }
     }
 }
