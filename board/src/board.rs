@@ -16,9 +16,10 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Lanes, and queues, are a quarter as many as slots.
+    /// Lanes, and queues, are a quarter as many as slots, and a thousand at the least: a queue whose
+    /// lanes find no place is served lane after lane, no longer in the order of all.
     pub fn of(slots: usize) -> Sizes {
-        let lanes = (slots / 4).max(16);
+        let lanes = (slots / 4).max(1_024);
         Sizes {
             slots,
             slot_buckets: slots.next_power_of_two(),
@@ -44,6 +45,7 @@ pub struct Rest {
     /// The tree of all lanes, the longest last.
     pub(crate) lengths: u32,
     generation: u32,
+    pub(crate) seed: u32,
     pub(crate) houses: [House; HOUSES],
 }
 
@@ -91,8 +93,18 @@ impl<'a> Board<'a> {
         self.lanes.clear();
         self.queues.clear();
         // Tickets from before must stay void, so the generations go on.
-        let generation = self.head.generation;
-        *self.head = Rest { lengths: NIL, generation, houses: [House::VACANT; HOUSES] };
+        let Rest { generation, seed, .. } = *self.head;
+        *self.head = Rest { lengths: NIL, generation, seed, houses: [House::VACANT; HOUSES] };
+    }
+
+    /// Gives an empty board a random number, so that nobody can choose ids or priorities that make
+    /// its trees and chains long.
+    pub fn set_seed(&mut self, seed: u32) {
+        self.head.seed = seed;
+    }
+
+    pub(crate) fn slot_hash(&self, house: u32, id: Id) -> u32 {
+        Slot::hash(house ^ self.head.seed, id)
     }
 
     pub fn usage(&self) -> Usage {
@@ -105,7 +117,8 @@ impl<'a> Board<'a> {
     }
 
     pub fn find_slot(&self, house: u32, id: Id) -> Option<u32> {
-        self.slots.find(Slot::hash(house, id), |slot| slot.id == id && self.lives_in(slot, house))
+        self.slots
+            .find(self.slot_hash(house, id), |slot| slot.id == id && self.lives_in(slot, house))
     }
 
     /// The slot of a task, as it is now.

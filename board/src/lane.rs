@@ -143,7 +143,7 @@ impl Board<'_> {
             return Put::Left;
         }
         let slot = Slot::new(lane, rank, timeout);
-        let Some(at) = self.slots.add(Slot::hash(house, rank.id), slot) else {
+        let Some(at) = self.slots.add(self.slot_hash(house, rank.id), slot) else {
             self.leave(lane, rank);
             return Put::Left;
         };
@@ -476,6 +476,9 @@ impl Board<'_> {
 pub(crate) struct ByRank<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl Forest for ByRank<'_, '_> {
+    fn seed(&self) -> u32 {
+        self.0.head.seed
+    }
     fn links(&mut self, slot: u32) -> &mut Links {
         &mut self.0.slots[slot].links
     }
@@ -487,6 +490,9 @@ impl Forest for ByRank<'_, '_> {
 pub(crate) struct ByFront<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl Forest for ByFront<'_, '_> {
+    fn seed(&self) -> u32 {
+        self.0.head.seed
+    }
     fn links(&mut self, lane: u32) -> &mut Links {
         &mut self.0.lanes[lane].by_front
     }
@@ -498,6 +504,9 @@ impl Forest for ByFront<'_, '_> {
 pub(crate) struct ByLength<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl Forest for ByLength<'_, '_> {
+    fn seed(&self) -> u32 {
+        self.0.head.seed
+    }
     fn links(&mut self, lane: u32) -> &mut Links {
         &mut self.0.lanes[lane].by_length
     }

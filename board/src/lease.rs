@@ -403,6 +403,9 @@ impl Board<'_> {
 pub(crate) struct ByDeadline<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl Forest for ByDeadline<'_, '_> {
+    fn seed(&self) -> u32 {
+        self.0.head.seed
+    }
     fn links(&mut self, slot: u32) -> &mut Links {
         &mut self.0.slots[slot].links
     }

@@ -1,5 +1,5 @@
 //! Ordered trees over nodes that live in slices: a treap whose heap order comes from the node's
-//! own index, so that it needs no memory beside two links a node and no source of chance.
+//! own index and the board's seed, so that it needs no memory beside two links a node.
 
 use crate::name::mix;
 use crate::pool::NIL;
@@ -17,6 +17,8 @@ impl Links {
 
 /// What a tree needs to know of its nodes. The order must not change while a node is in the tree.
 pub trait Forest {
+    /// What nobody outside knows: else a user could choose priorities that make a tree a list.
+    fn seed(&self) -> u32;
     fn links(&mut self, node: u32) -> &mut Links;
     fn before(&self, a: u32, b: u32) -> bool;
 }
@@ -27,6 +29,11 @@ enum Hook {
     Root,
     Left(u32),
     Right(u32),
+}
+
+/// The node's weight; a heavier node stands above. A bijection: no two weigh the same.
+fn weight(forest: &impl Forest, node: u32) -> u32 {
+    mix(node ^ forest.seed())
 }
 
 fn hang(forest: &mut impl Forest, root: &mut u32, hook: Hook, node: u32) {
@@ -40,7 +47,7 @@ fn hang(forest: &mut impl Forest, root: &mut u32, hook: Hook, node: u32) {
 /// Puts `node` into the tree; returns the tree's root.
 pub fn insert(forest: &mut impl Forest, mut root: u32, node: u32) -> u32 {
     let (mut hook, mut at) = (Hook::Root, root);
-    while at != NIL && mix(at) > mix(node) {
+    while at != NIL && weight(forest, at) > weight(forest, node) {
         (hook, at) = step(forest, node, at);
     }
     hang(forest, &mut root, hook, node);
@@ -71,7 +78,7 @@ pub fn remove(forest: &mut impl Forest, mut root: u32, node: u32) -> u32 {
     }
     let Links { mut left, mut right } = *forest.links(node);
     while left != NIL && right != NIL {
-        if mix(left) > mix(right) {
+        if weight(forest, left) > weight(forest, right) {
             hang(forest, &mut root, hook, left);
             hook = Hook::Right(left);
             left = forest.links(left).right;

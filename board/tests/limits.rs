@@ -148,7 +148,7 @@ fn depth_of(rank_of: impl Fn(usize) -> Rank) -> usize {
 
 #[test]
 fn no_order_of_a_hundred_thousand_tasks_makes_a_deep_tree() {
-    let half = |at: usize| if at % 2 == 0 { at } else { 200_000 - at };
+    let half = |at: usize| if at.is_multiple_of(2) { at } else { 200_000 - at };
     let orders: [(&str, &dyn Fn(usize) -> Rank); 7] = [
         ("rising", &|at| rank(0, at as i64, at as u128)),
         ("falling", &|at| rank(0, -(at as i64), at as u128)),

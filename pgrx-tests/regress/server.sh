@@ -34,6 +34,7 @@ drive() {
   shift
   local log=$folder/log status=0 test
   for test in ${accept:+"${tests[@]}"}; do : >>"$here/expected/$test.out"; done
+  : >"$log"
   # in the background, so that a signal is heard at once
   "$@" --inputdir="$here" --outputdir="$folder" --bindir="$SCYLLA_BIN" "${tests[@]}" >"$log" 2>&1 &
   driver=$!
@@ -44,8 +45,11 @@ drive() {
   count "$(grep -cE '^(test .*)?\s*\S+ +\.\.\. ok|^ok ' "$log" || true)" \
     "$(grep -cE '^(test .*)?\s*\S+ +\.\.\. (FAILED|failed)|^not ok ' "$log" || true)"
   [ "$status" = 0 ] || [ "$failed" != 0 ] || count 0 1
-  for test in ${accept:+"${tests[@]}"}; do cp "$folder/results/$test.out" "$here/expected/$test.out"; done
-  [ ! -s "$folder/regression.diffs" ] || cat "$folder/regression.diffs"
+  if [ -n "$accept" ]; then
+    for test in "${tests[@]}"; do cp "$folder/results/$test.out" "$here/expected/$test.out"; done
+  elif [ -s "$folder/regression.diffs" ]; then
+    head -n 400 "$folder/regression.diffs"
+  fi
 }
 
 count() { passed=$((passed + $1)) failed=$((failed + $2)); }

@@ -37,12 +37,13 @@ unsafe extern "C-unwind" fn utility(
     unsafe {
         let named = named_database((*statement).utilityStmt).filter(|it| is_owner(*it));
         let _clearance = named.map(Clearance::of);
-        let (text, tree) = (text, read_only_tree);
-        // Guarded, so that an error unwinds through here and drops the clearance.
-        pg_sys::ffi::pg_guard_ffi_boundary(|| match BEFORE {
-            Some(next) => {
+        let tree = read_only_tree;
+        match BEFORE {
+            // Guarded, so that an error unwinds through here and drops the clearance.
+            Some(next) => pg_sys::ffi::pg_guard_ffi_boundary(|| {
                 next(statement, text, tree, context, parameters, environment, receiver, completion)
-            }
+            }),
+            // Guarded by pgrx already.
             None => pg_sys::standard_ProcessUtility(
                 statement,
                 text,
@@ -53,7 +54,7 @@ unsafe extern "C-unwind" fn utility(
                 receiver,
                 completion,
             ),
-        });
+        }
     }
 }
 

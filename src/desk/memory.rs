@@ -128,7 +128,10 @@ fn attach() {
             (*shared).clocks = [ptr::null_mut(); HOUSES];
             (*shared).away = [(0, 0); AWAY];
             (*shared).dirty = false;
+            let mut seed = [0; 4];
+            pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len());
             board(shared).clear();
+            board(shared).set_seed(u32::from_ne_bytes(seed));
         }
         pg_sys::LWLockRelease(lock);
     }

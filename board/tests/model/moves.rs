@@ -3,7 +3,9 @@
 use board::{Door, Front, Id, Rank, State};
 
 use super::check::Expect;
-use super::{ACTIONS, Card, HOUSES, Key, QUEUES, Refill, Row, World, action_name, queue_name};
+use super::{
+    ACTIONS, Card, HOUSES, Key, LaneKey, QUEUES, Refill, Row, World, action_name, queue_name,
+};
 
 /// How a settling ends when it commits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,6 +152,11 @@ pub fn nth<T: Clone>(pick: u8, of: impl IntoIterator<Item = T>) -> Option<T> {
     (!all.is_empty()).then(|| all[usize::from(pick) % all.len()].clone())
 }
 
+fn lane_of(number: u8) -> LaneKey {
+    let (house, rest) = (u32::from(number) % HOUSES, number / HOUSES as u8);
+    (house, rest % QUEUES, rest / QUEUES % ACTIONS)
+}
+
 fn house_of(holder: u8) -> (u32, i32) {
     (u32::from(holder) % HOUSES, 1 + i32::from(holder))
 }
@@ -158,11 +165,7 @@ impl World<'_> {
     pub fn play(&mut self, it: &Move) {
         match *it {
             Move::Submit { lane, priority, created, timeout, delayed, late } => {
-                let lane = (
-                    u32::from(lane) % HOUSES,
-                    lane / HOUSES as u8 % QUEUES,
-                    lane / HOUSES as u8 / QUEUES % ACTIONS,
-                );
+                let lane = lane_of(lane);
                 let id = Id::from(self.serial().wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 let rank = Rank { id, created, priority };
                 self.rows.insert((lane.0, id), Row { lane, rank, timeout, ready: !delayed });
@@ -246,11 +249,7 @@ impl World<'_> {
             }
             Move::EndRefill { pick } => self.with_refill(pick, |it, at| it.end_refill(at)),
             Move::AbandonRefill { pick } => self.with_refill(pick, |it, at| it.abandon_refill(at)),
-            Move::Survey { lane } => self.survey((
-                u32::from(lane) % HOUSES,
-                lane / HOUSES as u8 % QUEUES,
-                lane / HOUSES as u8 / QUEUES % ACTIONS,
-            )),
+            Move::Survey { lane } => self.survey(lane_of(lane)),
             Move::Refresh { house } => self.refresh(u32::from(house) % HOUSES),
             Move::Rebuild { house, chunk } => self.rebuild(u32::from(house) % HOUSES, chunk),
             Move::Wreck => self.wreck(),

@@ -53,7 +53,7 @@ impl World<'_> {
         }
         match outcome {
             Outcome::Delay => self.roll_back(pid, usize::MAX),
-            _ => self.commit(pid, max % 2 == 0),
+            _ => self.commit(pid, max.is_multiple_of(2)),
         }
     }
 

@@ -6,8 +6,10 @@ where extname = 'scylla';
 select superuser, trusted, relocatable, schema from pg_available_extension_versions where name = 'scylla' and installed;
 
 -- The functions, by name and arguments.
+\a
 select format('%s(%s) → %s', proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)) as function
 from pg_proc p where pronamespace = 'scylla'::regnamespace order by proname, 1;
+\a
 
 -- Every schema object has a comment: those that lack one.
 with member as (
