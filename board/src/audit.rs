@@ -4,11 +4,10 @@ use crate::board::Board;
 use crate::house::Door;
 use crate::lane::{ByFront, ByLength, ByRank};
 use crate::lease::ByDeadline;
-use crate::name::mix;
 use crate::pool::NIL;
 use crate::rank::{Id, Rank};
 use crate::slot::State;
-use crate::treap::Forest;
+use crate::treap::{Forest, weight};
 
 /// A lane as an audit found it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -138,8 +137,9 @@ fn in_order(forest: &mut impl Forest, root: u32, deepest: &mut usize) -> Vec<u32
     let (mut at, mut depth, mut parent) = (root, 0, NIL);
     loop {
         while at != NIL {
-            // Each child ranks lower, so that a walk down ends whatever the links say.
-            assert!(parent == NIL || mix(at) < mix(parent), "a tree is a heap");
+            // Each child weighs less, so that a walk down ends whatever the links say.
+            let is_below = parent == NIL || weight(forest, at) < weight(forest, parent);
+            assert!(is_below, "a tree is a heap");
             depth += 1;
             *deepest = depth.max(*deepest);
             path.push((at, depth));

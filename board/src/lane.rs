@@ -206,6 +206,13 @@ impl Board<'_> {
         true
     }
 
+    /// Whether nothing can be placed any more: no slot is free, and none is queued.
+    pub fn is_leased_out(&mut self) -> bool {
+        let lengths = self.head.lengths;
+        let longest = treap::last(&mut ByLength(self), lengths);
+        self.slots.is_full() && (longest == NIL || self.lanes[longest].counts.queued == 0)
+    }
+
     /// How many tasks a refill could place: what is free, and the half of the longest lane.
     pub fn room(&mut self) -> u32 {
         let lengths = self.head.lengths;

@@ -32,7 +32,7 @@ enum Hook {
 }
 
 /// The node's weight; a heavier node stands above. A bijection: no two weigh the same.
-fn weight(forest: &impl Forest, node: u32) -> u32 {
+pub(crate) fn weight(forest: &impl Forest, node: u32) -> u32 {
     mix(node ^ forest.seed())
 }
 

@@ -165,6 +165,30 @@ fn no_order_of_a_hundred_thousand_tasks_makes_a_deep_tree() {
     }
 }
 
+/// What the board makes of a place without a seed: who knows it can make a tree a list.
+fn mix(mut x: u32) -> u32 {
+    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
+    x ^ (x >> 16)
+}
+
+#[test]
+fn who_does_not_know_the_seed_cannot_make_a_deep_tree() {
+    let depth = |seed: u32, tasks: u32| {
+        let mut memory = large();
+        let mut board = memory.board();
+        board.set_seed(seed);
+        for at in 0..tasks {
+            put(&mut board, "work", "do", rank(mix(at), 0, at.into()));
+        }
+        board.audit().depth
+    };
+    assert_eq!(depth(0, 1_000), 1_000, "this is how the places are weighed");
+    for seed in [1, 0x5eed_5eed, u32::MAX] {
+        assert!(depth(seed, 20_000) <= 60);
+    }
+}
+
 #[test]
 fn no_order_of_a_hundred_thousand_leases_makes_a_deep_timer() {
     for length in [|at: i64| 1_000 + at, |at: i64| 1_000_000 - at, |_: i64| 1_000] {

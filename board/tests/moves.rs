@@ -13,6 +13,7 @@ use model::{Move, Outcome, Tally, Verb, World};
 
 #[derive(Clone, Debug)]
 struct Game {
+    seed: u32,
     slots: usize,
     lanes: usize,
     moves: Vec<Move>,
@@ -21,7 +22,8 @@ struct Game {
 fn games() -> impl Strategy<Value = Game> {
     let slots = prop_oneof![3 => 4..16_usize, 1 => 16..64_usize];
     let lanes = prop_oneof![1 => 2..6_usize, 2 => 12..20_usize];
-    (slots, lanes, vec(moves(), 1..90)).prop_map(|(slots, lanes, moves)| Game {
+    (any::<u32>(), slots, lanes, vec(moves(), 1..90)).prop_map(|(seed, slots, lanes, moves)| Game {
+        seed,
         slots,
         lanes,
         moves,
@@ -95,6 +97,7 @@ fn play(game: &Game) -> Tally {
         lanes: game.lanes,
         lane_buckets: 4,
     });
+    memory.board().set_seed(game.seed);
     let mut world = World::on(memory.board());
     for it in &game.moves {
         world.play(it);

@@ -10,6 +10,8 @@ use pgrx::prelude::*;
 
 /// How often partitions are looked after, in microseconds.
 const RETAIN_EVERY: i64 = 600_000_000;
+/// How long to sleep at the least, in microseconds: what could not be done now is not tried at once.
+const LEAST_SLEEP: i64 = 500;
 /// How long to wait before a board that could not be built is tried again, in microseconds.
 const TRY_AGAIN: i64 = 1_000_000;
 
@@ -45,7 +47,7 @@ const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 3] = [
     (c"default_transaction_read_only", c"off"),
 ];
 
-/// Keeps the clock until the extension is dropped or created anew.
+/// Keeps the clock until the extension is dropped, created anew, or given another owner.
 fn serve(home: &Home) {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
@@ -53,21 +55,25 @@ fn serve(home: &Home) {
     loop {
         // After a crash under the board's lock there is no house any more: it is entered anew.
         let house = home.enter();
-        let (door, refresh, is_mine) = with_board(|board| {
+        let now = moment::monotonic();
+        let sweeping = now >= next_sweep;
+        let (door, refresh, is_mine, overdue) = with_board(|board| {
+            let overdue = board.next_deadline(house) <= now;
             let it = board.house_mut(house);
             let is_mine = std::mem::replace(&mut it.clock, me) == me;
             // Awake: nobody need wake it.
             it.wake_at = i64::MIN;
-            (it.door, std::mem::take(&mut it.refresh), is_mine)
+            (it.door, std::mem::take(&mut it.refresh), is_mine, overdue)
         });
         if !is_mine {
             desk::serve_as(Some(house));
         }
-        if refresh || moment::monotonic() >= next_sweep {
-            let now_home = transaction("find the extension", desk::find_anew);
-            if now_home.is_some_and(|it| it.map(|it| it.extension) != Some(home.extension)) {
-                return;
-            }
+        // No duty is done for an extension that is dropped, or whose tables are another's now.
+        if (refresh || sweeping || overdue)
+            && transaction("find the extension", desk::find_anew)
+                .is_some_and(|found| found != Some(*home))
+        {
+            return;
         }
         if door != Door::Open {
             duties::retain(home);
@@ -75,14 +81,13 @@ fn serve(home: &Home) {
                 sleep(TRY_AGAIN);
                 continue;
             }
-        } else if refresh {
-            duties::survey(home, house);
+        } else if refresh && duties::survey(home, house).is_none() {
+            with_board(|board| board.house_mut(house).refresh = true);
         }
         while duties::reclaim(home, house, &mut most) {
             pgrx::check_for_interrupts!();
         }
-        let now = moment::monotonic();
-        if now >= next_sweep {
+        if sweeping {
             duties::persist(home, house);
             next_sweep = now + settings::sweep_interval().min(persist_interval());
         }
@@ -95,7 +100,7 @@ fn serve(home: &Home) {
             board.house_mut(house).wake_at = wake_at;
             wake_at
         });
-        sleep(wake_at - moment::monotonic());
+        sleep((wake_at - moment::monotonic()).max(LEAST_SLEEP));
     }
 }
 

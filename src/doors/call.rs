@@ -127,8 +127,12 @@ impl Call {
             }
             let query = (*(*result).econtext).ecxt_per_query_memory;
             let before = pg_sys::MemoryContextSwitchTo(query);
-            let mut descriptor = ptr::null_mut();
-            pg_sys::get_call_result_type(self.info, ptr::null_mut(), &mut descriptor);
+            let mut descriptor = (*result).expectedDesc;
+            if descriptor.is_null() {
+                pg_sys::get_call_result_type(self.info, ptr::null_mut(), &mut descriptor);
+            }
+            // The caller frees what it gets.
+            let descriptor = pg_sys::CreateTupleDescCopy(descriptor);
             let store = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
             (*result).returnMode = materialize;
             (*result).setResult = store;

@@ -10,6 +10,7 @@ use board::{Claim, Dry, Front, Seal, State, Taken};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(READ, "read", [UUIDS]);
+statement!(READ_ONE, "read_one", [UUID]);
 statement!(FIND, "find", [UUID]);
 statement!(NEXT_WORKER, "next_worker", []);
 
@@ -172,7 +173,10 @@ fn hand_out(session: &Session, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(O
     if taken.is_empty() {
         return 0;
     }
-    let rows = session.run(&READ, &[ids(taken.iter().map(|(taken, _)| Uuid(taken.id)))]);
+    let rows = match taken.as_slice() {
+        [(one, _)] => session.run(&READ_ONE, &[Some(Uuid(one.id).datum())]),
+        many => session.run(&READ, &[ids(many.iter().map(|(taken, _)| Uuid(taken.id)))]),
+    };
     let mut found: Vec<(Uuid, usize)> =
         (0..rows.len()).map(|row| (id_at(&rows, row, 0), row)).collect();
     found.sort_unstable();

@@ -15,7 +15,7 @@ statement!(SURVEY_QUEUE, "survey_queue", [TEXT]);
 const LEAST_READ: usize = AT_ONCE;
 const MOST_READ: usize = 2_048;
 
-/// Refills a lane, unless somebody else does. False when the board had no room for even one task.
+/// Refills a lane, unless somebody else does. False when all slots of the board are leased.
 pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
@@ -32,13 +32,13 @@ pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
         Some((last, _)) if tasks.len() == most => last.next(),
         _ => Rank::END,
     };
-    let filled = with_board(|board| {
+    let full = with_board(|board| {
         board.end_refill(dry.lane, me, cursor);
-        board.cursor(dry.lane) != dry.cursor
+        !room && board.is_leased_out()
     });
     desk::refilling(None);
     desk::broadcast();
-    room || filled
+    !full
 }
 
 fn read(session: &Session, queue: &[u8], dry: &Dry, most: usize) -> Vec<(Rank, i64)> {

@@ -8,6 +8,7 @@ mod cards;
 mod check;
 mod drain;
 mod moves;
+mod rebuilds;
 mod refills;
 mod transactions;
 
