@@ -1,5 +1,5 @@
 use crate::server::{Address, config};
-use crate::{Session, eventually, seconds};
+use crate::{Server, Session, eventually, seconds};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A database of one test; dropped with it.
@@ -19,6 +19,11 @@ impl Database {
             .batch_execute(&format!("create database {} template template0", database.name))
             .expect("create database");
         database
+    }
+
+    /// The same database on another server, such as a standby; it goes with that server.
+    pub fn on(&self, server: &Server) -> Database {
+        Database { address: server.address(), name: self.name.clone() }
     }
 
     fn elsewhere(&self) -> Result<Session, postgres::Error> {

@@ -26,15 +26,20 @@ extern "C" fn remove_shared() {
 }
 
 impl Server {
-    /// Makes a cluster and starts it with these lines added to its configuration.
-    pub fn start(lines: &[&str]) -> Server {
+    /// A server in a folder that does not exist yet.
+    fn planned() -> Server {
         let parent =
             std::env::var_os("SCYLLA_CLIENT_FOLDER").map_or("/var/tmp".into(), PathBuf::from);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let server = Server {
+        Server {
             folder: parent.join(format!("scylla-client-{}-{n}", std::process::id())),
             address: Address::default(),
-        };
+        }
+    }
+
+    /// Makes a cluster and starts it with these lines added to its configuration.
+    pub fn start(lines: &[&str]) -> Server {
+        let server = Server::planned();
         // STATEMENT lines would put tokens that a test wrote as literals into the log
         let ours = [
             "max_worker_processes = 40",
@@ -45,6 +50,22 @@ impl Server {
         ];
         server.launch(&[&ours, lines].concat());
         server
+    }
+
+    /// A hot standby of this server, following it.
+    pub fn standby(&self) -> Server {
+        let standby = Server::planned();
+        let (host, port) = self.address.read().unwrap().clone();
+        let bin = self.pg("env", &[]);
+        let bin = word(&bin, "SCYLLA_BIN=");
+        let (copy, port) = (format!("{bin}/pg_basebackup"), port.to_string());
+        let connection = ["-h", &host, "-p", &port, "-U", "postgres"];
+        let options = ["-D", standby.folder.to_str().unwrap(), "-R", "-c", "fast"];
+        let mut command = Command::new(SCRIPT);
+        command.arg("run-as-server").arg(copy).args(connection).args(options);
+        succeed(&mut command);
+        standby.launch(&[]);
+        standby
     }
 
     /// The server that all tests of this binary may share. Nobody may crash it.
@@ -68,14 +89,8 @@ impl Server {
 
     fn launch(&self, lines: &[&str]) {
         let answer = self.pg("start", lines);
-        let word = |name: &str| {
-            answer
-                .split_whitespace()
-                .find_map(|word| word.strip_prefix(name))
-                .unwrap_or_else(|| panic!("no {name} in {answer}"))
-        };
-        *self.address.write().unwrap() =
-            (word("PGHOST=").to_owned(), word("PGPORT=").parse().unwrap());
+        let port = word(&answer, "PGPORT=").parse().expect("a port");
+        *self.address.write().unwrap() = (word(&answer, "PGHOST=").to_owned(), port);
     }
 
     /// `mode`: fast or immediate.
@@ -98,19 +113,7 @@ impl Server {
     }
 
     fn pg(&self, command: &str, arguments: &[&str]) -> String {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/pg");
-        let output = Command::new(script)
-            .arg(command)
-            .arg(&self.folder)
-            .args(arguments)
-            .output()
-            .expect("scripts/pg runs");
-        assert!(
-            output.status.success(),
-            "scripts/pg {command} failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        succeed(Command::new(SCRIPT).arg(command).arg(&self.folder).args(arguments))
     }
 
     /// A fresh database with the extension.
@@ -121,6 +124,10 @@ impl Server {
             .batch_execute("create extension scylla")
             .expect("create extension scylla");
         database
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.address.clone()
     }
 
     /// A fresh database without the extension.
@@ -153,17 +160,16 @@ impl Server {
         unsafe { libc::kill(pid, signal) };
     }
 
-    /// `kill -9` of a backend, which makes the postmaster restart everything; waits until it is back.
-    pub fn kill_backend(&self, session: &mut Session) {
-        let started = self.connect().text("select pg_postmaster_start_time()::text");
-        self.signal(session.pid, libc::SIGKILL);
-        eventually(seconds(30), "the killed session notices", || session.is_dead().then_some(()));
+    /// `kill -9` of a process, which makes the postmaster restart everything; returns when the
+    /// server is back.
+    pub fn kill_process(&self, pid: i32) {
+        let mut canary = self.connect();
+        let started = "select pg_postmaster_start_time()::text";
+        let before = canary.text(started);
+        self.signal(pid, libc::SIGKILL);
+        eventually(seconds(30), "all sessions are gone", || canary.is_dead().then_some(()));
         self.wait_until_up();
-        assert_eq!(
-            started,
-            self.connect().text("select pg_postmaster_start_time()::text"),
-            "the postmaster survived"
-        );
+        assert_eq!(self.connect().text(started), before, "the postmaster survived");
     }
 
     pub fn log(&self) -> String {
@@ -196,6 +202,22 @@ impl Server {
                 .then_some(())
         });
     }
+}
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/pg");
+
+/// Runs a command and returns what it printed.
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().expect("scripts/pg runs");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed: {complaint}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A value from the line that `scripts/pg start` prints.
+fn word<'a>(answer: &'a str, name: &str) -> &'a str {
+    let found = answer.split_whitespace().find_map(|word| word.strip_prefix(name));
+    found.unwrap_or_else(|| panic!("no {name} in {answer}"))
 }
 
 pub(crate) fn config(address: &Address, database: &str) -> Config {

@@ -124,13 +124,22 @@ impl Session {
 
     #[track_caller]
     pub fn refusal(&mut self, sql: &str, params: Params) -> DbError {
-        failure(self.client.query(sql, params), sql)
+        let answer = self.client.query(sql, params);
+        self.settle();
+        failure(answer, sql)
     }
 
     /// The SQLSTATE with which a script is refused.
     #[track_caller]
     pub fn refused(&mut self, sql: &str) -> String {
-        failure(self.client.batch_execute(sql), sql).code().code().to_owned()
+        let answer = self.client.batch_execute(sql);
+        self.settle();
+        failure(answer, sql).code().code().to_owned()
+    }
+
+    /// The server reports an error before it rolls back: another round trip waits for that.
+    fn settle(&mut self) {
+        self.client.batch_execute("").expect("the connection lives");
     }
 
     pub fn is_dead(&mut self) -> bool {

@@ -44,7 +44,8 @@ fn killed_backend_leaves_nothing_half_done() {
     victim.own("w", "q", 2);
     victim.complete(&leases[0]);
     assert!(victim.cancel(leases[1].id));
-    server.kill_backend(&mut victim);
+    server.kill_process(victim.pid);
+    assert!(victim.is_dead());
     let mut s = database.connect();
     assert_eq!(s.refusal("select scylla.task($1)", &[&extra]).code().code(), "P0002");
     assert_eq!(s.tasks("ready") + s.tasks("running"), 6);
@@ -200,6 +201,24 @@ fn terminated_worker_comes_back_and_goes_on() {
         let lease = s.own_one("q");
         s.complete(&lease);
     }
+}
+
+/// `kill -9` of the clock takes everything in memory with it, and nothing else.
+#[test]
+fn killed_worker_loses_no_task() {
+    let server = server(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit_many("q", 30);
+    let held = s.own_with("w", "q", 10, "timeout => '1 hour'");
+    written(&mut s, 10);
+    s.own_with("w", "q", 10, "timeout => '300 ms'");
+    server.kill_process(database.worker());
+    let mut s = database.connect();
+    assert!(held.iter().all(|lease| s.extend(lease)));
+    held.iter().for_each(|lease| s.complete(lease));
+    drain(&database, 20);
+    server.assert_log_is_clean();
 }
 
 /// The launcher too: without it no new database would get its worker.

@@ -161,3 +161,28 @@ fn refresh_finds_what_an_administrator_changed() {
     s.submit("q");
     s.own_one("q");
 }
+
+/// The hook on utility commands passes their errors on: a refused one costs the statement only.
+#[test]
+fn failing_utility_command_does_no_harm() {
+    let database = database();
+    let mut s = database.connect();
+    let started = s.text("select pg_postmaster_start_time()::text");
+    for (command, expected) in [
+        ("select 1; commit prepared 'nobody'", "25001"),
+        ("commit prepared 'nobody'", "42704"),
+        ("drop database nobody", "3D000"),
+        ("select 1; drop database nobody", "25001"),
+        ("drop database template1", "42809"),
+        ("create database postgres", "42P04"),
+        ("alter database nobody rename to somebody", "3D000"),
+        ("create extension scylla", "42710"),
+        ("drop extension nobody", "42704"),
+    ] {
+        assert_eq!(s.refused(command), expected, "{command}");
+        assert_eq!(s.value::<i32>("select pg_backend_pid()", &[]), s.pid, "{command}");
+    }
+    assert_eq!(s.text("select pg_postmaster_start_time()::text"), started);
+    assert_clock_runs(&database);
+    Server::shared().assert_log_is_clean();
+}

@@ -164,3 +164,59 @@ fn death_inside_a_statement_is_all_or_nothing() {
     assert!(struck > 3, "only {struck} of 40 statements were struck");
     server.assert_log_is_clean();
 }
+
+/// Owners of a board that is always too small, struck at random: a refill that dies with its
+/// session, a reservation, a settling slot are in nobody's way.
+#[test]
+fn death_on_a_crowded_board_stops_nobody() {
+    let least = "select min_val from pg_settings where name = 'scylla.board_size'";
+    let slots = Server::shared().connect().text(least);
+    let server = Server::start(&[&format!("scylla.board_size = {slots}")]);
+    let database = server.database();
+    let total = 20 * slots.parse::<i32>().unwrap();
+    let mut s = database.connect();
+    for _ in 0..4 {
+        s.submit_many("q", total / 4);
+    }
+    let work = |database: &Database| -> Result<bool, postgres::Error> {
+        let mut s = database.try_connect()?;
+        loop {
+            let leases = s.try_own("w", "q", 4, "timeout => '100 ms'")?;
+            if leases.is_empty() {
+                return s.try_value("select count(*) = 0 from scylla.task", &[]);
+            }
+            for lease in &leases {
+                s.give(lease, "completed")?;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..6)
+            .map(|_| {
+                scope.spawn(|| {
+                    eventually(seconds(60), "all is done", || {
+                        work(&database)
+                            .unwrap_or_else(|error| {
+                                let expected =
+                                    is_lost(&error) || ["55006", "55000"].contains(&&*code(&error));
+                                assert!(expected, "{error:?}");
+                                false
+                            })
+                            .then_some(())
+                    });
+                })
+            })
+            .collect();
+        let strike =
+            "select count(pg_terminate_backend(pid)) from (select pid from pg_stat_activity
+                      where datname = $1 and backend_type = 'client backend' and pid <> $2
+                      order by random() limit 1) victim";
+        while !workers.iter().any(|worker| worker.is_finished()) {
+            s.value::<i64>(strike, &[&database.name, &s.pid.clone()]);
+            // so seldom that the leases left behind never fill the board
+            sleep(milliseconds(25));
+        }
+    });
+    assert_eq!(s.tasks("completed") as i32, total);
+    server.assert_log_is_clean();
+}

@@ -35,12 +35,10 @@ fn assert_order(s: &mut Session, owned: &[(Uuid, i64)]) {
         .iter()
         .map(|row| (row.get(0), row.get(1)))
         .collect();
-    for pair in owned.windows(2) {
+    for (n, pair) in owned.windows(2).enumerate() {
         let ((a, high), (b, low)) = (&pair[0], &pair[1]);
-        assert!(
-            high > low || (high == low && created[a] <= created[b]),
-            "{a} ({high}) came before {b} ({low})"
-        );
+        let right = high > low || (high == low && created[a] <= created[b]);
+        assert!(right, "{a} ({high}) came before {b} ({low}), at {n} of {}", owned.len());
     }
 }
 
@@ -69,8 +67,8 @@ fn ten_thousand_actions_in_one_queue_keep_the_order() {
     let named = s.own_with("w", "q", 5, "actions => array['a5000', 'a17', 'none']");
     assert_eq!(
         named.iter().map(|lease| lease.action.as_str()).collect::<Vec<_>>(),
-        ["a17", "a5000"],
-        "4623 before 0"
+        ["a5000", "a17"],
+        "5000 before 4623"
     );
     let mut priorities: Vec<i64> = Vec::new();
     while let leases @ [_, ..] = &*s.own("w", "q", 999) {
@@ -112,6 +110,29 @@ fn more_tasks_than_the_board_keep_their_order() {
     assert_eq!(s.tasks("completed") as i32, 3 * rounds * chunk);
 }
 
+/// I4: lanes that have no place on the board keep theirs in the queue's order.
+#[test]
+fn more_actions_than_the_board_keep_their_order() {
+    let (server, slots) = tiny();
+    let database = server.database();
+    let mut s = database.connect();
+    let n = slots * 4;
+    let submit = format!(
+        "select * from scylla.submit_tasks((select jsonb_agg(jsonb_build_object('queue', 'q', \
+           'action', 'a' || i, 'priority', (i * 7919) % {n})) from generate_series(0, {n} - 1) i))"
+    );
+    s.run(&submit);
+    let mut priorities = Vec::new();
+    while let leases @ [_, ..] = &*s.own("w", "q", 5) {
+        for lease in leases {
+            priorities.push(lease.priority);
+            s.complete(lease);
+        }
+    }
+    assert_eq!(priorities.len() as i32, n);
+    assert!(priorities.is_sorted_by(|a, b| a > b), "highest first: {priorities:?}");
+}
+
 /// I4: a late task of high priority overtakes all that did not fit on the board.
 #[test]
 fn late_urgent_task_overtakes_a_full_board() {
@@ -143,51 +164,83 @@ fn flooded_board_does_not_starve_a_quiet_queue() {
     assert_eq!(owned, [before, after]);
 }
 
-/// I4: empty only when nothing was ready, while others submit, own and return on a full board.
-#[test]
-fn full_board_loses_nothing_under_concurrency() {
-    let (server, slots) = tiny();
-    let database = server.database();
-    let each = slots * 2;
-    let batch = (slots / 16).max(1);
-    let (queues, submitted) = (["x", "y"], AtomicI32::new(0));
+/// Two submitters, four owners and somebody who disturbs them: each task is handed out once, and
+/// an owner that finds nothing after the last submit has left nothing behind.
+fn all_is_handed_out_once(database: &Database, each: i32, disturb: impl Fn(&mut Session) + Sync) {
+    let (queues, submitted, owning) = (["x", "y"], AtomicI32::new(0), AtomicI32::new(4));
     let owned: Vec<Uuid> = std::thread::scope(|scope| {
         for queue in queues {
             let (mut s, submitted) = (database.connect(), &submitted);
             scope.spawn(move || {
-                for round in 0..8 {
-                    submit_mixed(&mut s, queue, each / 8, round);
-                    submitted.fetch_add(each / 8, Ordering::SeqCst);
+                for round in 0..16 {
+                    submit_mixed(&mut s, queue, each / 16, round);
+                    submitted.fetch_add(each / 16, Ordering::SeqCst);
                 }
             });
         }
-        let owners: Vec<_> = (0..4)
-            .map(|n| {
-                let (mut s, submitted) = (database.connect(), &submitted);
-                scope.spawn(move || {
-                    let mut mine = Vec::new();
-                    loop {
-                        let done = submitted.load(Ordering::SeqCst) == 2 * each;
-                        let leases = s.own("w", queues[n % 2], batch);
-                        if leases.is_empty() && done {
-                            return mine;
-                        }
-                        for lease in &leases {
-                            s.complete(lease);
-                            mine.push(lease.id);
-                        }
+        let (mut s, disturb, owning) = (database.connect(), &disturb, &owning);
+        scope.spawn(move || {
+            while owning.load(Ordering::SeqCst) > 0 {
+                disturb(&mut s);
+                sleep(milliseconds(3));
+            }
+        });
+        let owners = [0, 1, 0, 1].map(|n| {
+            let (mut s, submitted) = (database.connect(), &submitted);
+            scope.spawn(move || {
+                let mut mine = Vec::new();
+                loop {
+                    let done = submitted.load(Ordering::SeqCst) == 2 * each;
+                    let leases = s.own("w", queues[n], 4);
+                    if leases.is_empty() && done {
+                        return mine;
                     }
-                })
+                    for lease in &leases {
+                        s.complete(lease);
+                        mine.push(lease.id);
+                    }
+                }
             })
-            .collect();
-        owners.into_iter().flat_map(|owner| owner.join().unwrap()).collect()
+        });
+        let finish = owners.map(|owner| {
+            let mine = owner.join();
+            owning.fetch_sub(1, Ordering::SeqCst);
+            mine
+        });
+        finish.into_iter().flat_map(|mine| mine.expect("an owner ends well")).collect()
     });
-    assert_eq!(
-        owned.len() as i32,
-        2 * each,
-        "an owner that finds nothing after the last submit has seen it all"
-    );
+    assert_eq!(owned.len() as i32, 2 * each, "own_tasks came back empty though tasks were ready");
     assert_eq!(owned.iter().collect::<HashSet<_>>().len(), owned.len(), "each task once");
+}
+
+/// I4: empty only when nothing was ready, while others submit, own and return on a full board.
+#[test]
+fn full_board_loses_nothing_under_concurrency() {
+    let (server, slots) = tiny();
+    all_is_handed_out_once(&server.database(), slots * 32, |_| ());
+}
+
+/// I4: a refresh in the middle of everything neither doubles nor hides a task.
+#[test]
+fn refresh_under_load_doubles_and_hides_nothing() {
+    let refresh = |s: &mut Session| s.run("select scylla.refresh()");
+    all_is_handed_out_once(&database(), 2048, refresh);
+    all_is_handed_out_once(&tiny().0.database(), 2048, refresh);
+}
+
+/// The clock may come and go: handing out does not need it.
+#[test]
+fn terminated_workers_under_load_hide_nothing() {
+    let database = database();
+    let mut s = database.connect();
+    s.own("w", "x", 1); // waits until the board is open
+    all_is_handed_out_once(&database, 4096, |s| {
+        s.run(
+            "select pg_terminate_backend(pid) from pg_stat_activity
+             where datname = current_database() and backend_type ilike '%scylla%'",
+        );
+        sleep(milliseconds(200));
+    });
 }
 
 /// As many leases as slots; one more is 53400, and nothing is half done.

@@ -100,8 +100,11 @@ fn forgettable(owned: Instant, crash: Instant, blows: &[Blow]) -> bool {
     crash.saturating_duration_since(owned) < needed
 }
 
+/// From when to when.
+type Crash = (Instant, Instant);
+
 /// The crashes that a lease acknowledged at `owned` may not survive, and those that it must.
-fn crashes(owned: Instant, blows: &[Blow]) -> (Vec<(Instant, Instant)>, Vec<(Instant, Instant)>) {
+fn crashes(owned: Instant, blows: &[Blow]) -> (Vec<Crash>, Vec<Crash>) {
     let crash = |blow: &Blow| match blow {
         Blow::Crash { at, up } => Some((*at, *up)),
         Blow::ClockTerminated { .. } => None,

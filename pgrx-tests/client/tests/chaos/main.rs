@@ -3,6 +3,7 @@
 //! `SCYLLA_CHAOS=full` strikes four times as often; `SCYLLA_SEED` repeats a run's dice.
 
 mod checker;
+mod judged;
 mod load;
 mod log;
 
@@ -142,7 +143,7 @@ fn crashes_under_load_lose_nothing_and_share_nothing() {
             sleep(seconds(2));
             for what in strikes(&mut random) {
                 blows.push(strike(&server, &database, what, &mut random));
-                sleep(milliseconds(random.random_range(400..2600)));
+                sleep(milliseconds(random.random_range(300..2200)));
             }
             sleep(seconds(1));
         }));

@@ -1,0 +1,103 @@
+-- The plain queue: what is commonly written on PostgreSQL when a table is to be a queue. One partial
+-- index, rows claimed by FOR UPDATE SKIP LOCKED, completed rows kept. The reference, not a part of scylla.
+-- @KEY@ is the type of the primary key, @VALUE@ where its values come from.
+create schema plain;
+
+create table plain.job (
+    id       @KEY@ @VALUE@ primary key,
+    queue    text not null,
+    priority bigint not null default 0,
+    status   text not null default 'ready',
+    spec     jsonb not null,
+    created  timestamptz not null default clock_timestamp(),
+    updated  timestamptz not null default clock_timestamp(),
+    worker   text,
+    deadline timestamptz,
+    tries    integer not null default 0,
+    result   jsonb
+);
+
+create index job_ready on plain.job (queue, priority desc, created) where status = 'ready';
+
+create function plain.submit(queue text, count bigint) returns void
+language sql as $$
+    insert into plain.job (queue, spec)
+    select queue, jsonb_build_object('n', n) from generate_series(1, count) n
+$$;
+
+create function plain.own_one(me text, wanted text) returns setof plain.job
+language plpgsql as $$
+begin
+    return query
+    update plain.job j
+    set status = 'running', worker = me, tries = j.tries + 1,
+        updated = clock_timestamp(), deadline = clock_timestamp() + interval '10 s'
+    where j.id = (
+        select r.id
+        from plain.job r
+        where r.queue = wanted and r.status = 'ready'
+        order by r.priority desc, r.created
+        limit 1
+        for update skip locked
+    )
+    returning j.*;
+end
+$$;
+
+create function plain.own(me text, wanted text, most integer) returns setof plain.job
+language plpgsql as $$
+begin
+    return query
+    update plain.job j
+    set status = 'running', worker = me, tries = j.tries + 1,
+        updated = clock_timestamp(), deadline = clock_timestamp() + interval '10 s'
+    where j.id = any (array(
+        select r.id
+        from plain.job r
+        where r.queue = wanted and r.status = 'ready'
+        order by r.priority desc, r.created
+        limit most
+        for update skip locked
+    ))
+    returning j.*;
+end
+$$;
+
+create function plain.extend(task @KEY@, me text) returns boolean
+language plpgsql as $$
+begin
+    update plain.job
+    set updated = clock_timestamp(), deadline = clock_timestamp() + interval '10 s'
+    where id = task and worker = me and status = 'running';
+    return found;
+end
+$$;
+
+create function plain.complete_one(task @KEY@, me text) returns text
+language plpgsql as $$
+begin
+    update plain.job
+    set status = 'completed', updated = clock_timestamp()
+    where id = task and worker = me and status = 'running';
+    if not found then
+        raise exception 'job % is not running for %', task, me;
+    end if;
+    return 'completed';
+end
+$$;
+
+create function plain.complete(tasks @KEY@[], me text) returns bigint
+language plpgsql as $$
+declare
+    completed bigint;
+begin
+    update plain.job
+    set status = 'completed', updated = clock_timestamp()
+    where id = any (tasks) and worker = me and status = 'running';
+    get diagnostics completed = row_count;
+    return completed;
+end
+$$;
+
+-- The running jobs that the heartbeat extends, numbered.
+create table plain.held (n bigint primary key, id @KEY@ not null);

@@ -1,0 +1,160 @@
+//! The checker itself: it objects to what must not be, and to nothing else.
+
+use crate::checker::check;
+use crate::log::{Answer, Blow, Call, Record};
+use client::{Uuid, milliseconds, seconds};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// A story told in milliseconds: each call takes one.
+struct Story {
+    start: Instant,
+    task: Uuid,
+    records: Vec<Record>,
+    blows: Vec<Blow>,
+}
+
+const LENGTH: Duration = seconds(30);
+
+impl Story {
+    fn begin() -> Story {
+        let mut story = Story {
+            start: Instant::now(),
+            task: Uuid::new_v4(),
+            records: Vec::new(),
+            blows: Vec::new(),
+        };
+        story.say(0, Call::Submit { id: story.task, answer: Answer::Yes(()) });
+        story
+    }
+
+    fn at(&self, time: u64) -> Instant {
+        self.start + milliseconds(time)
+    }
+
+    fn say(&mut self, time: u64, call: Call) {
+        let (began, ended) = (self.at(time), self.at(time + 1));
+        self.records.push(Record { client: 0, began, ended, call });
+    }
+
+    fn own(&mut self, time: u64) -> Uuid {
+        let token = Uuid::new_v4();
+        self.say(time, Call::Own { id: self.task, token, length: LENGTH });
+        token
+    }
+
+    fn extend(&mut self, time: u64, token: Uuid, answer: bool) {
+        let answer = Answer::Yes(answer);
+        self.say(time, Call::Extend { id: self.task, token, length: LENGTH, answer });
+    }
+
+    fn give(&mut self, time: u64, token: Uuid, answer: Answer<String>) {
+        self.say(time, Call::Return { id: self.task, token, answer });
+    }
+
+    fn cancel(&mut self, time: u64, answer: Answer<bool>) {
+        self.say(time, Call::Cancel { id: self.task, answer });
+    }
+
+    fn crash(&mut self, time: u64) {
+        self.blows.push(Blow::Crash { at: self.at(time), up: self.at(time + 500) });
+    }
+
+    /// How many objections there are when the tables say this.
+    fn objections(&self, rows: &[&str]) -> usize {
+        let rows = rows.iter().map(|row| row.to_string()).collect();
+        check(&self.records, &self.blows, &HashMap::from([(self.task, rows)])).violations.len()
+    }
+}
+
+fn yes(status: &str) -> Answer<String> {
+    Answer::Yes(status.to_owned())
+}
+
+#[test]
+fn lost_doubled_and_foreign_tasks_are_noticed() {
+    let mut story = Story::begin();
+    assert_eq!(story.objections(&["ready"]), 0);
+    assert_eq!(story.objections(&[]), 1, "lost");
+    assert_eq!(story.objections(&["ready", "completed"]), 1, "twice");
+    story.records.clear();
+    assert_eq!(story.objections(&["ready"]), 1, "submitted by nobody");
+}
+
+#[test]
+fn forgotten_and_doubled_settlings_are_noticed() {
+    let mut story = Story::begin();
+    let token = story.own(10);
+    story.give(20, token, yes("completed"));
+    assert_eq!(story.objections(&["completed"]), 0);
+    assert_eq!(story.objections(&["aborted"]), 1);
+    assert_eq!(story.objections(&["ready"]), 1);
+    story.cancel(30, Answer::Yes(false));
+    assert_eq!(story.objections(&["completed"]), 0);
+    story.cancel(40, Answer::Yes(true));
+    assert_eq!(story.objections(&["completed"]), 1, "two winners");
+}
+
+#[test]
+fn shared_task_is_noticed() {
+    let mut story = Story::begin();
+    story.own(10);
+    story.own(100);
+    assert_eq!(story.objections(&["running"]), 1);
+    let mut story = Story::begin();
+    story.own(10);
+    story.own(31_000);
+    assert_eq!(story.objections(&["running"]), 0, "the first one had run out");
+    let mut story = Story::begin();
+    let token = story.own(10);
+    story.extend(20_000, token, true);
+    story.own(31_000);
+    assert_eq!(story.objections(&["running"]), 1, "it had been extended");
+    let mut story = Story::begin();
+    let token = story.own(10);
+    story.give(90, token, Answer::Unknown);
+    story.own(100);
+    assert_eq!(story.objections(&["running"]), 0, "it may have been given back");
+}
+
+#[test]
+fn lease_lost_without_reason_is_noticed() {
+    let mut story = Story::begin();
+    let token = story.own(10);
+    story.extend(5000, token, false);
+    assert_eq!(story.objections(&["running"]), 1);
+    let mut story = Story::begin();
+    let token = story.own(10);
+    story.give(5000, token, Answer::Refused("55006".to_owned()));
+    assert_eq!(story.objections(&["running"]), 1);
+    story.cancel(4000, Answer::Unknown);
+    assert_eq!(story.objections(&["cancelled"]), 0, "somebody may have cancelled it");
+}
+
+#[test]
+fn crash_may_take_young_leases_only() {
+    for (crash, objections) in [(600, 0), (9000, 1)] {
+        let mut story = Story::begin();
+        let token = story.own(10);
+        story.crash(crash);
+        story.extend(11_000, token, false);
+        assert_eq!(story.objections(&["ready"]), objections, "crash at {crash}");
+        let mut story = Story::begin();
+        story.own(10);
+        story.crash(crash);
+        story.own(11_000);
+        assert_eq!(story.objections(&["running"]), objections, "crash at {crash}");
+    }
+    let mut story = Story::begin();
+    let token = story.own(10);
+    story.crash(600);
+    story.extend(2000, token, true);
+    story.own(11_000);
+    assert_eq!(story.objections(&["running"]), 1, "it lives after all");
+    let mut story = Story::begin();
+    let token = story.own(5000);
+    story.blows.push(Blow::ClockTerminated { at: story.at(7000) });
+    story.crash(8000);
+    story.extend(11_000, token, false);
+    assert_eq!(story.objections(&["running"]), 0, "nobody was there to write it down");
+}

@@ -1,0 +1,100 @@
+//! What is seen while tasks move: each task, always, once.
+
+use client::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Runs `look` on a connection of its own as long as `work` lasts.
+fn while_working(database: &Database, look: impl Fn(&mut Session) + Sync, work: impl FnOnce()) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let lookers = [(); 2].map(|()| {
+            let (mut s, done, look) = (database.connect(), &done, &look);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    look(&mut s);
+                }
+            })
+        });
+        work();
+        done.store(true, Ordering::Relaxed);
+        for looker in lookers {
+            looker.join().expect("every look is right");
+        }
+    });
+}
+
+/// The view is one look: nothing shows up twice or not at all while leases come, go and settle.
+#[test]
+fn view_shows_each_task_once_while_tasks_move() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 60);
+    let look = |s: &mut Session| {
+        let row =
+            s.query_one("select count(*), count(distinct id) from scylla.tasks", &[]).unwrap();
+        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (60, 60));
+    };
+    while_working(&database, look, || {
+        for round in 0..150 {
+            for lease in s.own_with("w", "q", 5, "timeout => '40 ms'") {
+                // every third one is left to expire
+                match round % 3 {
+                    0 => assert_eq!(s.give(&lease, "yield").unwrap(), "ready"),
+                    1 => assert!(s.extend(&lease)),
+                    _ if round > 130 => s.complete(&lease),
+                    _ => {}
+                }
+            }
+        }
+    });
+}
+
+/// The entry is there before, while and after its task is settled.
+#[test]
+fn entry_is_always_found_while_its_task_settles() {
+    let database = database();
+    let mut s = database.connect();
+    let ids = s.submit_many("q", 400);
+    let look = |s: &mut Session| {
+        for id in ids.chunks(40).map(|chunk| chunk[0]) {
+            let entry = s.entry(id);
+            let status = entry["status"].as_str().expect("a status").to_owned();
+            let settled = ["completed", "aborted", "cancelled"].contains(&status.as_str());
+            assert!(settled || ["ready", "running"].contains(&status.as_str()), "{status}");
+            assert_eq!(
+                entry["owner"].is_string(),
+                status == "running" || status == "completed" || status == "aborted"
+            );
+        }
+    };
+    while_working(&database, look, || {
+        for (n, lease) in s.own("w", "q", 400).into_iter().enumerate() {
+            let outcome = ["completed", "yield", "aborted"][n % 3];
+            s.give(&lease, outcome).unwrap();
+        }
+    });
+    assert_eq!(s.tasks("ready"), 133);
+}
+
+/// Columns in the order of the contract.
+#[test]
+fn view_and_entry_have_the_fields_of_the_contract() {
+    let database = database();
+    let mut s = database.connect();
+    let fields = "queue, action, key, spec, priority, status, progress, created, updated, run_at, deadline, \
+                  owner, tries, max_tries, num_failures, after, errors, result, history";
+    let columns = s.text(
+        "select string_agg(attname, ', ' order by attnum) from pg_attribute
+         where attrelid = 'scylla.tasks'::regclass and attnum > 0",
+    );
+    assert!(columns.starts_with(&format!("id, {fields}")), "{columns}");
+    let id = s.submit("q");
+    for _ in 0..2 {
+        let entry = s.entry(id);
+        let missing: Vec<&str> =
+            fields.split(", ").chain(["rn"]).filter(|f| entry.get(f).is_none()).collect();
+        assert!(missing.is_empty(), "{missing:?} in {entry}");
+        let lease = s.own("w", "q", 1).pop();
+        lease.iter().for_each(|lease| s.complete(lease));
+    }
+}

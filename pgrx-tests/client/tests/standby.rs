@@ -1,0 +1,58 @@
+//! A hot standby hands out nothing; promoted, it goes on where the primary was: I1, I9.
+
+use client::*;
+
+/// Waits until the standby has replayed all that the primary has written.
+fn caught_up(primary: &mut Session, standby: &mut Session) {
+    let written = primary.text("select pg_current_wal_insert_lsn()::text");
+    let replayed = "select pg_last_wal_replay_lsn() >= ($1::text)::pg_lsn";
+    eventually(seconds(20), "the standby has caught up", || {
+        standby.value::<bool>(replayed, &[&written]).then_some(())
+    });
+}
+
+#[test]
+fn standby_refuses_and_after_promotion_serves() {
+    let primary = Server::start(&["scylla.persist_leases_after = '100 ms'"]);
+    let database = primary.database();
+    let mut p = database.connect();
+    p.submit_many("q", 20);
+    let held = p.own_with("w", "q", 5, "timeout => '1 hour'");
+    p.complete(&held[0]);
+    eventually(seconds(5), "the leases are written down", || {
+        (p.count("select count(*) from scylla.lease") == 4).then_some(())
+    });
+    let standby = primary.standby();
+    let copy = database.on(&standby);
+    let late = p.submit("q");
+    let mut s = copy.connect();
+    caught_up(&mut p, &mut s);
+
+    let (id, proof) = (held[1].id, format!("'{}', '{}'", held[1].id, held[1].token));
+    for call in [
+        "scylla.submit('q')".to_owned(),
+        "scylla.submit_tasks('[{\"queue\": \"q\"}]')".to_owned(),
+        "scylla.own_tasks('w', 'q')".to_owned(),
+        format!("scylla.own_task('{late}', 'w')"),
+        "scylla.register_worker()".to_owned(),
+        format!("scylla.extend({proof})"),
+        format!("scylla.return_task({proof})"),
+        format!("scylla.cancel('{id}')"),
+    ] {
+        assert_eq!(s.refused(&format!("select {call}")), "25006", "{call}");
+    }
+    assert_eq!(s.status(held[0].id), "completed");
+    assert_eq!(s.count("select count(*) from scylla.tasks"), 21);
+
+    primary.kill();
+    assert!(s.value::<bool>("select pg_promote(wait => true, wait_seconds => 60)", &[]));
+    let mut s = copy.connect();
+    assert!(held[1..].iter().all(|lease| s.extend(lease)), "leases of some age are restored");
+    assert!(!s.extend(&held[0]));
+    let owned = s.own_with("w", "q", 50, "timeout => '200 ms'");
+    assert_eq!(owned.len(), 16, "the board is built from the tables");
+    assert!(owned.iter().any(|lease| lease.id == late));
+    eventually(seconds(10), "the clock runs", || (s.tasks("ready") == 16).then_some(()));
+    held[1..].iter().for_each(|lease| s.complete(lease));
+    standby.assert_log_is_clean();
+}
