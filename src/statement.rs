@@ -137,6 +137,11 @@ impl Rows {
         if self.table.is_null() { 0 } else { self.len }
     }
 
+    /// How many rows the statement inserted, changed, deleted or returned.
+    pub fn processed(&self) -> usize {
+        self.len
+    }
+
     /// The first column of the first row.
     pub fn first(&self) -> Option<pg_sys::Datum> {
         (self.len() > 0).then(|| self.get(0, 0)).flatten()

@@ -4,7 +4,7 @@ use crate::complaint;
 use crate::desk::memory::{wait, wake_launcher, with_board};
 use crate::desk::transaction::note_call;
 use crate::moment;
-use board::Door;
+use board::{Board, Door};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -93,13 +93,29 @@ impl Home {
         (house, open)
     }
 
-    /// This home's number on the board, once the clock has built it from the tables (I1).
-    pub fn enter_open(&self) -> u32 {
-        let until = moment::monotonic() + PATIENCE;
+    /// This home's number on the board, if it is there.
+    pub fn find(&self, board: &Board) -> Option<u32> {
+        board.find_house(self.database.to_u32(), self.extension.to_u32())
+    }
+
+    /// Runs moves on this home's part of the board, under one hold of the lock, once the clock has
+    /// built it from the tables (I1).
+    pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {
         loop {
-            if let (house, true) = self.look_in() {
-                return house;
+            let answer = with_board(|board| {
+                let house = self.find(board)?;
+                (board.house(house).door == Door::Open).then(|| moves(board, house))
+            });
+            match answer {
+                Some(answer) => return answer,
+                None => self.wait_until_open(),
             }
+        }
+    }
+
+    fn wait_until_open(&self) {
+        let until = moment::monotonic() + PATIENCE;
+        while !self.look_in().1 {
             if moment::monotonic() > until {
                 complaint::no_clock().raise();
             }

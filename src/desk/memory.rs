@@ -197,7 +197,7 @@ pub fn with_board<T>(moves: impl FnOnce(&mut Board) -> T) -> T {
     // SAFETY: the lock makes the board this process's until `hold` is dropped. While it is held
     // interrupts are held off, so that no FATAL ends the process in between.
     unsafe {
-        pg_sys::LWLockAcquire(LOCK.get(), pg_sys::LWLockMode::LW_EXCLUSIVE);
+        acquire(LOCK.get());
         let mut hold = Hold { shared, done: false };
         let mut board = board(shared);
         if std::mem::replace(&mut (*shared).dirty, true) {
@@ -261,6 +261,23 @@ pub fn is_kept_away(database: u32) -> bool {
 /// Whether a worker keeps the clock of a database.
 pub fn is_attended(database: u32) -> bool {
     with_board(|board| board.houses().iter().any(|it| it.database == database && it.clock != 0))
+}
+
+/// How often the lock is tried before this process sleeps for it: a hold takes a microsecond or
+/// two, a sleep and its waking ten.
+const TRIES: u32 = 100;
+
+unsafe fn acquire(lock: *mut pg_sys::LWLock) {
+    // SAFETY: the named lock of this library.
+    unsafe {
+        for _ in 0..TRIES {
+            if pg_sys::LWLockConditionalAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE) {
+                return;
+            }
+            (0..16).for_each(|_| std::hint::spin_loop());
+        }
+        pg_sys::LWLockAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
+    }
 }
 
 /// Tells everybody who waits to look again.

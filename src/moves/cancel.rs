@@ -12,7 +12,6 @@ statement!(LOCK, "lock", [UUIDS]);
 
 /// Cancels tasks. For each: whether it was live; `None` when there is no such task.
 pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
-    let house = home.enter();
     let session = session(home);
     let rows = session.run(&LOCK, &[ids(wanted.iter().copied())]);
     let live: Vec<Uuid> = (0..rows.len()).map(|row| id_at(&rows, row, 0)).collect();
@@ -27,9 +26,11 @@ pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
     for some in live.chunks(AT_ONCE) {
         // The lease as it is while the row is locked, for the history.
         with_board(|board| {
+            let house = home.find(board);
+            let lease = |id: &Uuid| board.peek(house?, id.0).filter(|slot| slot.is_held()).copied();
             endings.extend(some.iter().map(|id| Ending {
                 id: *id,
-                lease: board.peek(house, id.0).filter(|slot| slot.is_held()).copied(),
+                lease: lease(id),
                 result: None,
                 error: None,
             }));

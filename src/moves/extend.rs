@@ -1,6 +1,6 @@
 //! Heartbeats: a lease's deadline moves; no row is written, and no rollback takes it back.
 
-use crate::desk::{self, AT_ONCE, Home, with_board};
+use crate::desk::{self, AT_ONCE, Home};
 use crate::moves::seal;
 use crate::payload::Uuid;
 use crate::{moment, settings};
@@ -15,7 +15,6 @@ pub fn extend(
     length: Option<i64>,
     progress: Option<f64>,
 ) -> Vec<bool> {
-    let house = home.enter_open();
     let sealed: Vec<(Uuid, Seal)> = leases.iter().map(|(id, token)| (*id, seal(*token))).collect();
     let mut held = vec![Held::Busy; sealed.len()];
     loop {
@@ -27,19 +26,16 @@ pub fn extend(
             length,
             fallback: settings::lease_timeout(),
         };
-        let mut early = false;
         for (some, held) in sealed.chunks(AT_ONCE).zip(held.chunks_mut(AT_ONCE)) {
-            with_board(|board| {
-                for ((id, seal), held) in some.iter().zip(held) {
+            let woken = home.on_board(|board, house| {
+                for ((id, seal), held) in some.iter().zip(held.iter_mut()) {
                     if *held == Held::Busy {
                         *held = board.extend(house, id.0, seal, &claim, progress);
                     }
                 }
-                early |= board.wants_clock(house);
+                board.wants_clock(house).then_some(house)
             });
-        }
-        if early {
-            desk::wake_clock(house);
+            woken.into_iter().for_each(desk::wake_clock);
         }
         if !held.contains(&Held::Busy) {
             return held.into_iter().map(|held| held == Held::Yes).collect();

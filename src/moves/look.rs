@@ -17,8 +17,7 @@ pub fn entry<T>(home: &Home, id: Uuid, show: impl FnOnce(Datum) -> T) -> Option<
 
 /// The leases of this database that stand, all or one task's.
 pub fn leases(home: &Home, task: Option<Uuid>) -> Vec<Slot> {
-    let (database, extension) = (home.database.to_u32(), home.extension.to_u32());
-    let Some(house) = with_board(|board| board.find_house(database, extension)) else {
+    let Some(house) = with_board(|board| home.find(board)) else {
         return Vec::new();
     };
     if let Some(id) = task {

@@ -8,6 +8,7 @@ use crate::statement::{Rows, Session, statement};
 use crate::{moment, settings};
 use board::{Claim, Dry, Front, Seal, State, Taken};
 use pgrx::pg_sys::{self, Datum};
+use std::cell::OnceCell;
 
 statement!(READ, "read", [UUIDS]);
 statement!(READ_ONE, "read_one", [UUID]);
@@ -47,18 +48,21 @@ pub fn own_tasks(
     length: Option<i64>,
     mut show: impl FnMut(Owned),
 ) {
-    let house = home.enter_open();
-    let session = session(home);
+    // An empty queue costs no look at the table.
+    let opened = OnceCell::new();
+    let table = || opened.get_or_init(|| session(home));
     let (mut owned, mut surveyed) = (0, false);
     while owned < most {
         let wanted = (most - owned).min(most_at_once(actions));
         let claim = claim(worker, length);
-        let (taken, stop) = take(home, house, queue, wanted, actions, &claim);
-        owned += hand_out(&session, taken, &mut show);
+        let (taken, house, stop) = take(home, queue, wanted, actions, &claim);
+        if !taken.is_empty() {
+            owned += hand_out(table(), taken, &mut show);
+        }
         match stop {
             Stop::Enough => {}
             Stop::Dry(dry) => {
-                let room = refill::refill(&session, house, queue, &dry);
+                let room = refill::refill(table(), house, queue, &dry);
                 if !room && owned == 0 {
                     complaint::board_full().raise();
                 } else if !room {
@@ -68,7 +72,7 @@ pub fn own_tasks(
             Stop::Refilling => desk::wait(),
             Stop::Empty { spilled } if spilled && owned == 0 && !surveyed => {
                 surveyed = true;
-                if !refill::survey_queue(&session, house, queue) {
+                if !refill::survey_queue(table(), house, queue) {
                     complaint::board_full().raise();
                 }
             }
@@ -86,7 +90,6 @@ pub fn own_task(
     length: Option<i64>,
     show: impl FnMut(Owned),
 ) -> Answer<()> {
-    let house = home.enter_open();
     let session = session(home);
     let rows = session.run(&FIND, &[Some(id.datum())]);
     if rows.len() == 0 {
@@ -104,7 +107,7 @@ pub fn own_task(
     let token = Uuid::random();
     let sealed = seal(token);
     desk::reserve(1);
-    let taken = with_board(|board| {
+    let taken = home.on_board(|board, house| {
         let at = board.admit(house, place.lane(), place.rank, place.timeout)?;
         let queued = board.slot_at(at, house).is_some_and(|slot| slot.state() == State::Queued);
         Some(queued.then(|| board.reserve(at, &claim, sealed)))
@@ -138,17 +141,16 @@ fn claim(worker: &[u8], length: Option<i64>) -> Claim<'_> {
 /// Takes tasks off the board under one hold of its lock, and promises what becomes of them.
 fn take(
     home: &Home,
-    house: u32,
     queue: &[u8],
     wanted: usize,
     actions: Option<&[&[u8]]>,
     claim: &Claim,
-) -> (Vec<(Taken, Uuid)>, Stop) {
+) -> (Vec<(Taken, Uuid)>, u32, Stop) {
     let tokens: Vec<(Uuid, Seal)> =
         (0..wanted).map(|_| Uuid::random()).map(|token| (token, seal(token))).collect();
     let mut taken = Vec::with_capacity(wanted);
     desk::reserve(wanted);
-    let (stop, early) = with_board(|board| {
+    let (house, stop, early) = home.on_board(|board, house| {
         let stop = loop {
             let Some((token, seal)) = tokens.get(taken.len()) else { break Stop::Enough };
             match board.front_of(house, queue, actions) {
@@ -158,21 +160,18 @@ fn take(
                 Front::Empty => break Stop::Empty { spilled: board.house(house).spilled > 0 },
             }
         };
-        (stop, board.wants_clock(house))
+        (house, stop, board.wants_clock(house))
     });
     desk::promise(home, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
     if early {
         desk::wake_clock(house);
     }
-    (taken, stop)
+    (taken, house, stop)
 }
 
 /// Checks what was taken against the table, under a snapshot taken after it left the board (I5),
 /// and shows it in the board's order. Returns how many there were; strays leave the board.
 fn hand_out(session: &Session, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
-    if taken.is_empty() {
-        return 0;
-    }
     let rows = match taken.as_slice() {
         [(one, _)] => session.run(&READ_ONE, &[Some(Uuid(one.id).datum())]),
         many => session.run(&READ, &[ids(many.iter().map(|(taken, _)| Uuid(taken.id)))]),

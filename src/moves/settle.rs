@@ -1,12 +1,12 @@
 //! Returning: a worker ends its leases, and the tasks settle or are ready again.
 
 use crate::complaint::{self, Answer, Complaint};
-use crate::desk::{self, AT_ONCE, Change, Home, with_board};
+use crate::desk::{self, AT_ONCE, Change, Home};
 use crate::moment;
 use crate::moves::{LIVE, id_at, ids_of, seal, session, settled};
 use crate::payload::{
-    self, BOOL, BOOLS, FLOAT, FLOATS, JSONB, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS,
-    UUID, UUIDS, Uuid,
+    self, BOOLS, FLOAT, FLOATS, INTEGER, JSONB, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ,
+    TIMESTAMPTZS, UUID, UUIDS, Uuid,
 };
 use crate::statement::{Rows, Session, statement};
 use crate::task::{End, Outcome};
@@ -21,7 +21,7 @@ statement!(
 statement!(
     SETTLE_ONE,
     "settle_one",
-    [TEXT, TIMESTAMPTZ, UUID, TEXT, TIMESTAMPTZ, BOOL, FLOAT, JSONB, JSONB]
+    [TEXT, TIMESTAMPTZ, UUID, TEXT, TIMESTAMPTZ, INTEGER, FLOAT, JSONB]
 );
 statement!(
     RELEASE,
@@ -53,7 +53,6 @@ pub fn return_tasks(
     returns: &[Return],
     outcome: Outcome,
 ) -> Vec<Result<&'static str, Refusal>> {
-    let house = home.enter_open();
     let mut answers = vec![Err(Refusal::Stale); returns.len()];
     // Rows are locked in the order of their ids, by everybody.
     let mut order: Vec<usize> = (0..returns.len()).collect();
@@ -66,7 +65,7 @@ pub fn return_tasks(
     for some in order.chunks(AT_ONCE) {
         let sealed: Vec<(usize, Seal)> =
             some.iter().map(|at| (*at, seal(returns[*at].token))).collect();
-        for (at, held) in hold(home, house, returns, &sealed, change) {
+        for (at, held) in hold(home, returns, &sealed, change) {
             let Return { id, result, error, .. } = returns[at];
             match held {
                 Ok(lease) => endings.push((at, Ending { id, lease: Some(lease), result, error })),
@@ -116,7 +115,6 @@ pub fn explain(home: &Home, id: Uuid, refusal: Refusal) -> Complaint {
 /// Compares tokens and holds the slots (I7); waits for those that the clock has in hand.
 fn hold(
     home: &Home,
-    house: u32,
     returns: &[Return],
     sealed: &[(usize, Seal)],
     change: fn(Ticket) -> Change,
@@ -128,7 +126,7 @@ fn hold(
     let mut left: Vec<(usize, Seal)> = sealed.to_vec();
     desk::reserve(sealed.len());
     while !left.is_empty() {
-        with_board(|board| {
+        home.on_board(|board, house| {
             left.retain(|(at, seal)| {
                 let answer = board.settle(house, returns[*at].id.0, seal, me);
                 let busy = matches!(answer, Err(Refusal::Busy));
@@ -161,25 +159,34 @@ pub fn settle(
     status: &'static str,
     endings: &[Ending],
 ) -> Vec<(Uuid, &'static str)> {
-    let rows = match endings {
-        [ending] => {
-            let [id, worker, since, recorded, progress, error] = values(status, ending);
-            let now = Some(Datum::from(moment::now().wall));
-            let status = Some(payload::varlena(status.as_bytes()));
-            let result = ending.result;
-            session.run(
-                &SETTLE_ONE,
-                &[status, now, id, worker, since, recorded, progress, result, error],
-            )
-        }
-        _ => {
-            let mut arguments = arguments(status, endings);
-            let results = payload::array(JSONBS, endings.iter().map(|ending| ending.result));
-            arguments.insert(7, Some(results));
-            session.run(&SETTLE, &arguments)
-        }
-    };
+    if let [ending @ Ending { error: None, .. }] = endings {
+        let moved = settle_one(session, status, ending);
+        return if moved { vec![(ending.id, status)] } else { Vec::new() };
+    }
+    let mut arguments = arguments(status, endings);
+    let results = payload::array(JSONBS, endings.iter().map(|ending| ending.result));
+    arguments.insert(7, Some(results));
+    let rows = session.run(&SETTLE, &arguments);
     (0..rows.len()).map(|row| (id_at(&rows, row, 0), status)).collect()
+}
+
+fn settle_one(session: &Session, status: &str, ending: &Ending) -> bool {
+    let [id, worker, since, _, progress, _] = values(status, ending);
+    let untold = ending.lease.is_some_and(|lease| !lease.recorded);
+    let rows = session.run(
+        &SETTLE_ONE,
+        &[
+            Some(payload::varlena(status.as_bytes())),
+            Some(Datum::from(moment::now().wall)),
+            id,
+            worker,
+            since.filter(|_| untold),
+            Some(Datum::from(i32::from(untold))),
+            progress,
+            ending.result,
+        ],
+    );
+    rows.processed() > 0
 }
 
 /// Makes tasks ready again, or aborts those that had their last try; returns those that were live,
