@@ -22,7 +22,7 @@ measure_heartbeat() {
   sql "truncate reference.held; truncate plain.held"
   sql "insert into reference.held select row_number() over (), id, token
     from scylla.own_tasks('bench', 'bench', $number, timeout => '1 day')"
-  sql "insert into plain.held select row_number() over (), id from plain.own('bench', 'bench', $number)"
+  sql "insert into plain.held select row_number() over (), id, token from plain.own('bench', 'bench', $number)"
   sql 'vacuum analyze'
   sql checkpoint
   rm -f "$work/ours" "$work/theirs"

@@ -12,6 +12,7 @@ create table plain.job (
     created  timestamptz not null default clock_timestamp(),
     updated  timestamptz not null default clock_timestamp(),
     worker   text,
+    token    uuid,
     deadline timestamptz,
     tries    integer not null default 0,
     result   jsonb
@@ -30,7 +31,7 @@ language plpgsql as $$
 begin
     return query
     update plain.job j
-    set status = 'running', worker = me, tries = j.tries + 1,
+    set status = 'running', worker = me, token = gen_random_uuid(), tries = j.tries + 1,
         updated = clock_timestamp(), deadline = clock_timestamp() + interval '10 s'
     where j.id = (
         select r.id
@@ -49,7 +50,7 @@ language plpgsql as $$
 begin
     return query
     update plain.job j
-    set status = 'running', worker = me, tries = j.tries + 1,
+    set status = 'running', worker = me, token = gen_random_uuid(), tries = j.tries + 1,
         updated = clock_timestamp(), deadline = clock_timestamp() + interval '10 s'
     where j.id = any (array(
         select r.id
@@ -63,41 +64,42 @@ begin
 end
 $$;
 
-create function plain.extend(task @KEY@, me text) returns boolean
+create function plain.extend(task @KEY@, proof uuid) returns boolean
 language plpgsql as $$
 begin
     update plain.job
     set updated = clock_timestamp(), deadline = clock_timestamp() + interval '10 s'
-    where id = task and worker = me and status = 'running';
+    where id = task and token = proof and status = 'running';
     return found;
 end
 $$;
 
-create function plain.complete_one(task @KEY@, me text) returns text
+create function plain.complete_one(task @KEY@, proof uuid) returns text
 language plpgsql as $$
 begin
     update plain.job
     set status = 'completed', updated = clock_timestamp()
-    where id = task and worker = me and status = 'running';
+    where id = task and token = proof and status = 'running';
     if not found then
-        raise exception 'job % is not running for %', task, me;
+        raise exception 'the token is not valid for job %', task;
     end if;
     return 'completed';
 end
 $$;
 
-create function plain.complete(tasks @KEY@[], me text) returns bigint
+create function plain.complete(tasks @KEY@[], proofs uuid[]) returns bigint
 language plpgsql as $$
 declare
     completed bigint;
 begin
-    update plain.job
+    update plain.job j
     set status = 'completed', updated = clock_timestamp()
-    where id = any (tasks) and worker = me and status = 'running';
+    from unnest(tasks, proofs) as p (id, token)
+    where j.id = p.id and j.token = p.token and j.status = 'running';
     get diagnostics completed = row_count;
     return completed;
 end
 $$;
 
 -- The running jobs that the heartbeat extends, numbered.
-create table plain.held (n bigint primary key, id @KEY@ not null);
+create table plain.held (n bigint primary key, id @KEY@ not null, token uuid not null);
