@@ -29,6 +29,12 @@ impl<const N: usize> Name<N> {
     }
 }
 
+impl<const N: usize> PartialEq for Name<N> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
 /// A 32-bit hash (FNV-1a, then mixed) for the board's chains.
 pub(crate) fn hash(seed: u32, bytes: &[u8]) -> u32 {
     let mut hash = 0x811c_9dc5 ^ mix(seed);

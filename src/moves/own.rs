@@ -29,6 +29,9 @@ pub struct Owned {
     pub deadline: Option<i64>,
 }
 
+/// How many rows one statement reads.
+const READ_AT_ONCE: usize = 1_024;
+
 /// Why taking from the board ended.
 enum Stop {
     Enough,
@@ -52,12 +55,18 @@ pub fn own_tasks(
     let opened = OnceCell::new();
     let table = || opened.get_or_init(|| session(home));
     let (mut owned, mut surveyed) = (0, false);
+    let mut claim = claim_now(worker, length);
+    let mut held = Vec::new();
     while owned < most {
-        let wanted = (most - owned).min(most_at_once(actions));
-        let claim = claim(worker, length);
+        pgrx::check_for_interrupts!();
+        let wanted = (most - owned - held.len()).min(most_at_once(actions));
         let (taken, house, stop) = take(home, queue, wanted, actions, &claim);
-        if !taken.is_empty() {
-            owned += hand_out(table(), taken, &mut show);
+        held.extend(taken);
+        if matches!(stop, Stop::Enough) && held.len() < READ_AT_ONCE.min(most - owned) {
+            continue;
+        }
+        if !held.is_empty() {
+            owned += hand_out(table(), std::mem::take(&mut held), &mut show);
         }
         match stop {
             Stop::Enough => {}
@@ -69,7 +78,10 @@ pub fn own_tasks(
                     break;
                 }
             }
-            Stop::Refilling => desk::wait(),
+            Stop::Refilling => {
+                desk::wait();
+                claim = claim_now(worker, length);
+            }
             Stop::Empty { spilled } if spilled && owned == 0 && !surveyed => {
                 surveyed = true;
                 if !refill::survey_queue(table(), house, queue) {
@@ -78,7 +90,6 @@ pub fn own_tasks(
             }
             Stop::Empty { .. } => break,
         }
-        pgrx::check_for_interrupts!();
     }
 }
 
@@ -103,7 +114,7 @@ pub fn own_task(
     if payload::number(rows.get(0, 5)) == 0 {
         return Err(complaint::wrong_status(id, "waiting"));
     }
-    let claim = claim(worker, length);
+    let claim = claim_now(worker, length);
     let token = Uuid::random();
     let sealed = seal(token);
     desk::reserve(1);
@@ -132,7 +143,7 @@ fn most_at_once(actions: Option<&[&[u8]]>) -> usize {
     (AT_ONCE * 16 / looks).clamp(1, AT_ONCE)
 }
 
-fn claim(worker: &[u8], length: Option<i64>) -> Claim<'_> {
+fn claim_now(worker: &[u8], length: Option<i64>) -> Claim<'_> {
     // SAFETY: reads this process's id.
     let holder = unsafe { pg_sys::MyProcPid };
     Claim { worker, holder, now: moment::now(), length, fallback: settings::lease_timeout() }

@@ -3,10 +3,10 @@
 use crate::complaint::{self, Answer, Complaint};
 use crate::desk::{self, AT_ONCE, Change, Home};
 use crate::moment;
-use crate::moves::{LIVE, id_at, ids_of, seal, session, settled};
+use crate::moves::{LIVE, id_at, ids, ids_of, seal, session, settled};
 use crate::payload::{
     self, BOOLS, FLOAT, FLOATS, INTEGER, JSONB, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ,
-    TIMESTAMPTZS, UUID, UUIDS, Uuid,
+    TIMESTAMPTZS, UUIDS, Uuid,
 };
 use crate::statement::{Rows, Session, statement};
 use crate::task::{End, Outcome};
@@ -19,9 +19,9 @@ statement!(
     [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS]
 );
 statement!(
-    SETTLE_ONE,
-    "settle_one",
-    [TEXT, TIMESTAMPTZ, UUID, TEXT, TIMESTAMPTZ, INTEGER, FLOAT, JSONB]
+    SETTLE_ALIKE,
+    "settle_alike",
+    [TEXT, TIMESTAMPTZ, UUIDS, TEXT, TIMESTAMPTZ, INTEGER, FLOAT, JSONB]
 );
 statement!(
     RELEASE,
@@ -45,6 +45,20 @@ pub struct Ending {
     pub lease: Option<Slot>,
     pub result: Option<Datum>,
     pub error: Option<Datum>,
+}
+
+impl Ending {
+    /// Whether the tables are told the same of both, but for their ids.
+    fn is_like(&self, other: &Ending) -> bool {
+        let lease = |ending: &Ending| {
+            ending.lease.map(|it| (it.since_at, it.recorded, it.progress, it.worker))
+        };
+        let same_result = match (self.result, other.result) {
+            (Some(_), Some(_)) => self.id == other.id,
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        self.error.is_none() && same_result && lease(self) == lease(other)
+    }
 }
 
 /// Returns tasks. For each, in order: its status now, or why its token does not serve.
@@ -159,9 +173,8 @@ pub fn settle(
     status: &'static str,
     endings: &[Ending],
 ) -> Vec<(Uuid, &'static str)> {
-    if let [ending @ Ending { error: None, .. }] = endings {
-        let moved = settle_one(session, status, ending);
-        return if moved { vec![(ending.id, status)] } else { Vec::new() };
+    if let Some(like) = endings.first().filter(|first| endings.iter().all(|it| it.is_like(first))) {
+        return settle_alike(session, status, like, endings);
     }
     let mut arguments = arguments(status, endings);
     let results = payload::array(JSONBS, endings.iter().map(|ending| ending.result));
@@ -170,23 +183,34 @@ pub fn settle(
     (0..rows.len()).map(|row| (id_at(&rows, row, 0), status)).collect()
 }
 
-fn settle_one(session: &Session, status: &str, ending: &Ending) -> bool {
-    let [id, worker, since, _, progress, _] = values(status, ending);
-    let untold = ending.lease.is_some_and(|lease| !lease.recorded);
+fn settle_alike(
+    session: &Session,
+    status: &'static str,
+    like: &Ending,
+    endings: &[Ending],
+) -> Vec<(Uuid, &'static str)> {
+    let [_, worker, since, _, progress, _] = values(status, like);
+    let untold = like.lease.is_some_and(|lease| !lease.recorded);
+    let all = || endings.iter().map(|ending| ending.id);
     let rows = session.run(
-        &SETTLE_ONE,
+        &SETTLE_ALIKE,
         &[
             Some(payload::varlena(status.as_bytes())),
             Some(Datum::from(moment::now().wall)),
-            id,
+            ids(all()),
             worker,
             since.filter(|_| untold),
             Some(Datum::from(i32::from(untold))),
             progress,
-            ending.result,
+            like.result,
         ],
     );
-    rows.processed() > 0
+    if rows.processed() == endings.len() {
+        return all().map(|id| (id, status)).collect();
+    }
+    // Nobody else can have settled them this way: the others were cancelled or deleted meanwhile.
+    let settled = settled(session, all()).into_iter().filter(|(_, its)| its == status);
+    settled.map(|(id, _)| (id, status)).collect()
 }
 
 /// Makes tasks ready again, or aborts those that had their last try; returns those that were live,

@@ -1,11 +1,12 @@
--- Moves one task to its end, as settle.sql does many, for the way that most tasks go: no error to add.
--- Parameters: $1 the status, $2 now, $3 id, $4 worker, $5 when the ownership began (null where the
+-- Moves tasks to their end that one worker owned at one time and returns alike, as settle.sql does any:
+-- cheaper, since nothing is unpacked and joined.
+-- Parameters: $1 the status, $2 now, $3 ids, $4 worker, $5 when the ownership began (null where the
 --   history tells, or where there was none), $6 the tries to add, $7 progress, $8 result.
--- Result: as many rows processed as were live, which is one or none.
+-- Result: as many rows processed as were live.
 -- Reads scylla.task by primary key; changes scylla.task and scylla.finished.
--- Locks the task's row, waiting for whoever holds it.
+-- Locks the tasks' rows in primary-key order, waiting for whoever holds one.
 with gone as (
-    delete from scylla.task t where t.id = $3 returning t.*
+    delete from scylla.task t where t.id = any ($3) returning t.*
 )
 insert into scylla.finished
     (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries, tries,
