@@ -1,4 +1,4 @@
-//! The ready order: lanes, what is put into them, and how they refill from the table (I4).
+//! The ready order: lanes, and the trees that they stand in (I4).
 //!
 //! A lane's `cursor` splits its tasks: each ready task that ranks before it is on the board; what
 //! ranks at or behind it may be known to the table only. A complete lane's cursor is `Rank::END`.
@@ -7,7 +7,7 @@ use crate::board::Board;
 use crate::name::{ACTION_MAX, Name, QUEUE_MAX, hash};
 use crate::pool::{Chain, NIL, Node};
 use crate::rank::Rank;
-use crate::slot::{Slot, State};
+use crate::slot::State;
 use crate::treap::{self, Forest, Links};
 
 /// A queue's name and an action's, with their hashes.
@@ -33,7 +33,7 @@ pub struct Queue {
 pub struct Lane {
     pub(crate) cursor: Rank,
     /// The lowest rank that was left to the table since the refill under way began.
-    left: Rank,
+    pub(crate) left: Rank,
     pub(crate) chain: Chain,
     by_front: Links,
     by_length: Links,
@@ -46,7 +46,7 @@ pub struct Lane {
     pub(crate) refiller: i32,
     /// A number that no other lane bore, even at the same place.
     pub(crate) born: u32,
-    used: bool,
+    pub(crate) used: bool,
     action: Name<ACTION_MAX>,
 }
 
@@ -79,211 +79,10 @@ impl Lane {
     }
 }
 
-/// What became of a task that was put on the board.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Put {
-    Queued,
-    /// The board knew it already.
-    Known,
-    /// Left to the table: a refill will find it.
-    Left,
-}
-
-/// A lane whose next task only the table knows.
-#[derive(Clone, Copy, Debug)]
-pub struct Dry {
-    pub lane: u32,
-    /// Where in the table's order to read on.
-    pub cursor: Rank,
-    pub action: Name<ACTION_MAX>,
-    pub(crate) born: u32,
-}
-
 impl Board<'_> {
-    /// Offers a ready task. An upsert: a task that has a slot already, in whatever state, stays as it is (I3).
-    pub fn put(&mut self, house: u32, name: LaneName, rank: Rank, timeout: i64) -> Put {
-        if let Some(at) = self.find_slot(house, rank.id) {
-            self.slots[at].offered = true;
-            return Put::Known;
-        }
-        let Some(lane) = self.lane(house, name) else {
-            self.house_mut(house).spilled += 1;
-            return Put::Left;
-        };
-        if rank >= self.lanes[lane].cursor {
-            self.leave(lane, rank);
-            return Put::Left;
-        }
-        self.place(house, lane, rank, timeout)
-    }
-
-    /// Makes sure that a task has a slot, even one that its lane has not come to; `None` when no
-    /// place can be made, since all that is on the board is leased.
-    pub fn admit(&mut self, house: u32, name: LaneName, rank: Rank, timeout: i64) -> Option<u32> {
-        if let Some(at) = self.find_slot(house, rank.id) {
-            return Some(at);
-        }
-        let lane = self.lane(house, name)?;
-        if self.slots.is_full() {
-            let lengths = self.head.lengths;
-            let longest = treap::last(&mut ByLength(self), lengths);
-            if self.evict_tail(longest).is_none() {
-                self.release_lane(lane);
-                return None;
-            }
-        }
-        self.place(house, lane, rank, timeout);
-        self.find_slot(house, rank.id)
-    }
-
-    /// Makes a slot for a task and queues it, if need be in place of the tail of the longest lane.
-    fn place(&mut self, house: u32, lane: u32, rank: Rank, timeout: i64) -> Put {
-        if self.slots.is_full() && !self.evict_for(lane, rank) {
-            self.leave(lane, rank);
-            return Put::Left;
-        }
-        let slot = Slot::new(lane, rank, timeout);
-        let Some(at) = self.slots.add(self.slot_hash(house, rank.id), slot) else {
-            self.leave(lane, rank);
-            return Put::Left;
-        };
-        self.slots[at].generation = self.next_generation();
-        self.resize(lane, 0, 1);
-        self.enqueue(at);
-        Put::Queued
-    }
-
-    /// Frees one slot for `rank`; false when everything queued is worth more, or all is leased.
-    fn evict_for(&mut self, lane: u32, rank: Rank) -> bool {
-        let lengths = self.head.lengths;
-        let mut victim = treap::last(&mut ByLength(self), lengths);
-        if victim == NIL || self.lanes[victim].counts.queued <= self.lanes[lane].counts.queued {
-            victim = lane;
-        }
-        if victim == lane && self.tail(lane).is_none_or(|tail| self.slots[tail].rank() < rank) {
-            return false;
-        }
-        self.evict_tail(victim).is_some()
-    }
-
-    /// Leaves the last queued task of a lane to the table.
-    fn evict_tail(&mut self, lane: u32) -> Option<()> {
-        let tail = self.tail(lane)?;
-        let rank = self.slots[tail].rank();
-        self.leave(lane, rank);
-        self.drop_slot(tail);
-        Some(())
-    }
-
-    fn tail(&mut self, lane: u32) -> Option<u32> {
-        let root = self.lanes[lane].root;
-        Some(treap::last(&mut ByRank(self), root)).filter(|tail| *tail != NIL)
-    }
-
-    /// Leaves everything from `rank` on to the table.
-    pub(crate) fn leave(&mut self, lane: u32, rank: Rank) {
-        let moves = rank < self.front(lane);
-        if moves {
-            self.unlist(lane);
-        }
-        let it = &mut self.lanes[lane];
-        it.cursor = it.cursor.min(rank);
-        it.left = it.left.min(rank);
-        if moves {
-            self.list(lane);
-        }
-    }
-
-    /// Marks one lane as known to the table only, from its first task on (rebuild, refresh).
-    pub fn survey(&mut self, house: u32, name: LaneName) -> bool {
-        match self.lane(house, name) {
-            Some(lane) => self.leave(lane, Rank::FIRST),
-            None => {
-                self.house_mut(house).spilled += 1;
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Whether nothing can be placed any more: no slot is free, and none is queued.
-    pub fn is_leased_out(&mut self) -> bool {
-        let lengths = self.head.lengths;
-        let longest = treap::last(&mut ByLength(self), lengths);
-        self.slots.is_full() && (longest == NIL || self.lanes[longest].counts.queued == 0)
-    }
-
-    /// How many tasks a refill could place: what is free, and the half of the longest lane.
-    pub fn room(&mut self) -> u32 {
-        let lengths = self.head.lengths;
-        let longest = treap::last(&mut ByLength(self), lengths);
-        let evictable = if longest == NIL { 0 } else { self.lanes[longest].counts.queued / 2 };
-        self.slots.capacity() - self.slots.live() + evictable
-    }
-
-    /// Makes the caller the only one who refills this lane; false when somebody does or need not.
-    pub fn begin_refill(&mut self, dry: &Dry, refiller: i32) -> bool {
-        if !self.is_refilled_by(dry.lane, 0) {
-            return false;
-        }
-        let lane = &mut self.lanes[dry.lane];
-        if lane.born != dry.born || lane.cursor != dry.cursor {
-            return false;
-        }
-        lane.left = Rank::END;
-        self.set_refiller(dry.lane, refiller);
-        true
-    }
-
-    /// Queues tasks read from the table, in order; false when the board has no room for the rest,
-    /// or the lane is no longer the refiller's.
-    pub fn refill(&mut self, house: u32, lane: u32, refiller: i32, tasks: &[(Rank, i64)]) -> bool {
-        self.is_refilled_by(lane, refiller)
-            && tasks.iter().all(|&(rank, timeout)| {
-                self.find_slot(house, rank.id).is_some()
-                    || self.place(house, lane, rank, timeout) == Put::Queued
-            })
-    }
-
-    /// Ends a refill that read everything before `cursor` (`Rank::END`: there is nothing more).
-    /// What was left to the table meanwhile moves the cursor back to it.
-    pub fn end_refill(&mut self, lane: u32, refiller: i32, cursor: Rank) {
-        if !self.is_refilled_by(lane, refiller) {
-            return;
-        }
-        self.unlist(lane);
-        let it = &mut self.lanes[lane];
-        it.cursor = cursor.min(it.left);
-        self.list(lane);
-        self.set_refiller(lane, 0);
-        self.release_lane(lane);
-    }
-
-    /// How far a lane is known (`Rank::END`: wholly).
-    pub fn cursor(&self, lane: u32) -> Rank {
-        if self.is_lane(lane) { self.lanes[lane].cursor } else { Rank::END }
-    }
-
-    /// Gives up a refill: the lane stays as dry as it was.
-    pub fn abandon_refill(&mut self, lane: u32, refiller: i32) {
-        if self.is_refilled_by(lane, refiller) {
-            self.set_refiller(lane, 0);
-        }
-    }
-
     /// A place that `clear` made unused still holds what stood there.
-    fn is_lane(&self, lane: u32) -> bool {
+    pub(crate) fn is_lane(&self, lane: u32) -> bool {
         lane < self.lanes.used() && self.lanes[lane].used
-    }
-
-    fn is_refilled_by(&self, lane: u32, refiller: i32) -> bool {
-        self.is_lane(lane) && self.lanes[lane].refiller == refiller
-    }
-
-    fn set_refiller(&mut self, lane: u32, refiller: i32) {
-        self.unmeasure(lane);
-        self.lanes[lane].refiller = refiller;
-        self.measure(lane);
     }
 
     pub(crate) fn find_queue(&self, house: u32, queue: &[u8]) -> Option<u32> {
@@ -294,7 +93,7 @@ impl Board<'_> {
         self.lanes.find(hash(queue, action), |it| it.queue == queue && it.action() == action)
     }
 
-    fn lane(&mut self, house: u32, name: LaneName) -> Option<u32> {
+    pub(crate) fn lane(&mut self, house: u32, name: LaneName) -> Option<u32> {
         let queue = self.find_queue(house, name.queue);
         if let Some(lane) = queue.and_then(|queue| self.find_lane(queue, name.action)) {
             return Some(lane);
@@ -341,7 +140,7 @@ impl Board<'_> {
     }
 
     /// Forgets a lane that has no slots, to make room for another: its tasks are left to the table.
-    fn spill_lane(&mut self) -> Option<()> {
+    pub(crate) fn spill_lane(&mut self) -> Option<()> {
         let lengths = self.head.lengths;
         let lane = treap::first(&mut ByLength(self), lengths);
         if lane == NIL || self.lanes[lane].counts.slots > 0 || self.lanes[lane].refiller != 0 {
@@ -354,7 +153,7 @@ impl Board<'_> {
     }
 
     /// Frees a lane that nothing refers to and that the table has nothing for.
-    fn release_lane(&mut self, lane: u32) {
+    pub(crate) fn release_lane(&mut self, lane: u32) {
         let it = &self.lanes[lane];
         if it.counts.slots == 0 && it.cursor == Rank::END && it.refiller == 0 {
             self.forget_lane(lane);
@@ -438,7 +237,7 @@ impl Board<'_> {
     }
 
     /// Lanes with nothing to offer stand in no queue's tree.
-    fn list(&mut self, lane: u32) {
+    pub(crate) fn list(&mut self, lane: u32) {
         if self.front(lane) != Rank::END {
             let queue = self.lanes[lane].queue;
             let root = self.queues[queue].fronts;
@@ -446,7 +245,7 @@ impl Board<'_> {
         }
     }
 
-    fn unlist(&mut self, lane: u32) {
+    pub(crate) fn unlist(&mut self, lane: u32) {
         if self.front(lane) != Rank::END {
             let queue = self.lanes[lane].queue;
             let root = self.queues[queue].fronts;
@@ -455,7 +254,7 @@ impl Board<'_> {
     }
 
     /// Changes the lane's counts of queued slots and of slots in all.
-    fn resize(&mut self, lane: u32, queued: i32, slots: i32) {
+    pub(crate) fn resize(&mut self, lane: u32, queued: i32, slots: i32) {
         let before = self.lanes[lane].length();
         let mut after = self.lanes[lane].counts;
         after.queued = after.queued.wrapping_add_signed(queued);
@@ -469,12 +268,17 @@ impl Board<'_> {
         }
     }
 
-    fn measure(&mut self, lane: u32) {
+    pub(crate) fn longest_lane(&mut self) -> Option<u32> {
+        let lengths = self.head.lengths;
+        Some(treap::last(&mut ByLength(self), lengths)).filter(|lane| *lane != NIL)
+    }
+
+    pub(crate) fn measure(&mut self, lane: u32) {
         let lengths = self.head.lengths;
         self.head.lengths = treap::insert(&mut ByLength(self), lengths, lane);
     }
 
-    fn unmeasure(&mut self, lane: u32) {
+    pub(crate) fn unmeasure(&mut self, lane: u32) {
         let lengths = self.head.lengths;
         self.head.lengths = treap::remove(&mut ByLength(self), lengths, lane);
     }

@@ -1,10 +1,10 @@
 //! Leases: taking the best task, keeping it, and the ways in which ownership ends.
 
 use crate::board::Board;
-use crate::lane::Dry;
 use crate::name::{Name, WORKER_MAX};
 use crate::pool::NIL;
 use crate::rank::{Id, Rank};
+use crate::refill::Dry;
 use crate::slot::{Seal, Slot, State, Ticket};
 use crate::treap::{self, Forest, Links};
 

@@ -1,0 +1,124 @@
+//! Offering: what becomes ready is put into its lane, in place of the tail of the longest one if the
+//! board is full, or left to the table (I4).
+
+use crate::board::Board;
+use crate::lane::{ByRank, LaneName};
+use crate::pool::NIL;
+use crate::rank::Rank;
+use crate::slot::Slot;
+use crate::treap;
+
+/// What became of a task that was put on the board.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put {
+    Queued,
+    /// The board knew it already.
+    Known,
+    /// Left to the table: a refill will find it.
+    Left,
+}
+
+impl Board<'_> {
+    /// Offers a ready task. An upsert: a task that has a slot already, in whatever state, stays as it is (I3).
+    pub fn put(&mut self, house: u32, name: LaneName, rank: Rank, timeout: i64) -> Put {
+        if let Some(at) = self.find_slot(house, rank.id) {
+            self.slots[at].offered = true;
+            return Put::Known;
+        }
+        let Some(lane) = self.lane(house, name) else {
+            self.house_mut(house).spilled += 1;
+            return Put::Left;
+        };
+        if rank >= self.lanes[lane].cursor {
+            self.leave(lane, rank);
+            return Put::Left;
+        }
+        self.place(house, lane, rank, timeout)
+    }
+
+    /// Makes sure that a task has a slot, even one that its lane has not come to; `None` when no
+    /// place can be made, since all that is on the board is leased.
+    pub fn admit(&mut self, house: u32, name: LaneName, rank: Rank, timeout: i64) -> Option<u32> {
+        if let Some(at) = self.find_slot(house, rank.id) {
+            return Some(at);
+        }
+        let lane = self.lane(house, name)?;
+        if self.slots.is_full() {
+            let evicted = self.longest_lane().and_then(|longest| self.evict_tail(longest));
+            if evicted.is_none() {
+                self.release_lane(lane);
+                return None;
+            }
+        }
+        self.place(house, lane, rank, timeout);
+        self.find_slot(house, rank.id)
+    }
+
+    /// Makes a slot for a task and queues it, if need be in place of the tail of the longest lane.
+    pub(crate) fn place(&mut self, house: u32, lane: u32, rank: Rank, timeout: i64) -> Put {
+        if self.slots.is_full() && !self.evict_for(lane, rank) {
+            self.leave(lane, rank);
+            return Put::Left;
+        }
+        let slot = Slot::new(lane, rank, timeout);
+        let Some(at) = self.slots.add(self.slot_hash(house, rank.id), slot) else {
+            self.leave(lane, rank);
+            return Put::Left;
+        };
+        self.slots[at].generation = self.next_generation();
+        self.resize(lane, 0, 1);
+        self.enqueue(at);
+        Put::Queued
+    }
+
+    /// Frees one slot for `rank`; false when everything queued is worth more, or all is leased.
+    fn evict_for(&mut self, lane: u32, rank: Rank) -> bool {
+        let own = self.lanes[lane].counts.queued;
+        let longer = self.longest_lane().filter(|other| self.lanes[*other].counts.queued > own);
+        let victim = longer.unwrap_or(lane);
+        if victim == lane && self.tail(lane).is_none_or(|tail| self.slots[tail].rank() < rank) {
+            return false;
+        }
+        self.evict_tail(victim).is_some()
+    }
+
+    /// Leaves the last queued task of a lane to the table.
+    fn evict_tail(&mut self, lane: u32) -> Option<()> {
+        let tail = self.tail(lane)?;
+        let rank = self.slots[tail].rank();
+        self.leave(lane, rank);
+        self.drop_slot(tail);
+        Some(())
+    }
+
+    fn tail(&mut self, lane: u32) -> Option<u32> {
+        let root = self.lanes[lane].root;
+        Some(treap::last(&mut ByRank(self), root)).filter(|tail| *tail != NIL)
+    }
+
+    /// Leaves everything from `rank` on to the table.
+    pub(crate) fn leave(&mut self, lane: u32, rank: Rank) {
+        let moves = rank < self.front(lane);
+        if moves {
+            self.unlist(lane);
+        }
+        let it = &mut self.lanes[lane];
+        it.cursor = it.cursor.min(rank);
+        it.left = it.left.min(rank);
+        if moves {
+            self.list(lane);
+        }
+    }
+
+    /// Marks one lane as known to the table only, from its first task on (rebuild, refresh).
+    pub fn survey(&mut self, house: u32, name: LaneName) -> bool {
+        match self.lane(house, name) {
+            Some(lane) => self.leave(lane, Rank::FIRST),
+            None => {
+                self.house_mut(house).spilled += 1;
+                return false;
+            }
+        }
+        true
+    }
+}

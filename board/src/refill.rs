@@ -1,0 +1,87 @@
+//! Refilling a dry lane from the table, one refiller at a time, from where the lane stopped (I4).
+
+use crate::board::Board;
+use crate::name::{ACTION_MAX, Name};
+use crate::offer::Put;
+use crate::rank::Rank;
+
+/// A lane whose next task only the table knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Dry {
+    pub lane: u32,
+    /// Where in the table's order to read on.
+    pub cursor: Rank,
+    pub action: Name<ACTION_MAX>,
+    pub(crate) born: u32,
+}
+
+impl Board<'_> {
+    /// Whether nothing can be placed any more: no slot is free, and none is queued.
+    pub fn is_leased_out(&mut self) -> bool {
+        self.slots.is_full() && self.queued_in_longest() == 0
+    }
+
+    /// How many tasks a refill could place: what is free, and the half of the longest lane.
+    pub fn room(&mut self) -> u32 {
+        self.slots.capacity() - self.slots.live() + self.queued_in_longest() / 2
+    }
+
+    fn queued_in_longest(&mut self) -> u32 {
+        self.longest_lane().map_or(0, |longest| self.lanes[longest].counts.queued)
+    }
+
+    /// Makes the caller the only one who refills this lane; false when somebody does or need not.
+    pub fn begin_refill(&mut self, dry: &Dry, refiller: i32) -> bool {
+        if !self.is_refilled_by(dry.lane, 0) {
+            return false;
+        }
+        let lane = &mut self.lanes[dry.lane];
+        if lane.born != dry.born || lane.cursor != dry.cursor {
+            return false;
+        }
+        lane.left = Rank::END;
+        self.set_refiller(dry.lane, refiller);
+        true
+    }
+
+    /// Queues tasks read from the table, in order; false when the board has no room for the rest,
+    /// or the lane is no longer the refiller's.
+    pub fn refill(&mut self, house: u32, lane: u32, refiller: i32, tasks: &[(Rank, i64)]) -> bool {
+        self.is_refilled_by(lane, refiller)
+            && tasks.iter().all(|&(rank, timeout)| {
+                self.find_slot(house, rank.id).is_some()
+                    || self.place(house, lane, rank, timeout) == Put::Queued
+            })
+    }
+
+    /// Ends a refill that read everything before `cursor` (`Rank::END`: there is nothing more).
+    /// What was left to the table meanwhile moves the cursor back to it.
+    pub fn end_refill(&mut self, lane: u32, refiller: i32, cursor: Rank) {
+        if !self.is_refilled_by(lane, refiller) {
+            return;
+        }
+        self.unlist(lane);
+        let it = &mut self.lanes[lane];
+        it.cursor = cursor.min(it.left);
+        self.list(lane);
+        self.set_refiller(lane, 0);
+        self.release_lane(lane);
+    }
+
+    /// Gives up a refill: the lane stays as dry as it was.
+    pub fn abandon_refill(&mut self, lane: u32, refiller: i32) {
+        if self.is_refilled_by(lane, refiller) {
+            self.set_refiller(lane, 0);
+        }
+    }
+
+    fn is_refilled_by(&self, lane: u32, refiller: i32) -> bool {
+        self.is_lane(lane) && self.lanes[lane].refiller == refiller
+    }
+
+    fn set_refiller(&mut self, lane: u32, refiller: i32) {
+        self.unmeasure(lane);
+        self.lanes[lane].refiller = refiller;
+        self.measure(lane);
+    }
+}
