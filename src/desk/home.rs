@@ -8,9 +8,14 @@ use board::{Board, Door};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
+use std::ffi::CStr;
 
 /// How long a caller waits for the clock to build the board, in microseconds.
 const PATIENCE: i64 = 10_000_000;
+
+/// The columns of a task that its worker sees, behind the one that says whether it may be owned.
+pub const SEEN_COLUMNS: [&CStr; 7] =
+    [c"ready", c"action", c"spec", c"priority", c"key", c"tries", c"num_failures"];
 
 /// What a call needs to know of its database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,8 +24,10 @@ pub struct Home {
     pub extension: pg_sys::Oid,
     /// The owner of the tables: functions act with its rights.
     pub owner: pg_sys::Oid,
-    /// The table of live tasks.
+    /// The table of live tasks, its primary key, and where its columns are that a worker sees.
     pub task: pg_sys::Oid,
+    pub task_key: pg_sys::Oid,
+    pub columns: [i16; SEEN_COLUMNS.len()],
 }
 
 thread_local! {
@@ -50,6 +57,7 @@ fn find_home() -> Option<Home> {
         let extension = pg_sys::get_extension_oid(c"scylla".as_ptr(), true);
         let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
         let task = pg_sys::get_relname_relid(c"task".as_ptr(), schema);
+        let task_key = pg_sys::get_relname_relid(c"task_pkey".as_ptr(), schema);
         let key = pg_sys::SysCacheIdentifier::RELOID as i32;
         let tuple = pg_sys::SearchSysCache1(key, task.into());
         if extension == pg_sys::InvalidOid || tuple.is_null() {
@@ -57,7 +65,11 @@ fn find_home() -> Option<Home> {
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
         pg_sys::ReleaseSysCache(tuple);
-        Home { database: pg_sys::MyDatabaseId, extension, owner, task }
+        let columns = SEEN_COLUMNS.map(|name| pg_sys::get_attnum(task, name.as_ptr()));
+        if task_key == pg_sys::InvalidOid || columns.contains(&0) {
+            return None;
+        }
+        Home { database: pg_sys::MyDatabaseId, extension, owner, task, task_key, columns }
     };
     HOME.set(Some(home));
     Some(home)

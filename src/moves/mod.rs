@@ -3,6 +3,7 @@
 
 pub mod cancel;
 pub mod extend;
+pub mod glance;
 pub mod look;
 pub mod own;
 pub mod persist;

@@ -2,20 +2,19 @@
 
 use crate::complaint::{self, Answer};
 use crate::desk::{self, AT_ONCE, Change, Home, with_board};
-use crate::moves::{Place, id_at, ids, refill, seal, session, settled};
-use crate::payload::{self, UUID, UUIDS, Uuid};
-use crate::statement::{Rows, Session, statement};
+use crate::moves::glance::{Glance, Seen};
+use crate::moves::{Place, refill, seal, session, settled};
+use crate::payload::{self, UUID, Uuid};
+use crate::statement::statement;
 use crate::{moment, settings};
 use board::{Claim, Dry, Front, Seal, State, Taken};
 use pgrx::pg_sys::{self, Datum};
 use std::cell::OnceCell;
 
-statement!(READ, "read", [UUIDS]);
-statement!(READ_ONE, "read_one", [UUID]);
 statement!(FIND, "find", [UUID]);
 statement!(NEXT_WORKER, "next_worker", []);
 
-/// A task that a worker owns now. The data live until the session ends.
+/// A task that a worker owns now. The data live until the next one is shown.
 pub struct Owned {
     pub id: Uuid,
     pub token: Uuid,
@@ -29,7 +28,7 @@ pub struct Owned {
     pub deadline: Option<i64>,
 }
 
-/// How many rows one statement reads.
+/// How many rows are read under one snapshot.
 const READ_AT_ONCE: usize = 1_024;
 
 /// Why taking from the board ended.
@@ -51,7 +50,7 @@ pub fn own_tasks(
     length: Option<i64>,
     mut show: impl FnMut(Owned),
 ) {
-    // An empty queue costs no look at the table.
+    // Only a dry lane needs a statement.
     let opened = OnceCell::new();
     let table = || opened.get_or_init(|| session(home));
     let (mut owned, mut surveyed) = (0, false);
@@ -66,7 +65,7 @@ pub fn own_tasks(
             continue;
         }
         if !held.is_empty() {
-            owned += hand_out(table(), std::mem::take(&mut held), &mut show);
+            owned += hand_out(home, std::mem::take(&mut held), &mut show);
         }
         match stop {
             Stop::Enough => {}
@@ -129,7 +128,7 @@ pub fn own_task(
         Some(Some(taken)) => {
             desk::promise(home, [Change::Own(taken.ticket)]);
             // Settled between the two looks at its row.
-            match hand_out(&session, vec![(taken, token)], show) {
+            match hand_out(home, vec![(taken, token)], show) {
                 0 => Err(complaint::wrong_status(id, "no longer ready")),
                 _ => Ok(()),
             }
@@ -182,38 +181,34 @@ fn take(
 
 /// Checks what was taken against the table, under a snapshot taken after it left the board (I5),
 /// and shows it in the board's order. Returns how many there were; strays leave the board.
-fn hand_out(session: &Session, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
-    let rows = match taken.as_slice() {
-        [(one, _)] => session.run(&READ_ONE, &[Some(Uuid(one.id).datum())]),
-        many => session.run(&READ, &[ids(many.iter().map(|(taken, _)| Uuid(taken.id)))]),
-    };
-    let mut found: Vec<(Uuid, usize)> =
-        (0..rows.len()).map(|row| (id_at(&rows, row, 0), row)).collect();
-    found.sort_unstable();
+fn hand_out(home: &Home, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
+    let mut glance = Glance::open(home);
     let mut shown = 0;
     for (taken, token) in taken {
-        match found.binary_search_by_key(&Uuid(taken.id), |(id, _)| *id) {
-            Ok(at) => {
-                show(owned(&rows, found[at].1, taken, token));
+        match glance.at(Uuid(taken.id)) {
+            Some(seen) => {
+                show(owned(seen, taken, token));
                 shown += 1;
             }
-            Err(_) => with_board(|board| board.drop_stray(taken.ticket)),
+            None => with_board(|board| board.drop_stray(taken.ticket)),
         }
     }
+    glance.close();
     shown
 }
 
-fn owned(rows: &Rows, row: usize, taken: Taken, token: Uuid) -> Owned {
+fn owned(seen: Seen, taken: Taken, token: Uuid) -> Owned {
+    let [action, spec, priority, key, tries, num_failures] = seen;
     Owned {
         id: Uuid(taken.id),
         token,
-        action: rows.get(row, 1),
-        spec: rows.get(row, 2),
-        priority: rows.get(row, 3),
-        key: rows.get(row, 4),
+        action,
+        spec,
+        priority,
+        key,
         // The ownership that begins is counted, though the row learns of it at its end only.
-        tries: payload::number(rows.get(row, 5)) as i32 + 1,
-        num_failures: rows.get(row, 6),
+        tries: payload::number(tries) as i32 + 1,
+        num_failures,
         deadline: taken.deadline_at,
     }
 }
