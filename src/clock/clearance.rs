@@ -35,7 +35,7 @@ unsafe extern "C-unwind" fn utility(
 ) {
     // SAFETY: a whole statement, as PostgreSQL calls; the arguments are handed on as they came.
     unsafe {
-        let named = named_database((*statement).utilityStmt).filter(|it| is_owner(*it));
+        let named = named_database((*statement).utilityStmt).filter(|it| may_command(*it));
         let _clearance = named.map(Clearance::of);
         let tree = read_only_tree;
         match BEFORE {
@@ -80,7 +80,7 @@ unsafe fn named_database(node: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
                 let create = &*node.cast::<pg_sys::CreatedbStmt>();
                 match option(create.options, "template") {
                     Some(template) if !(*template).arg.is_null() => pg_sys::defGetString(template),
-                    _ => std::ptr::null_mut(),
+                    _ => c"template1".as_ptr().cast_mut(),
                 }
             }
             _ => std::ptr::null_mut(),
@@ -92,15 +92,16 @@ unsafe fn named_database(node: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
     }
 }
 
-/// Whether the user could carry the command out: nobody else may send a worker away.
-fn is_owner(database: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up.
+/// Whether the user may give such commands: nobody else may send a worker away.
+fn may_command(database: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups.
     unsafe {
         let user = pg_sys::GetUserId();
         #[cfg(any(feature = "pg14", feature = "pg15"))]
-        return pg_sys::pg_database_ownercheck(database, user);
+        let is_owner = pg_sys::pg_database_ownercheck(database, user);
         #[cfg(not(any(feature = "pg14", feature = "pg15")))]
-        return pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, database, user);
+        let is_owner = pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, database, user);
+        is_owner || pg_sys::have_createdb_privilege()
     }
 }
 

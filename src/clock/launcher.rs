@@ -40,7 +40,10 @@ pub extern "C-unwind" fn scylla_launcher(_arg: pg_sys::Datum) {
     desk::serve_as(None);
     let mut posts: HashMap<u32, Post> = HashMap::new();
     loop {
-        let databases = transaction("list the databases", databases).unwrap_or_default();
+        let Some(databases) = transaction("list the databases", databases) else {
+            sleep(LOOK_AROUND);
+            continue;
+        };
         posts.retain(|database, _| databases.contains(database));
         let mut pause = LOOK_AROUND;
         for database in databases {

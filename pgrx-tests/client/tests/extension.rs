@@ -106,6 +106,22 @@ fn database_with_a_worker_is_dropped_at_once() {
     assert_clock_runs(&database);
 }
 
+/// I9: nor is its copying or renaming held up; its clock comes back after.
+#[test]
+fn database_with_a_worker_is_copied_and_renamed_at_once() {
+    let database = database();
+    let mut s = Server::shared().connect();
+    database.connect().submit_many("q", 1);
+    database.worker();
+    let (name, copy) = (&database.name, format!("{}_copy", database.name));
+    let started = Instant::now();
+    s.run(&format!("create database {copy} template {name}"));
+    s.run(&format!("alter database {copy} rename to {copy}_renamed"));
+    s.run(&format!("drop database {copy}_renamed"));
+    assert!(started.elapsed() < seconds(8), "took {:?}", started.elapsed());
+    assert_clock_runs(&database);
+}
+
 /// I9: a drop of the extension is not held up by its clock, nor does it kill it.
 #[test]
 fn extension_is_dropped_at_once() {
