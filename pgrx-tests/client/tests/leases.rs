@@ -302,3 +302,20 @@ fn last_try_that_expires_aborts_the_task() {
     assert_eq!(complaint.code().code(), "55000");
     assert!(complaint.message().contains("aborted"), "{complaint}");
 }
+
+/// I10: the clock does not wait for a row that somebody holds, nor do the other tasks.
+#[test]
+fn row_that_is_held_delays_no_other_expiry() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    let ids = a.submit_many("q", 20);
+    assert_eq!(a.own_with("w", "q", 20, "timeout => '300 ms'").len(), 20);
+    b.run(&format!("begin; select from scylla.task where id = '{}' for update", ids[0]));
+    std::thread::sleep(std::time::Duration::from_millis(450));
+    assert_eq!(a.tasks("ready"), 19, "150 ms after the deadline");
+    assert_eq!(a.status(ids[0]), "running");
+    b.run("rollback");
+    eventually(seconds(2), "the held one expires too", || {
+        (a.status(ids[0]) == "ready").then_some(())
+    });
+}

@@ -274,3 +274,20 @@ fn more_leases_than_slots_are_refused() {
     assert_eq!(s.own_one("other").id, extra);
     assert_eq!(s.own("w", "q", 10).len(), 10, "room again");
 }
+
+/// I4: a lane that only the table knows is longer than what one refill reads.
+#[test]
+fn lane_longer_than_a_refill_is_handed_out_whole() {
+    let database = database();
+    let mut s = database.connect();
+    s.run(
+        "insert into scylla.task (id, queue, action, priority, ready, post_result, created, updated, spec)
+         select gen_random_uuid(), 'q', '', n % 7, true, false, now(), now(), '{}'
+         from generate_series(1, 5000) n",
+    );
+    s.run("select scylla.refresh()");
+    eventually(seconds(5), "the clock has looked", || {
+        (s.own("w", "q", 1).len() == 1).then_some(())
+    });
+    assert_eq!(s.own("w", "q", 10_000).len(), 4_999);
+}
