@@ -53,6 +53,7 @@ impl Ending {
         let lease = |ending: &Ending| {
             ending.lease.map(|it| (it.since_at, it.recorded, it.progress, it.worker))
         };
+        // Results are not compared: one goes with its own task alone.
         let same_result = match (self.result, other.result) {
             (Some(_), Some(_)) => self.id == other.id,
             (one, other) => one.is_none() && other.is_none(),
