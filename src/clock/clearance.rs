@@ -101,7 +101,21 @@ fn may_command(database: pg_sys::Oid) -> bool {
         let is_owner = pg_sys::pg_database_ownercheck(database, user);
         #[cfg(not(any(feature = "pg14", feature = "pg15")))]
         let is_owner = pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, database, user);
-        is_owner || pg_sys::have_createdb_privilege()
+        is_owner || may_create_databases(user)
+    }
+}
+
+fn may_create_databases(user: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up; the tuple is released before it is left.
+    unsafe {
+        let key = pg_sys::SysCacheIdentifier::AUTHOID as i32;
+        let role = pg_sys::SearchSysCache1(key, user.into());
+        if role.is_null() {
+            return false;
+        }
+        let may = (*pg_sys::GETSTRUCT(role).cast::<pg_sys::FormData_pg_authid>()).rolcreatedb;
+        pg_sys::ReleaseSysCache(role);
+        may
     }
 }
 
