@@ -17,10 +17,10 @@ unsafe impl Sync for Statement {}
 
 /// Declares a statement from its file's name and its parameters' types.
 macro_rules! statement {
-    ($name:ident, $file:literal, [$($kind:expr),*]) => {
+    ($name:ident, $file:literal, $kinds:expr) => {
         static $name: $crate::statement::Statement = $crate::statement::Statement {
             sql: concat!(include_str!(concat!("../../sql/statement/", $file, ".sql")), "\0"),
-            kinds: &[$($kind),*],
+            kinds: &$kinds,
             plan: std::cell::Cell::new(std::ptr::null_mut()),
         };
     };
@@ -135,11 +135,6 @@ pub struct Rows {
 impl Rows {
     pub fn len(&self) -> usize {
         if self.table.is_null() { 0 } else { self.len }
-    }
-
-    /// How many rows the statement inserted, changed, deleted or returned.
-    pub fn processed(&self) -> usize {
-        self.len
     }
 
     /// The first column of the first row.

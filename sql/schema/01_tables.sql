@@ -16,6 +16,14 @@ create table scylla.task (
     tries      integer     not null default 0,
     num_failures integer   not null default 0,
     key        text        collate "C",
+    message    text        collate "C",
+    due        timestamptz,
+    retry_interval interval,
+    retry_jitter interval,
+    run_on_failure boolean not null default false,
+    followed   boolean     not null default false,
+    pending    integer     not null default 0,
+    after      uuid[],
     spec       jsonb       not null,
     errors     jsonb       not null default '[]',
     history    jsonb       not null default '[]',
@@ -37,6 +45,13 @@ create table scylla.task (
 -- The order in which a lane refills: a row comparison with (-priority, created, id) goes straight to its place.
 create index task_lane on scylla.task (queue, action, (-priority), created, id) where ready;
 
+-- A well-known name, and a waiting message's id, are one task's within the queue.
+create unique index task_key on scylla.task (queue, key) where key is not null;
+create unique index task_message on scylla.task (queue, message) where message is not null;
+
+-- What waits for its time only, in the order in which it falls due.
+create index task_due on scylla.task (due, id) where due is not null;
+
 comment on table scylla.task is 'live tasks: submitted and not yet settled';
 comment on column scylla.task.id is 'the task''s id';
 comment on column scylla.task.queue is 'the queue that workers serve';
@@ -52,10 +67,57 @@ comment on column scylla.task.max_tries is 'how many ownerships it gets; null: n
 comment on column scylla.task.tries is 'ownerships that have ended; the lease that stands is counted by the board';
 comment on column scylla.task.num_failures is 'predecessors that were aborted or cancelled';
 comment on column scylla.task.key is 'well-known name, unique among the queue''s unfinished tasks';
+comment on column scylla.task.message is 'the id of a delayed message, until it fires';
+comment on column scylla.task.due is 'when the clock is to make it ready; null: it is ready, or waits for others first';
+comment on column scylla.task.retry_interval is 'the pause before the first retry, doubled for each later one; null: none';
+comment on column scylla.task.retry_jitter is 'the longest random time to add to such a pause; null: none';
+comment on column scylla.task.run_on_failure is 'runs even if a predecessor is aborted or cancelled';
+comment on column scylla.task.followed is 'others wait for this task, or did';
+comment on column scylla.task.pending is 'predecessors that are not settled yet';
+comment on column scylla.task.after is 'all predecessors that it was given';
 comment on column scylla.task.spec is 'what the task is about; opaque, never changed';
 comment on column scylla.task.errors is 'what went wrong so far, newest last, 100 at the most';
 comment on column scylla.task.history is 'what became of earlier ownerships, newest last, 100 at the most';
 comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
+comment on index scylla.task_key is 'one live task a queue and key';
+comment on index scylla.task_message is 'one waiting message a queue and id';
+comment on index scylla.task_due is 'what waits for its time only, the next first';
+
+-- Who waits for whom. Whoever adds a row marks the predecessor as followed first, so that its settling
+-- cannot pass by unseen.
+create table scylla.dependency (
+    after uuid not null,
+    task  uuid not null,
+    constraint dependency_pkey primary key (after, task)
+) with (
+    vacuum_truncate = off,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 50000,
+    autovacuum_vacuum_insert_scale_factor = 0,
+    autovacuum_vacuum_insert_threshold = 500000,
+    autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 500000
+);
+
+comment on table scylla.dependency is 'which live task waits for which other; a row goes as its predecessor settles';
+comment on column scylla.dependency.after is 'the predecessor';
+comment on column scylla.dependency.task is 'the task that waits for it';
+
+-- What a settling transaction could not count down, since somebody held the waiting task: the clock does.
+create table scylla.countdown (
+    task   uuid    not null,
+    after  uuid    not null,
+    failed boolean not null
+) with (
+    vacuum_truncate = off,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 10000
+);
+
+comment on table scylla.countdown is 'predecessors that have settled, but are not counted down from the waiting task yet';
+comment on column scylla.countdown.task is 'the task that waits';
+comment on column scylla.countdown.after is 'the predecessor that has settled';
+comment on column scylla.countdown.failed is 'whether it was aborted or cancelled';
 
 create table scylla.finished (
     id         uuid        not null,
@@ -75,6 +137,7 @@ create table scylla.finished (
     status     text        not null collate "C",
     key        text        collate "C",
     owner      text        collate "C",
+    after      uuid[],
     spec       jsonb       not null,
     result     jsonb,
     errors     jsonb       not null,
@@ -104,6 +167,7 @@ comment on column scylla.finished.owned_at is 'when the last ownership began, un
 comment on column scylla.finished.status is 'completed, aborted or cancelled';
 comment on column scylla.finished.key is 'the task''s well-known name';
 comment on column scylla.finished.owner is 'the last worker';
+comment on column scylla.finished.after is 'all predecessors that it was given';
 comment on column scylla.finished.spec is 'what the task was about';
 comment on column scylla.finished.result is 'what the worker returned';
 comment on column scylla.finished.errors is 'what went wrong, newest last';
@@ -138,6 +202,8 @@ create sequence scylla.worker_number;
 comment on sequence scylla.worker_number is 'numbers the workers that register';
 
 select pg_catalog.pg_extension_config_dump('scylla.task', '');
+select pg_catalog.pg_extension_config_dump('scylla.dependency', '');
+select pg_catalog.pg_extension_config_dump('scylla.countdown', '');
 select pg_catalog.pg_extension_config_dump('scylla.finished', '');
 select pg_catalog.pg_extension_config_dump('scylla.finished_default', '');
 select pg_catalog.pg_extension_config_dump('scylla.worker_number', '');

@@ -28,7 +28,7 @@ with lease as materialized (
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     'running'::text as status, l.progress, t.created, t.updated, t.run_at,
     l.deadline, l.owner, t.tries + (not l.recorded)::integer as tries, t.max_tries, t.num_failures,
-    '{}'::uuid[] as after, t.errors, null::jsonb as result,
+    coalesce(t.after, '{}') as after, t.errors, null::jsonb as result,
     scylla.history_with(t.history, l.owner, case when not l.recorded then l.owned_at end) as history
 from lease l
 join scylla.task t on t.id = l.id
@@ -37,14 +37,14 @@ union all
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     case when t.ready then 'ready' else 'waiting' end, 0, t.created, t.updated, t.run_at,
     null, null, t.tries, t.max_tries, t.num_failures,
-    '{}', t.errors, null, t.history
+    coalesce(t.after, '{}'), t.errors, null, t.history
 from scylla.task t
 where not exists (select from lease l where l.id = t.id)
 union all
 select f.id, f.queue, f.action, f.key, f.spec, f.priority,
     f.status, f.progress, f.created, f.updated, f.run_at,
     null, f.owner, f.tries, f.max_tries, f.num_failures,
-    '{}', f.errors, f.result, scylla.history_with(f.history, f.owner, f.owned_at)
+    coalesce(f.after, '{}'), f.errors, f.result, scylla.history_with(f.history, f.owner, f.owned_at)
 from scylla.finished f;
 
 comment on view scylla.tasks is 'all tasks, live and settled, with the leases that stand';

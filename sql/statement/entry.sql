@@ -6,14 +6,15 @@ select pg_catalog.jsonb_build_object(
     'priority', e.priority, 'status', e.status, 'progress', e.progress,
     'created', e.created, 'updated', e.updated, 'run_at', e.run_at, 'deadline', e.deadline,
     'owner', e.owner, 'tries', e.tries, 'max_tries', e.max_tries, 'num_failures', e.num_failures,
-    'after', '[]'::pg_catalog.jsonb, 'errors', e.errors, 'result', e.result, 'history', e.history)
+    'after', coalesce(pg_catalog.to_jsonb(e.after), '[]'), 'errors', e.errors, 'result', e.result,
+    'history', e.history)
 from (
     select t.id, t.queue, t.action, t.key, t.spec, t.priority,
         case when l.id is not null then 'running' when t.ready then 'ready' else 'waiting' end
             as status,
         coalesce(l.progress, 0) as progress, t.created, t.updated, t.run_at, l.deadline, l.owner,
         t.tries + case when l.recorded then 0 when l.id is null then 0 else 1 end as tries,
-        t.max_tries, t.num_failures, t.errors, null::pg_catalog.jsonb as result,
+        t.max_tries, t.num_failures, t.after, t.errors, null::pg_catalog.jsonb as result,
         scylla.history_with(t.history, l.owner, case when not l.recorded then l.owned_at end)
             as history
     from scylla.task t
@@ -22,7 +23,7 @@ from (
     union all
     select f.id, f.queue, f.action, f.key, f.spec, f.priority, f.status, f.progress,
         f.created, f.updated, f.run_at, null, f.owner, f.tries, f.max_tries, f.num_failures,
-        f.errors, f.result, scylla.history_with(f.history, f.owner, f.owned_at)
+        f.after, f.errors, f.result, scylla.history_with(f.history, f.owner, f.owned_at)
     from scylla.finished f
     where f.id = $1
 ) e

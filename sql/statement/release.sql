@@ -3,7 +3,8 @@
 -- Parameters: $1 the history's word for it (TaskRetry, TaskYield, TaskTimeout); $2 now;
 --   arrays of one length: $3 ids, in ascending order, $4 workers, $5 when the ownership began,
 --   $6 whether the history tells of it already, $7 progress, $8 errors.
--- Result: id and status (ready, aborted) of each; one that is not live any more is passed over.
+-- Result: of each task the id, the status (ready, aborted), whether others wait for it, and whether its
+--   result may be waited for; one that is not live any more is passed over.
 -- Reads scylla.task by primary key; changes scylla.task and scylla.finished.
 -- Locks the tasks' rows in the order given, waiting for whoever holds one.
 with ended as (
@@ -35,10 +36,11 @@ with ended as (
 ), aborted as (
     insert into scylla.finished
         (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries,
-        tries, num_failures, progress, status, key, owner, spec, errors, history)
+        tries, num_failures, progress, status, key, owner, after, spec, errors,
+        history)
     select x.id, x.queue, x.action, x.priority, x.post_result, x.created, $2, x.run_at, x.timeout,
         x.max_tries, x.tries + case when x.recorded then 0 else 1 end, x.num_failures, x.progress,
-        'aborted', x.key, x.worker, x.spec,
+        'aborted', x.key, x.worker, x.after, x.spec,
         scylla.newest(x.errors
             || case when x.error is null then '[]' else pg_catalog.jsonb_build_array(x.error) end
             || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
@@ -50,8 +52,7 @@ with ended as (
             || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
                 '_typ', $1, 'worker', x.worker, 'progress', x.progress, 'time', $2)))
     from exhausted x
-    returning id
 )
-select f.id, 'ready' from freed f
+select f.id, 'ready', false, false from freed f
 union all
-select a.id, 'aborted' from aborted a
+select x.id, 'aborted', x.followed, x.post_result from exhausted x

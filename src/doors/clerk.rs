@@ -1,10 +1,14 @@
 //! What all doors check alike.
 
-use crate::complaint::{self, Answer};
+use crate::complaint::{self, Answer, Complaint};
+use crate::moves::submit::OnConflict;
 use crate::payload::Uuid;
 use crate::{json, json::Json, settings};
 use board::{ACTION_MAX, QUEUE_MAX, WORKER_MAX};
 use pgrx::pg_sys::Datum;
+
+/// The longest key, in bytes.
+const KEY_MAX: usize = 256;
 
 fn name(text: Vec<u8>, argument: &str, least: usize, most: usize) -> Answer<Vec<u8>> {
     if (least..=most).contains(&text.len()) {
@@ -62,27 +66,46 @@ pub fn progress(number: f64) -> Answer<f64> {
     }
 }
 
-/// A choice of which this version serves the default only.
-pub fn unserved_word(argument: &str, word: &[u8]) -> Answer<()> {
-    let (served, others) = match argument {
-        "on_conflict" => ("error", ["ignore", "replace"].as_slice()),
-        _ => ("abort", ["run"].as_slice()),
-    };
-    let word = String::from_utf8_lossy(word);
-    if word == served {
-        Ok(())
-    } else if others.contains(&word.as_ref()) {
-        Err(complaint::not_supported(argument))
-    } else {
-        Err(complaint::unknown_value(argument, &word, &format!("{served}, {}", others.join(", "))))
+pub fn key(text: Vec<u8>) -> Answer<Vec<u8>> {
+    name(text, "key", 1, KEY_MAX)
+}
+
+pub fn on_conflict(word: &[u8]) -> Answer<OnConflict> {
+    match word {
+        b"error" => Ok(OnConflict::Error),
+        b"ignore" => Ok(OnConflict::Ignore),
+        b"replace" => Ok(OnConflict::Replace),
+        _ => Err(unknown("on_conflict", word, "error, ignore, replace")),
     }
 }
 
-/// A pause of which this version serves zero only, in microseconds.
-pub fn unserved_pause(argument: &str, length: i64) -> Answer<()> {
+/// Whether a task runs though a predecessor was aborted or cancelled.
+pub fn on_failure(word: &[u8]) -> Answer<bool> {
+    match word {
+        b"abort" => Ok(false),
+        b"run" => Ok(true),
+        _ => Err(unknown("on_failure", word, "abort, run")),
+    }
+}
+
+fn unknown(argument: &str, word: &[u8], known: &str) -> Complaint {
+    complaint::unknown_value(argument, &String::from_utf8_lossy(word), known)
+}
+
+/// A point in time that is one: neither infinity.
+pub fn time(argument: &str, at: i64) -> Answer<i64> {
+    if at == i64::MIN || at == i64::MAX {
+        Err(complaint::out_of_range(argument, "finite"))
+    } else {
+        Ok(at)
+    }
+}
+
+/// A pause, an interval with its length; `None`: no pause at all.
+pub fn pause(argument: &str, (interval, length): (Datum, i64)) -> Answer<Option<Datum>> {
     match length {
-        0 => Ok(()),
-        1.. => Err(complaint::not_supported(argument)),
+        0 => Ok(None),
+        1.. => Ok(Some(interval)),
         _ => Err(complaint::out_of_range(argument, "zero or greater")),
     }
 }

@@ -17,33 +17,56 @@ door!(
     scylla_submit,
     |call: &mut Call| {
         call.changes("scylla.submit()")?;
-        for (number, name) in [(6, "on_conflict"), (9, "on_failure")] {
-            clerk::unserved_word(name, &call.text(number, name)?)?;
-        }
-        for (number, name) in [(11, "retry_interval"), (12, "retry_jitter")] {
-            let (_, length) = call.interval(number).ok_or_else(|| complaint::missing(name))?;
-            clerk::unserved_pause(name, length)?;
-        }
-        for (number, name) in [(5, "key"), (7, "run_at"), (8, "after")] {
-            if call.datum(number).is_some() {
-                return Err(complaint::not_supported(name));
-            }
-        }
-        let timeout = call.interval(13).map(|(it, length)| Ok((it, clerk::timeout(length)?)));
-        let draft = Draft {
-            id: call.optional_uuid(4),
-            queue: clerk::queue(call.text(0, "queue")?)?.into(),
-            action: clerk::action(call.text(2, "action")?)?.into(),
-            priority: clerk::priority(call.bigint(3, "priority")?)?,
-            spec: clerk::spec(call.jsonb(1, "spec")?)?,
-            max_tries: call.int(10).map(clerk::max_tries).transpose()?,
-            timeout: timeout.transpose()?,
-            post_result: call.bool(14, "post_result")?,
-        };
+        let draft = arguments(call)?;
+        unserved(&draft)?;
         let id = submit::submit(&desk::home(), &draft)?;
         Ok(Some(id.datum()))
     }
 );
+
+/// A draft of submit's arguments.
+fn arguments(call: &Call) -> Answer<Draft> {
+    let pause = |number, name| {
+        clerk::pause(name, call.interval(number).ok_or_else(|| complaint::missing(name))?)
+    };
+    let run_at = call.datum(7).map(|at| clerk::time("run_at", at.value() as i64));
+    let timeout = call.interval(13).map(|(it, length)| Ok((it, clerk::timeout(length)?)));
+    let after = call.datum(8).map(|_| call.uuids(8, "after"));
+    Ok(Draft {
+        id: call.optional_uuid(4),
+        priority: clerk::priority(call.bigint(3, "priority")?)?,
+        key: call.datum(5).map(|_| clerk::key(call.text(5, "key")?)).transpose()?,
+        on_conflict: clerk::on_conflict(&call.text(6, "on_conflict")?)?,
+        run_at: run_at.transpose()?,
+        after: after.transpose()?.unwrap_or_default(),
+        run_on_failure: clerk::on_failure(&call.text(9, "on_failure")?)?,
+        max_tries: call.int(10).map(clerk::max_tries).transpose()?,
+        retry_interval: pause(11, "retry_interval")?,
+        retry_jitter: pause(12, "retry_jitter")?,
+        timeout: timeout.transpose()?,
+        post_result: call.bool(14, "post_result")?,
+        ..Draft::new(
+            clerk::queue(call.text(0, "queue")?)?.into(),
+            clerk::action(call.text(2, "action")?)?.into(),
+            clerk::spec(call.jsonb(1, "spec")?)?,
+        )
+    })
+}
+
+/// What this version does not serve yet.
+fn unserved(draft: &Draft) -> Answer<()> {
+    let pauses = draft.retry_interval.or(draft.retry_jitter);
+    let given = [
+        ("key", draft.key.is_some()),
+        ("run_at", draft.run_at.is_some()),
+        ("after", !draft.after.is_empty()),
+        ("retry_interval", pauses.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((name, _)) => Err(complaint::not_supported(name)),
+        None => Ok(()),
+    }
+}
 
 door!(
     /// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
@@ -67,7 +90,7 @@ door!(
         let mut checked: Vec<Result<usize, (Option<Uuid>, Complaint)>> = Vec::new();
         for (number, (_, element)) in elements.into_iter().enumerate() {
             let mut id = None;
-            match draft(element, &mut id, &mut names) {
+            match draft(element, &mut id, &mut names).and_then(|it| unserved(&it).map(|()| it)) {
                 Ok(draft) => {
                     drafts.push(draft);
                     checked.push(Ok(drafts.len() - 1));
@@ -140,8 +163,9 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
     let Json::Object(object) = element else {
         return Err(complaint::wrong_type("an element of tasks", "an object"));
     };
-    let (mut queue, mut action, mut spec, mut priority) = (None, Vec::new(), None, 0);
-    let (mut max_tries, mut timeout, mut post_result) = (None, None, false);
+    let (mut queue, mut action, mut spec) = (None, Vec::new(), None);
+    // Its queue, action and spec are known at the end.
+    let mut draft = Draft::new([].into(), [].into(), Datum::from(0));
     // SAFETY: of a Json::Object.
     for (name, value) in unsafe { json::inside(object) } {
         let name = String::from_utf8_lossy(&name).into_owned();
@@ -152,27 +176,36 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
             ("queue", Json::String(text)) => queue = Some(clerk::queue(text)?),
             ("action", Json::String(text)) => action = clerk::action(text)?,
             ("priority", Json::Number(text)) => {
-                priority = clerk::priority(integer(&text).unwrap_or(-1))?;
+                draft.priority = clerk::priority(integer(&text).unwrap_or(-1))?;
             }
             ("id", Json::String(text)) => {
                 *id = Uuid::parse(&text);
-                id.ok_or_else(|| complaint::wrong_type("id", "a uuid"))?;
+                draft.id = Some(id.ok_or_else(|| complaint::wrong_type("id", "a uuid"))?);
             }
+            ("key", Json::String(text)) => draft.key = Some(clerk::key(text)?),
+            ("on_conflict", Json::String(word)) => draft.on_conflict = clerk::on_conflict(&word)?,
+            ("run_at", Json::String(text)) => {
+                draft.run_at = Some(clerk::time("run_at", time("run_at", &text)?)?);
+            }
+            ("after", Json::Array(array)) => draft.after = uuids("after", array)?,
+            ("on_failure", Json::String(word)) => draft.run_on_failure = clerk::on_failure(&word)?,
             ("max_tries", Json::Number(text)) => {
-                max_tries = Some(clerk::max_tries(integer(&text).unwrap_or(-1))?);
+                draft.max_tries = Some(clerk::max_tries(integer(&text).unwrap_or(-1))?);
+            }
+            ("retry_interval", Json::String(text)) => {
+                draft.retry_interval =
+                    clerk::pause("retry_interval", interval("retry_interval", &text)?)?;
+            }
+            ("retry_jitter", Json::String(text)) => {
+                draft.retry_jitter =
+                    clerk::pause("retry_jitter", interval("retry_jitter", &text)?)?;
             }
             ("timeout", Json::String(text)) => {
                 let (interval, length) = interval("timeout", &text)?;
-                timeout = Some((interval, clerk::timeout(length)?));
+                draft.timeout = Some((interval, clerk::timeout(length)?));
             }
-            ("post_result", Json::Bool(value)) => post_result = value,
-            (name @ ("on_conflict" | "on_failure"), Json::String(word)) => {
-                clerk::unserved_word(name, &word)?;
-            }
-            (name @ ("retry_interval" | "retry_jitter"), Json::String(text)) => {
-                clerk::unserved_pause(name, interval(name, &text)?.1)?;
-            }
-            (name @ ("key" | "run_at" | "after"), _) => return Err(complaint::not_supported(name)),
+            ("post_result", Json::Bool(value)) => draft.post_result = value,
+            ("after", _) => return Err(complaint::wrong_type("after", "an array of uuids")),
             (name @ ("priority" | "max_tries"), _) => {
                 return Err(complaint::wrong_type(name, "a number"));
             }
@@ -183,16 +216,22 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
             (name, _) => return Err(complaint::unknown_member(name)),
         }
     }
-    Ok(Draft {
-        id: *id,
-        queue: shared(&mut names.queue, queue.ok_or_else(|| complaint::missing("queue"))?),
-        action: shared(&mut names.action, action),
-        priority,
-        spec: clerk::spec(spec.unwrap_or_else(empty_object))?,
-        max_tries,
-        timeout,
-        post_result,
-    })
+    draft.queue = shared(&mut names.queue, queue.ok_or_else(|| complaint::missing("queue"))?);
+    draft.action = shared(&mut names.action, action);
+    draft.spec = clerk::spec(spec.unwrap_or_else(empty_object))?;
+    Ok(draft)
+}
+
+/// The ids of a jsonb array of strings.
+fn uuids(name: &str, array: Datum) -> Answer<Vec<Uuid>> {
+    // SAFETY: of a Json::Array.
+    let elements = unsafe { json::inside(array) };
+    let uuid = |(_, element): (Vec<u8>, Json)| match element {
+        Json::String(text) => Uuid::parse(&text),
+        _ => None,
+    };
+    let uuids: Option<Vec<Uuid>> = elements.into_iter().map(uuid).collect();
+    uuids.ok_or_else(|| complaint::wrong_type(name, "an array of uuids"))
 }
 
 /// A whole number, which numeric may write with a fraction of zeros.
@@ -209,21 +248,34 @@ fn empty_object() -> Datum {
     .unwrap_or(Datum::from(0))
 }
 
-/// An interval of its text, as PostgreSQL reads it, and its length in microseconds.
+/// An interval of its text, and its length in microseconds.
 fn interval(name: &str, text: &[u8]) -> Answer<(Datum, i64)> {
-    let text = std::ffi::CString::new(text).unwrap_or_default();
+    let interval = parsed(pg_sys::interval_in, text);
+    let interval = interval.ok_or_else(|| complaint::wrong_type(name, "an interval"))?;
+    Ok((interval, payload::interval_length(Some(interval))))
+}
+
+/// A timestamptz of its text.
+fn time(name: &str, text: &[u8]) -> Answer<i64> {
+    let time = parsed(pg_sys::timestamptz_in, text);
+    time.map(|it| it.value() as i64).ok_or_else(|| complaint::wrong_type(name, "a timestamptz"))
+}
+
+type Input = unsafe fn(pg_sys::FunctionCallInfo) -> Datum;
+
+/// A value of its text, as PostgreSQL reads it; `None`: it cannot.
+fn parsed(input: Input, text: &[u8]) -> Option<Datum> {
+    let text = std::ffi::CString::new(text).ok()?;
     // Reading a value has no effect that would need a subtransaction to undo.
-    let interval = PgTryBuilder::new(|| {
-        // SAFETY: interval_in takes a text that ends with a zero, a type's oid and a modifier.
+    PgTryBuilder::new(std::panic::AssertUnwindSafe(|| {
+        // SAFETY: an input function takes a text that ends with a zero, a type's oid and a modifier.
         unsafe {
             pgrx::direct_function_call_as_datum(
-                pg_sys::interval_in,
+                input,
                 &[Some(Datum::from(text.as_ptr())), Some(Datum::from(0)), Some(Datum::from(-1))],
             )
         }
-    })
+    }))
     .catch_others(|_| None)
-    .execute();
-    let interval = interval.ok_or_else(|| complaint::wrong_type(name, "an interval"))?;
-    Ok((interval, payload::interval_length(Some(interval))))
+    .execute()
 }

@@ -39,7 +39,7 @@ pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
     let cancelled: HashSet<Uuid> = if endings.is_empty() {
         HashSet::new()
     } else {
-        settle(&session, CANCELLED, &endings).into_iter().map(|(id, _)| id).collect()
+        settle(&session, CANCELLED, &endings).into_iter().map(|ended| ended.id).collect()
     };
     let others = wanted.iter().copied().filter(|id| !cancelled.contains(id));
     let settled: HashSet<Uuid> = match others.clone().next() {

@@ -2,7 +2,7 @@
 
 use crate::desk::{self, AT_ONCE, Change, Home, with_board};
 use crate::moment;
-use crate::moves::settle::{Ending, release};
+use crate::moves::settle::{Ending, READY, release};
 use crate::moves::{LIVE, ids_of, session};
 use crate::payload::{UUIDS, Uuid};
 use crate::statement::statement;
@@ -67,8 +67,8 @@ pub fn reclaim(home: &Home, due: &mut Due) {
         .collect();
     if !endings.is_empty() {
         let mut ended = release(&session, EXPIRED, &endings);
-        ended.retain(|(_, status)| *status != super::settle::READY);
-        desk::promise(home, ended.into_iter().map(|(id, _)| Change::Gone(id.0)));
+        ended.retain(|ended| ended.status != READY);
+        desk::promise(home, ended.iter().map(|ended| Change::Gone(ended.id.0)));
     }
     let later = moment::monotonic() + desk::LATER;
     for (ticket, slot) in due.iter() {

@@ -97,17 +97,16 @@ pub fn return_tasks(
         End::Settled(status) => settle(&session, status, &endings),
         End::Released(event) => release(&session, event, &endings),
     };
-    ended.sort_unstable();
+    ended.sort_unstable_by_key(|ended| ended.id);
+    let find = |id: Uuid| {
+        ended.binary_search_by_key(&id, |ended| ended.id).ok().map(|at| ended[at].status)
+    };
     for (at, ending) in places.into_iter().zip(&endings) {
-        let found = ended.binary_search_by_key(&ending.id, |(id, _)| *id);
-        answers[at] = found.map(|found| ended[found].1).map_err(|_| Refusal::Stale);
+        answers[at] = find(ending.id).ok_or(Refusal::Stale);
     }
     // What is no longer live must not go back into a lane.
     if let End::Released(_) = outcome.end() {
-        let gone = endings
-            .iter()
-            .map(|ending| ending.id)
-            .filter(|id| ended.binary_search(&(*id, READY)).is_err());
+        let gone = endings.iter().map(|ending| ending.id).filter(|id| find(*id) != Some(READY));
         desk::promise(home, gone.map(|id| Change::Gone(id.0)));
     }
     answers
@@ -168,57 +167,63 @@ fn hold(
 pub const READY: &str = "ready";
 const ABORTED: &str = "aborted";
 
-/// Moves tasks to the finished ones; returns those that were live, with their status.
-pub fn settle(
-    session: &Session,
-    status: &'static str,
-    endings: &[Ending],
-) -> Vec<(Uuid, &'static str)> {
-    if let Some(like) = endings.first().filter(|first| endings.iter().all(|it| it.is_like(first))) {
-        return settle_alike(session, status, like, endings);
-    }
-    let mut arguments = arguments(status, endings);
-    let results = payload::array(JSONBS, endings.iter().map(|ending| ending.result));
-    arguments.insert(7, Some(results));
-    let rows = session.run(&SETTLE, &arguments);
-    (0..rows.len()).map(|row| (id_at(&rows, row, 0), status)).collect()
+/// What became of a task whose ownership, or whose life, ended.
+#[allow(dead_code)]
+pub struct Ended {
+    pub id: Uuid,
+    pub status: &'static str,
+    /// Others wait for it.
+    pub followed: bool,
+    /// Its result may be waited for.
+    pub post_result: bool,
 }
 
-fn settle_alike(
-    session: &Session,
-    status: &'static str,
-    like: &Ending,
-    endings: &[Ending],
-) -> Vec<(Uuid, &'static str)> {
+impl Ended {
+    /// From a row whose last columns are whether others wait, and whether the result may be waited for.
+    fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
+        let [followed, post_result] =
+            [0, 1].map(|offset| payload::number(rows.get(row, flags + offset)) != 0);
+        Ended { id: id_at(rows, row, 0), status, followed, post_result }
+    }
+}
+
+/// Moves tasks to the finished ones; returns those that were live.
+pub fn settle(session: &Session, status: &'static str, endings: &[Ending]) -> Vec<Ended> {
+    let like = endings.first().filter(|first| endings.iter().all(|it| it.is_like(first)));
+    let rows = match like {
+        Some(like) => settle_alike(session, status, like, endings),
+        None => {
+            let mut arguments = arguments(status, endings);
+            let results = payload::array(JSONBS, endings.iter().map(|ending| ending.result));
+            arguments.insert(7, Some(results));
+            session.run(&SETTLE, &arguments)
+        }
+    };
+    (0..rows.len()).map(|row| Ended::at(&rows, row, status, 1)).collect()
+}
+
+fn settle_alike(session: &Session, status: &str, like: &Ending, endings: &[Ending]) -> Rows {
     let [_, worker, since, _, progress, _] = values(status, like);
     let untold = like.lease.is_some_and(|lease| !lease.recorded);
-    let all = || endings.iter().map(|ending| ending.id);
-    let rows = session.run(
+    session.run(
         &SETTLE_ALIKE,
         &[
             Some(payload::varlena(status.as_bytes())),
             Some(Datum::from(moment::now().wall)),
-            ids(all()),
+            ids(endings.iter().map(|ending| ending.id)),
             worker,
             since.filter(|_| untold),
             Some(Datum::from(i32::from(untold))),
             progress,
             like.result,
         ],
-    );
-    if rows.processed() == endings.len() {
-        return all().map(|id| (id, status)).collect();
-    }
-    // Nobody else can have settled them this way: the others were cancelled or deleted meanwhile.
-    let settled = settled(session, all()).into_iter().filter(|(_, its)| its == status);
-    settled.map(|(id, _)| (id, status)).collect()
+    )
 }
 
-/// Makes tasks ready again, or aborts those that had their last try; returns those that were live,
-/// with their status.
-pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<(Uuid, &'static str)> {
+/// Makes tasks ready again, or aborts those that had their last try; returns those that were live.
+pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
     let rows = session.run(&RELEASE, &arguments(event, endings));
-    (0..rows.len()).map(|row| (id_at(&rows, row, 0), status_at(&rows, row))).collect()
+    (0..rows.len()).map(|row| Ended::at(&rows, row, status_at(&rows, row), 2)).collect()
 }
 
 fn status_at(rows: &Rows, row: usize) -> &'static str {

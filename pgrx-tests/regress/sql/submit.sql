@@ -63,16 +63,6 @@ select scylla.submit('submit', to_jsonb(repeat('x', 1100)));
 \set VERBOSITY default
 reset scylla.max_spec_size;
 
--- Nothing but the default of what comes later.
-select scylla.submit('submit', key => 'k');
-select scylla.submit('submit', on_conflict => 'ignore');
-select scylla.submit('submit', run_at => 'tomorrow');
-select scylla.submit('submit', after => '{}');
-select scylla.submit('submit', on_failure => 'run');
-select scylla.submit('submit', retry_interval => '1 s');
-select scylla.submit('submit', retry_jitter => '1 s');
-\echo :LAST_ERROR_SQLSTATE
-
 -- It changes something, so not in a read-only transaction; nor can it be prepared.
 begin read only;
 select scylla.submit('submit');
