@@ -1,6 +1,7 @@
 //! Leases: taking the best task, keeping it, and the ways in which ownership ends.
 
 use crate::board::Board;
+use crate::lane::LaneName;
 use crate::name::{Name, WORKER_MAX};
 use crate::pool::NIL;
 use crate::rank::{Id, Rank};
@@ -222,6 +223,30 @@ impl Board<'_> {
             State::Reserved | State::Free => return Err(Refusal::Stale),
         }
         Ok(self.hold(at, holder))
+    }
+
+    /// Holds a ready task that nobody owns, for a transaction that ends it or makes it wait; its slot
+    /// is made if the lane has not come to it. `None`: no place can be made, since all that is on the
+    /// board is leased.
+    pub fn seize(
+        &mut self,
+        house: u32,
+        name: LaneName,
+        rank: Rank,
+        timeout: i64,
+        holder: i32,
+    ) -> Option<Result<Ticket, Refusal>> {
+        let at = self.admit(house, name, rank, timeout)?;
+        let slot = &self.slots[at];
+        Some(match slot.state {
+            State::Queued => {
+                self.dequeue(at);
+                Ok(self.hold(at, holder).0)
+            }
+            State::Settling if slot.holder == self.house(house).clock => Err(Refusal::Busy),
+            State::Settling => Err(Refusal::Settling),
+            State::Leased | State::Reserved | State::Free => Err(Refusal::Stale),
+        })
     }
 
     fn hold(&mut self, at: u32, holder: i32) -> (Ticket, Slot) {

@@ -194,3 +194,27 @@ fn a_lease_that_ended_and_goes_on_was_not_written_down() {
     assert!(!board.stands(taken.ticket) && !board.note_persisted(taken.ticket));
     assert!(!board.peek(0, 1).expect("a slot").persisted);
 }
+
+#[test]
+fn a_ready_task_is_held_for_whoever_ends_it_and_nobody_elses() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    let ticket = board.seize(0, WORK, rank(1), 0, 7).expect("room").expect("a ready task");
+    assert!(matches!(board.front_of(0, b"work", None), Front::Empty));
+    assert!(matches!(board.seize(0, WORK, rank(1), 0, 8), Some(Err(Refusal::Settling))));
+    board.unsettle(ticket, i64::MIN);
+    own(&mut board, 1);
+    assert!(matches!(board.seize(0, WORK, rank(1), 0, 7), Some(Err(Refusal::Stale))), "owned");
+}
+
+#[test]
+fn a_task_that_the_board_did_not_know_is_held_as_well() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.survey(0, WORK);
+    let ticket = board.seize(0, WORK, rank(9), 0, 7).expect("room").expect("a ready task");
+    assert_eq!(board.peek(0, 9).expect("a slot").state(), State::Settling);
+    board.finish(ticket);
+    assert!(board.peek(0, 9).is_none());
+}

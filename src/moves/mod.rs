@@ -10,6 +10,8 @@ pub mod persist;
 pub mod reclaim;
 pub mod refill;
 pub mod retain;
+#[allow(dead_code)]
+pub mod seize;
 pub mod settle;
 pub mod submit;
 

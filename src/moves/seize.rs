@@ -1,0 +1,29 @@
+//! Seizing: a ready task is held for the transaction that is about to end it or to make it wait, so
+//! that no worker gets it meanwhile (I3).
+
+use crate::complaint::{self, Answer};
+use crate::desk::{self, Change, Home};
+use crate::moves::Place;
+use board::Refusal;
+use pgrx::pg_sys;
+
+/// Takes a ready task off the board until the transaction ends; at its commit it is gone from
+/// there. False when somebody owns it, or is about to. The caller has locked its row.
+pub fn seize(home: &Home, place: &Place) -> Answer<bool> {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    loop {
+        desk::reserve(1);
+        let held = home.on_board(|board, house| {
+            board.seize(house, place.lane(), place.rank, place.timeout, me)
+        });
+        match held.ok_or_else(complaint::board_full)? {
+            Ok(ticket) => {
+                desk::promise(home, [Change::Finish(ticket)]);
+                return Ok(true);
+            }
+            Err(Refusal::Busy) => desk::wait(),
+            Err(_) => return Ok(false),
+        }
+    }
+}
