@@ -32,9 +32,18 @@ impl Complaint {
         &self.message
     }
 
+    /// Whether an id or a key is taken.
+    pub fn is_of_name(&self) -> bool {
+        let codes =
+            [PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, PgSqlErrorCode::ERRCODE_OBJECT_IN_USE];
+        codes.contains(&self.code)
+    }
+
     /// The same complaint, saying of which element of an array it is (counted from 1).
     pub fn of_element(self, number: usize) -> Complaint {
-        Complaint { detail: Some(format!("It is element {number} of the array.")), ..self }
+        let place = format!("It is element {number} of the array.");
+        let detail = self.detail.map_or(place.clone(), |detail| format!("{detail} {place}"));
+        Complaint { detail: Some(detail), ..self }
     }
 
     /// Raises the error. Unwinds through Rust first, so that guards are dropped.
@@ -171,6 +180,37 @@ pub fn spec_too_large(got: usize, most: usize) -> Complaint {
 
 pub fn duplicate_id(id: Uuid) -> Complaint {
     Complaint::new(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, format!("task {id} already exists"))
+}
+
+pub fn duplicate_key(key: &[u8], holder: Uuid) -> Complaint {
+    let key = String::from_utf8_lossy(key);
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
+        format!("key \"{key}\" is borne by a live task of this queue already"),
+    )
+    .detail(format!("It is task {holder}."))
+    .hint("on_conflict says what to do instead: ignore or replace.")
+}
+
+/// Two elements of one array with one key.
+pub fn second_key(key: &[u8]) -> Complaint {
+    let key = String::from_utf8_lossy(key);
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
+        format!("key \"{key}\" stands in an earlier element of the array"),
+    )
+}
+
+pub fn not_replaceable(id: Uuid) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+        format!("task {id} is running and cannot be replaced"),
+    )
+}
+
+pub fn circle(id: Uuid) -> Complaint {
+    invalid(format!("task {id} would wait for itself"))
+        .detail("The tasks that it waits for wait for it in turn, directly or through others.")
 }
 
 pub fn no_such_task(id: Uuid) -> Complaint {

@@ -24,16 +24,18 @@ impl Json {
             Json::Number(number) => number.clone(),
             Json::String(bytes) => return string(bytes),
         };
-        let text = std::ffi::CString::new(text).unwrap_or_default();
-        // SAFETY: the text is valid JSON and ends with a zero.
-        unsafe {
-            pgrx::direct_function_call_as_datum(
-                pg_sys::jsonb_in,
-                &[Some(Datum::from(text.as_ptr()))],
-            )
-        }
-        .unwrap_or(Datum::from(0))
+        parse(&text)
     }
+}
+
+/// A jsonb of a text that is valid JSON, in the current memory context.
+pub fn parse(text: &str) -> Datum {
+    let text = std::ffi::CString::new(text).unwrap_or_default();
+    // SAFETY: the text ends with a zero.
+    unsafe {
+        pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(Datum::from(text.as_ptr()))])
+    }
+    .unwrap_or(Datum::from(0))
 }
 
 fn string(bytes: &[u8]) -> Datum {

@@ -35,3 +35,14 @@ pub fn length(interval: &pg_sys::Interval) -> i64 {
     let length = i128::from(years) * 8_766 * HOUR + days * 24 * HOUR + i128::from(interval.time);
     length.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
+
+/// A length in microseconds in the largest unit of which it has two, rounded up.
+pub fn spoken(length: i64) -> String {
+    const SECOND: i64 = 1_000_000;
+    const UNITS: [(i64, &str); 3] =
+        [(86_400 * SECOND, "days"), (3_600 * SECOND, "h"), (60 * SECOND, "min")];
+    let length = length.max(0);
+    let (unit, name) =
+        UNITS.into_iter().find(|(unit, _)| length >= 2 * unit).unwrap_or((SECOND, "s"));
+    format!("{} {name}", (length + unit - 1) / unit)
+}

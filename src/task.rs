@@ -31,14 +31,14 @@ const MEANINGS: [Meaning; 4] = [
     Meaning {
         outcome: Outcome::Completed,
         word: "completed",
-        end: End::Settled("completed"),
+        end: End::Settled(COMPLETED),
         result: true,
         error: false,
     },
     Meaning {
         outcome: Outcome::Aborted,
         word: "aborted",
-        end: End::Settled("aborted"),
+        end: End::Settled(ABORTED),
         result: false,
         error: true,
     },
@@ -58,9 +58,14 @@ const MEANINGS: [Meaning; 4] = [
     },
 ];
 
+/// The statuses that a task can have in the end.
+pub const COMPLETED: &str = "completed";
+pub const ABORTED: &str = "aborted";
+pub const CANCELLED: &str = "cancelled";
+pub const READY: &str = "ready";
+
 /// What the clock does with an expired lease.
 pub const EXPIRED: &str = "TaskTimeout";
-pub const CANCELLED: &str = "cancelled";
 
 impl Outcome {
     pub fn parse(word: &[u8]) -> Option<Outcome> {

@@ -22,6 +22,8 @@ pub enum Door {
 pub struct House {
     /// When the clock means to wake, on the monotonic clock. An earlier deadline must wake it.
     pub wake_at: i64,
+    /// When the clock takes up what was put off, at the earliest.
+    pub take_up_at: i64,
     /// The database's oid.
     pub database: u32,
     /// The extension's oid: another one after each CREATE EXTENSION.
@@ -32,6 +34,8 @@ pub struct House {
     pub ended_persisted: u32,
     pub(crate) timer: u32,
     pub door: Door,
+    /// A transaction put something off that the clock is to take up.
+    pub put_off: bool,
     /// Somebody changed the tables by hand: the lanes are to be surveyed.
     pub refresh: bool,
     /// How often a lane found no room on the board since the last survey: its tasks are known to
@@ -42,12 +46,14 @@ pub struct House {
 impl House {
     pub const VACANT: House = House {
         wake_at: i64::MAX,
+        take_up_at: 0,
         database: 0,
         extension: 0,
         clock: 0,
         ended_persisted: 0,
         timer: NIL,
         door: Door::Vacant,
+        put_off: false,
         refresh: false,
         spilled: 0,
     };
@@ -96,9 +102,11 @@ impl Board<'_> {
         )
     }
 
-    /// Whether a lease ends before the clock means to look.
+    /// Whether there is something to do before the clock means to look.
     pub fn wants_clock(&mut self, house: u32) -> bool {
-        self.next_deadline(house) < self.house(house).wake_at
+        let deadline = self.next_deadline(house);
+        let it = self.house(house);
+        deadline < it.wake_at || it.put_off && it.take_up_at < it.wake_at
     }
 
     /// Frees what a closed house has among `count` places from `from` on, the slots' first, then

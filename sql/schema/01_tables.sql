@@ -105,9 +105,10 @@ comment on column scylla.dependency.task is 'the task that waits for it';
 
 -- What a settling transaction could not count down, since somebody held the waiting task: the clock does.
 create table scylla.countdown (
-    task   uuid    not null,
-    after  uuid    not null,
-    failed boolean not null
+    task    uuid    not null,
+    settled integer not null,
+    failed  integer not null,
+    cause   uuid
 ) with (
     vacuum_truncate = off,
     autovacuum_vacuum_scale_factor = 0,
@@ -116,8 +117,9 @@ create table scylla.countdown (
 
 comment on table scylla.countdown is 'predecessors that have settled, but are not counted down from the waiting task yet';
 comment on column scylla.countdown.task is 'the task that waits';
-comment on column scylla.countdown.after is 'the predecessor that has settled';
-comment on column scylla.countdown.failed is 'whether it was aborted or cancelled';
+comment on column scylla.countdown.settled is 'how many of its predecessors have settled';
+comment on column scylla.countdown.failed is 'how many of these were aborted or cancelled';
+comment on column scylla.countdown.cause is 'one of those';
 
 create table scylla.finished (
     id         uuid        not null,

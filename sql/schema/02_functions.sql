@@ -100,7 +100,29 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_tasks';
 
 comment on function scylla.cancel_tasks is 'cancels many tasks; one answer each, null where there is no such task';
 
+-- Dependencies
+
+create function scylla.add_dependencies(after uuid[], run uuid[]) returns integer
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_add_dependencies';
+
+comment on function scylla.add_dependencies is 'makes each task of run wait for the task of after at the same place; returns how many links are new';
+
+create function scylla.delete_tasks(ids uuid[]) returns integer
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_delete_tasks';
+
+comment on function scylla.delete_tasks is 'deletes tasks, and those that are left with nothing to wait for; returns how many went';
+
+create function scylla.task_id(queue text, key text) returns uuid
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_task_id';
+
+comment on function scylla.task_id is 'the id of a queue''s unfinished task that bears a key; null when none does';
+
 -- Looking
+
+create function scylla.why(id uuid) returns text
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_why';
+
+comment on function scylla.why is 'says in one sentence why a task is not running';
 
 create function scylla.task(id uuid) returns jsonb
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_task';

@@ -3,13 +3,17 @@
 use crate::clock::transaction;
 use crate::desk::{self, Home, with_board};
 use crate::moment;
-use crate::moves::{persist, reclaim, refill, retain};
+use crate::moves::{follow, persist, reclaim, refill, retain};
 use board::Door;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 /// How long a lease is set aside whose row cannot be written, in microseconds.
 const ASIDE: i64 = 60_000_000;
+/// How many counts one transaction takes up (I10).
+const TAKEN_UP_AT_ONCE: usize = 1_000;
+/// How often counts are taken up at the most, in microseconds: who holds a task holds it for a while.
+const TAKE_UP_EVERY: i64 = 2_000;
 /// How many places of the board are cleared under one hold of its lock.
 const CLEARED_AT_ONCE: u32 = 256;
 
@@ -46,6 +50,8 @@ pub fn build(home: &Home, house: u32) -> bool {
     with_board(|board| {
         board.house_mut(house).door = Door::Open;
         board.house_mut(house).refresh = false;
+        // What was put off before a restart.
+        board.house_mut(house).put_off = true;
     });
     desk::broadcast();
     true
@@ -96,6 +102,25 @@ pub fn reclaim(home: &Home, house: u32, most: &mut usize) -> bool {
     }
     *most = 1;
     true
+}
+
+/// Counts down what returning workers put off, since somebody held the waiting task.
+pub fn take_up(home: &Home, house: u32) {
+    if !with_board(|board| std::mem::take(&mut board.house_mut(house).put_off)) {
+        return;
+    }
+    let all = loop {
+        match at_home(home, "count down dependencies", || follow::take_up(home, TAKEN_UP_AT_ONCE)) {
+            Some(TAKEN_UP_AT_ONCE) => {}
+            taken => break taken.is_some(),
+        }
+    };
+    let pause = if all { TAKE_UP_EVERY } else { desk::LATER };
+    with_board(|board| {
+        let it = board.house_mut(house);
+        it.put_off |= !all;
+        it.take_up_at = moment::monotonic() + pause;
+    });
 }
 
 /// Writes leases behind that are old enough, and clears away those that are over.

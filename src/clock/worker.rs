@@ -87,6 +87,9 @@ fn serve(home: &Home) {
         while duties::reclaim(home, house, &mut most) {
             pgrx::check_for_interrupts!();
         }
+        if with_board(|board| board.house(house).take_up_at) <= moment::monotonic() {
+            duties::take_up(home, house);
+        }
         if sweeping {
             duties::persist(home, house);
             next_sweep = now + settings::sweep_interval().min(persist_interval());
@@ -96,9 +99,10 @@ fn serve(home: &Home) {
             next_retain = now + RETAIN_EVERY;
         }
         let wake_at = with_board(|board| {
-            let wake_at = board.next_deadline(house).min(next_sweep);
-            board.house_mut(house).wake_at = wake_at;
-            wake_at
+            let deadline = board.next_deadline(house).min(next_sweep);
+            let it = board.house_mut(house);
+            it.wake_at = if it.put_off { deadline.min(it.take_up_at) } else { deadline };
+            it.wake_at
         });
         sleep((wake_at - moment::monotonic()).max(LEAST_SLEEP));
     }

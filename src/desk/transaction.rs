@@ -50,6 +50,8 @@ pub enum Change {
     /// The task is no longer live; at a rollback it is offered again, since a look at the table by
     /// this transaction does not find it.
     Cancel(Offer),
+    /// Something was put off that the clock is to take up.
+    PutOff,
     /// The lanes may lack what somebody changed by hand: the clock surveys the tables.
     Refresh,
 }
@@ -178,6 +180,7 @@ fn keep(promises: Vec<Promise>) {
         Change::Release(ticket) => board.requeue(*ticket, false),
         Change::Expire(ticket) => board.requeue(*ticket, true),
         Change::Gone(id) => board.gone(house, *id),
+        Change::PutOff => board.house_mut(house).put_off = true,
         Change::Refresh => {}
     });
     for promise in promises.iter().filter(|it| matches!(it.change, Change::Refresh)) {
@@ -219,7 +222,7 @@ fn undo(promises: Vec<Promise>) {
         Change::Finish(ticket) | Change::Release(ticket) => board.unsettle(*ticket, i64::MIN),
         Change::Expire(ticket) => board.unsettle(*ticket, later),
         Change::Cancel(offer) => offer.put(board, house),
-        Change::Offer(_) | Change::Gone(_) | Change::Refresh => {}
+        Change::Offer(_) | Change::Gone(_) | Change::PutOff | Change::Refresh => {}
     });
 }
 

@@ -1,4 +1,4 @@
-//! `task`, `leases` and `refresh`.
+//! `task`, `why`, `leases` and `refresh`.
 
 use crate::complaint;
 use crate::desk::{self, Change};
@@ -25,6 +25,17 @@ door!(
             }
         };
         look::entry(&desk::home(), id, copy).map(Some).ok_or_else(|| complaint::no_such_task(id))
+    }
+);
+
+door!(
+    /// `why(id) → text`
+    pg_finfo_scylla_why,
+    scylla_why,
+    |call: &mut Call| {
+        let id = call.uuid(0, "id")?;
+        let why = look::why(&desk::home(), id).ok_or_else(|| complaint::no_such_task(id))?;
+        Ok(Some(payload::varlena(why.as_bytes())))
     }
 );
 

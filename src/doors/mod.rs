@@ -2,6 +2,7 @@
 
 mod call;
 mod clerk;
+mod depending;
 mod looking;
 mod owning;
 mod returning;

@@ -56,12 +56,7 @@ fn arguments(call: &Call) -> Answer<Draft> {
 /// What this version does not serve yet.
 fn unserved(draft: &Draft) -> Answer<()> {
     let pauses = draft.retry_interval.or(draft.retry_jitter);
-    let given = [
-        ("key", draft.key.is_some()),
-        ("run_at", draft.run_at.is_some()),
-        ("after", !draft.after.is_empty()),
-        ("retry_interval", pauses.is_some()),
-    ];
+    let given = [("run_at", draft.run_at.is_some()), ("retry_interval", pauses.is_some())];
     match given.into_iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(complaint::not_supported(name)),
         None => Ok(()),
@@ -86,34 +81,35 @@ door!(
         let mut sink = call.rows()?;
         let mut names = Names::default();
         let mut drafts = Vec::with_capacity(elements.len());
-        // Of each element: its draft's place, or what is wrong with it.
-        let mut checked: Vec<Result<usize, (Option<Uuid>, Complaint)>> = Vec::new();
+        // Of each element: whether it has a draft, or what is wrong with it.
+        let mut checked: Vec<Result<(), (Option<Uuid>, Complaint)>> = Vec::new();
         for (number, (_, element)) in elements.into_iter().enumerate() {
             let mut id = None;
             match draft(element, &mut id, &mut names).and_then(|it| unserved(&it).map(|()| it)) {
                 Ok(draft) => {
                     drafts.push(draft);
-                    checked.push(Ok(drafts.len() - 1));
+                    checked.push(Ok(()));
                 }
                 Err(complaint) if atomic => return Err(complaint.of_element(number + 1)),
                 Err(complaint) => checked.push(Err((id, complaint))),
             }
             pgrx::check_for_interrupts!();
         }
-        let submitted = match drafts.is_empty() {
-            true => Vec::new(),
-            false => submit::submit_tasks(&desk::home(), &drafts),
+        let mut submitted = match drafts.is_empty() {
+            true => Vec::new().into_iter(),
+            false => submit::submit_tasks(&desk::home(), &drafts).into_iter(),
         };
         for (number, element) in checked.into_iter().enumerate() {
-            let (id, outcome, error) = match element {
-                Ok(place) => match submitted[place] {
-                    (id, true) => (Some(id), "inserted", None),
-                    (id, false) if atomic => {
-                        return Err(complaint::duplicate_id(id).of_element(number + 1));
-                    }
-                    (id, false) => (Some(id), "duplicate", Some(complaint::duplicate_id(id))),
-                },
-                Err((id, complaint)) => (id, "invalid", Some(complaint)),
+            let (id, answer) = match element {
+                Ok(()) => submitted.next().map_or((None, Ok(true)), |(id, it)| (Some(id), it)),
+                Err((id, complaint)) => (id, Err(complaint)),
+            };
+            let (outcome, error) = match answer {
+                Ok(true) => ("inserted", None),
+                Ok(false) => ("duplicate", None),
+                Err(complaint) if atomic => return Err(complaint.of_element(number + 1)),
+                Err(complaint) if complaint.is_of_name() => ("duplicate", Some(complaint)),
+                Err(complaint) => ("invalid", Some(complaint)),
             };
             sink.add([
                 id.map(Uuid::datum),
@@ -218,7 +214,7 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
     }
     draft.queue = shared(&mut names.queue, queue.ok_or_else(|| complaint::missing("queue"))?);
     draft.action = shared(&mut names.action, action);
-    draft.spec = clerk::spec(spec.unwrap_or_else(empty_object))?;
+    draft.spec = clerk::spec(spec.unwrap_or_else(|| json::parse("{}")))?;
     Ok(draft)
 }
 
@@ -238,14 +234,6 @@ fn uuids(name: &str, array: Datum) -> Answer<Vec<Uuid>> {
 fn integer(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     whole.parse().ok().filter(|_| fraction.bytes().all(|digit| digit == b'0'))
-}
-
-fn empty_object() -> Datum {
-    // SAFETY: the text is valid JSON and ends with a zero.
-    unsafe {
-        pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(Datum::from(c"{}".as_ptr()))])
-    }
-    .unwrap_or(Datum::from(0))
 }
 
 /// An interval of its text, and its length in microseconds.

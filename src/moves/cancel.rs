@@ -1,46 +1,32 @@
 //! Cancelling: the row is locked first, then moved; its slot goes at the commit (I3).
 
-use crate::desk::{self, AT_ONCE, Change, Home, with_board};
+use crate::complaint;
+use crate::desk::{self, AT_ONCE, Home, with_board};
+use crate::moves::follow::follow;
+use crate::moves::lock::Locked;
 use crate::moves::settle::{Ending, settle};
-use crate::moves::{Place, id_at, ids, session, settled};
-use crate::payload::{self, UUIDS, Uuid};
-use crate::statement::statement;
+use crate::moves::{session, settled};
+use crate::payload::Uuid;
+use crate::statement::Session;
 use crate::task::CANCELLED;
 use std::collections::HashSet;
-
-statement!(LOCK, "lock", [UUIDS]);
 
 /// Cancels tasks. For each: whether it was live; `None` when there is no such task.
 pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
     let session = session(home);
-    let rows = session.run(&LOCK, &[ids(wanted.iter().copied())]);
-    let live: Vec<Uuid> = (0..rows.len()).map(|row| id_at(&rows, row, 0)).collect();
-    desk::promise(
-        home,
-        live.iter().enumerate().map(|(row, id)| match payload::number(rows.get(row, 6)) {
-            0 => Change::Gone(id.0),
-            _ => Change::Cancel(Place::at(&rows, row, 1, *id).offer()),
-        }),
-    );
-    let mut endings: Vec<Ending> = Vec::with_capacity(live.len());
-    for some in live.chunks(AT_ONCE) {
+    let locked = Locked::these(&session, wanted);
+    desk::promise(home, (0..locked.ids.len()).map(|at| locked.leaves(at)));
+    let mut endings: Vec<Ending> = Vec::with_capacity(locked.ids.len());
+    for some in locked.ids.chunks(AT_ONCE) {
         // The lease as it is while the row is locked, for the history.
         with_board(|board| {
             let house = home.find(board);
             let lease = |id: &Uuid| board.peek(house?, id.0).filter(|slot| slot.is_held()).copied();
-            endings.extend(some.iter().map(|id| Ending {
-                id: *id,
-                lease: lease(id),
-                result: None,
-                error: None,
-            }));
+            endings.extend(some.iter().map(|id| Ending { lease: lease(id), ..Ending::of(*id) }));
         });
     }
-    let cancelled: HashSet<Uuid> = if endings.is_empty() {
-        HashSet::new()
-    } else {
-        settle(&session, CANCELLED, &endings).into_iter().map(|ended| ended.id).collect()
-    };
+    locked.unlink(&session, &locked.ids);
+    let cancelled = end(home, &session, &endings);
     let others = wanted.iter().copied().filter(|id| !cancelled.contains(id));
     let settled: HashSet<Uuid> = match others.clone().next() {
         None => HashSet::new(),
@@ -52,4 +38,30 @@ pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
         false => settled.contains(id).then_some(false),
     };
     wanted.iter().map(answer).collect()
+}
+
+/// Cancels live tasks that nobody owns; returns those that somebody does, or is about to.
+pub fn cancel_free(home: &Home, session: &Session, wanted: &[Uuid]) -> HashSet<Uuid> {
+    let locked = Locked::these(session, wanted);
+    let (mut free, mut owned) = (Vec::new(), HashSet::new());
+    for (at, id) in locked.ids.iter().enumerate() {
+        if complaint::settle(locked.seize(home, at)) {
+            free.push(*id);
+        } else {
+            owned.insert(*id);
+        }
+    }
+    locked.unlink(session, &free);
+    let endings: Vec<Ending> = free.into_iter().map(Ending::of).collect();
+    end(home, session, &endings);
+    owned
+}
+
+fn end(home: &Home, session: &Session, endings: &[Ending]) -> HashSet<Uuid> {
+    if endings.is_empty() {
+        return HashSet::new();
+    }
+    let ended = settle(session, CANCELLED, endings);
+    follow(home, session, &ended);
+    ended.into_iter().map(|ended| ended.id).collect()
 }

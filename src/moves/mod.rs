@@ -2,15 +2,19 @@
 //! by what it promises for the end of the transaction.
 
 pub mod cancel;
+pub mod delete;
+pub mod depend;
 pub mod extend;
+pub mod follow;
 pub mod glance;
+pub mod key;
+pub mod lock;
 pub mod look;
 pub mod own;
 pub mod persist;
 pub mod reclaim;
 pub mod refill;
 pub mod retain;
-#[allow(dead_code)]
 pub mod seize;
 pub mod settle;
 pub mod submit;
@@ -49,8 +53,18 @@ fn ids_of(
     statement: &Statement,
     wanted: impl Iterator<Item = Uuid>,
 ) -> Vec<Uuid> {
-    let rows = session.run(statement, &[ids(wanted)]);
-    (0..rows.len()).map(|row| id_at(&rows, row, 0)).collect()
+    ids_in(&session.run(statement, &[ids(wanted)])).collect()
+}
+
+/// The ids of a first column.
+fn ids_in(rows: &Rows) -> impl Iterator<Item = Uuid> {
+    (0..rows.len()).map(|row| id_at(rows, row, 0))
+}
+
+/// An array of ids as PostgreSQL writes one, since arrays of arrays must not be ragged.
+fn text_of_array(ids: &[Uuid]) -> Datum {
+    let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
+    payload::varlena(format!("{{{}}}", ids.join(",")).as_bytes())
 }
 
 /// Which of some tasks are settled, and how.

@@ -2,7 +2,8 @@
 
 use crate::desk::{self, AT_ONCE, Change, Home, with_board};
 use crate::moment;
-use crate::moves::settle::{Ending, READY, release};
+use crate::moves::follow::follow;
+use crate::moves::settle::{Ending, release};
 use crate::moves::{LIVE, ids_of, session};
 use crate::payload::{UUIDS, Uuid};
 use crate::statement::statement;
@@ -67,7 +68,8 @@ pub fn reclaim(home: &Home, due: &mut Due) {
         .collect();
     if !endings.is_empty() {
         let mut ended = release(&session, EXPIRED, &endings);
-        ended.retain(|ended| ended.status != READY);
+        follow(home, &session, &ended);
+        ended.retain(|ended| ended.is_settled());
         desk::promise(home, ended.iter().map(|ended| Change::Gone(ended.id.0)));
     }
     let later = moment::monotonic() + desk::LATER;

@@ -9,7 +9,7 @@ use pgrx::pg_sys;
 
 /// Takes a ready task off the board until the transaction ends; at its commit it is gone from
 /// there. False when somebody owns it, or is about to. The caller has locked its row.
-pub fn seize(home: &Home, place: &Place) -> Answer<bool> {
+pub(super) fn seize(home: &Home, place: &Place) -> Answer<bool> {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
     loop {

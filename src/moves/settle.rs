@@ -3,13 +3,14 @@
 use crate::complaint::{self, Answer, Complaint};
 use crate::desk::{self, AT_ONCE, Change, Home};
 use crate::moment;
+use crate::moves::follow::follow;
 use crate::moves::{LIVE, id_at, ids, ids_of, seal, session, settled};
 use crate::payload::{
     self, BOOLS, FLOAT, FLOATS, INTEGER, JSONB, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ,
     TIMESTAMPTZS, UUIDS, Uuid,
 };
 use crate::statement::{Rows, Session, statement};
-use crate::task::{End, Outcome};
+use crate::task::{ABORTED, CANCELLED, COMPLETED, End, Outcome, READY};
 use board::{Refusal, Seal, Slot, Ticket};
 use pgrx::pg_sys::{self, Datum};
 
@@ -48,6 +49,11 @@ pub struct Ending {
 }
 
 impl Ending {
+    /// Of a task that nobody owns.
+    pub fn of(id: Uuid) -> Ending {
+        Ending { id, lease: None, result: None, error: None }
+    }
+
     /// Whether the tables are told the same of both, but for their ids.
     fn is_like(&self, other: &Ending) -> bool {
         let lease = |ending: &Ending| {
@@ -97,6 +103,7 @@ pub fn return_tasks(
         End::Settled(status) => settle(&session, status, &endings),
         End::Released(event) => release(&session, event, &endings),
     };
+    follow(home, &session, &ended);
     ended.sort_unstable_by_key(|ended| ended.id);
     let find = |id: Uuid| {
         ended.binary_search_by_key(&id, |ended| ended.id).ok().map(|at| ended[at].status)
@@ -164,21 +171,22 @@ fn hold(
     held
 }
 
-pub const READY: &str = "ready";
-const ABORTED: &str = "aborted";
-
 /// What became of a task whose ownership, or whose life, ended.
-#[allow(dead_code)]
 pub struct Ended {
     pub id: Uuid,
     pub status: &'static str,
     /// Others wait for it.
     pub followed: bool,
+    #[allow(dead_code)]
     /// Its result may be waited for.
     pub post_result: bool,
 }
 
 impl Ended {
+    pub fn is_settled(&self) -> bool {
+        [COMPLETED, ABORTED, CANCELLED].contains(&self.status)
+    }
+
     /// From a row whose last columns are whether others wait, and whether the result may be waited for.
     fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
         let [followed, post_result] =
@@ -246,7 +254,7 @@ fn arguments(word: &str, endings: &[Ending]) -> Vec<Option<Datum>> {
 /// tells of it, progress, error.
 fn values(word: &str, ending: &Ending) -> [Option<Datum>; 6] {
     let lease = ending.lease.as_ref();
-    let completed = word == Outcome::Completed.word();
+    let completed = word == COMPLETED;
     let progress = if completed { 1.0 } else { lease.map_or(0.0, |it| it.progress) };
     [
         Some(ending.id.datum()),

@@ -3,14 +3,15 @@
 use crate::complaint::{self, Answer};
 use crate::desk::{self, Change, Home, Offer};
 use crate::moment;
-use crate::moves::{ids, rank, session, settled};
+use crate::moves::depend::{self, Standing};
+use crate::moves::{ids, ids_in, key, rank, session, settled, text_of_array};
 use crate::payload::{
     self, BIGINT, BIGINTS, BOOL, BOOLS, INTEGER, INTEGERS, INTERVAL, INTERVALS, JSONB, JSONBS,
     Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUID, UUIDS, Uuid,
 };
 use crate::statement::{Session, statement};
 use pgrx::pg_sys::Datum;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 /// The types of submit.sql's arrays.
@@ -110,55 +111,109 @@ impl Draft {
 }
 
 /// A draft with what it gets at its insertion.
-struct Entry<'d> {
-    id: Uuid,
+pub(super) struct Entry<'d> {
+    pub(super) id: Uuid,
     created: i64,
-    draft: &'d Draft,
+    pub(super) draft: &'d Draft,
     /// When the clock is to make it ready.
     due: Option<i64>,
-    /// How many predecessors it waits for.
-    pending: Option<i32>,
+    /// What it waits for, or is taken along by: live, or failed already.
+    after: Vec<Uuid>,
     /// Others of the same batch wait for it.
     followed: bool,
 }
 
-/// Submits one task; returns its id.
+/// What became of a draft: whether a task was inserted (else the one that bears its key stands for
+/// it), or why not.
+pub type Submitted = Answer<bool>;
+
+/// Submits one task; returns its id, or that of the live task that stands for it.
 pub fn submit(home: &Home, draft: &Draft) -> Answer<Uuid> {
-    let session = session(home);
-    let now = moment::now().wall;
-    let entry = Entry::new(draft, now);
     if draft.is_plain() {
-        session.run(&SUBMIT_NEW, &entry.values()[..SUBMIT_NEW.kinds.len()]);
-    } else if insert(&session, &[&entry]).is_empty() {
-        return Err(complaint::duplicate_id(entry.id));
+        let entry = Entry::new(draft, moment::now().wall);
+        session(home).run(&SUBMIT_NEW, &entry.values()[..SUBMIT_NEW.kinds.len()]);
+        desk::promise(home, [Change::Offer(entry.offer())]);
+        return Ok(entry.id);
     }
-    desk::promise(home, [Change::Offer(entry.offer())]);
-    Ok(entry.id)
+    let submitted = submit_tasks(home, std::slice::from_ref(draft)).pop();
+    let (id, submitted) = submitted.unwrap_or_else(|| unreachable!("one answer for one draft"));
+    submitted.map(|_| id)
 }
 
-/// Submits many tasks by one statement. For each: its id, and whether it was inserted; if not, its
-/// id is taken.
-pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, bool)> {
+/// Submits many tasks at once. For each: its id, and what became of it.
+pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let session = session(home);
     let now = moment::now().wall;
     // A microsecond apart, so that the order of the array is the order of age.
-    let entries: Vec<Entry> =
+    let mut entries: Vec<Entry> =
         (now..).zip(drafts).map(|(created, draft)| Entry::new(draft, created)).collect();
-    let mut seen = HashSet::with_capacity(entries.len());
-    let firsts: Vec<&Entry> = entries.iter().filter(|entry| seen.insert(entry.id)).collect();
-    let inserted = insert(&session, &firsts);
-    let mut first = HashSet::with_capacity(inserted.len());
-    let answers = entries
-        .iter()
-        .map(|entry| (entry.id, inserted.contains(&entry.id) && first.insert(entry.id)))
-        .collect();
-    let offers = firsts.into_iter().filter(|entry| inserted.contains(&entry.id));
-    desk::promise(home, offers.map(|entry| Change::Offer(entry.offer())));
-    answers
+    let mut answers: Vec<Submitted> = entries.iter().map(|_| Ok(true)).collect();
+    let mut ids: Vec<Uuid> = entries.iter().map(|entry| entry.id).collect();
+    refuse_second_ids(&ids, &mut answers);
+    refuse_circles(&entries, &mut answers);
+    let standing = attach(&session, &mut entries, &answers);
+    key::insert_all(home, &session, &entries, &mut ids, &mut answers);
+    let is_inserted = |at: &usize| matches!(answers[*at], Ok(true));
+    let inserted: Vec<&Entry> =
+        (0..entries.len()).filter(is_inserted).map(|at| &entries[at]).collect();
+    let ready = inserted.iter().filter(|entry| entry.after.is_empty() && entry.due.is_none());
+    desk::promise(home, ready.map(|entry| Change::Offer(entry.offer())));
+    if let Some(standing) = standing {
+        let links = inserted.iter().flat_map(|it| it.after.iter().map(|after| (*after, it.id)));
+        let new: HashSet<Uuid> = inserted.iter().map(|entry| entry.id).collect();
+        depend::link(home, &session, links.collect(), &standing, &new);
+    }
+    ids.into_iter().zip(answers).collect()
 }
 
-/// Inserts tasks; returns the ids of those whose id was free, among the live and the settled.
-fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
+/// Within one array the first of two equal ids wins.
+fn refuse_second_ids(ids: &[Uuid], answers: &mut [Submitted]) {
+    let mut seen = HashSet::with_capacity(ids.len());
+    for (id, answer) in ids.iter().zip(answers) {
+        if !seen.insert(*id) {
+            *answer = Err(complaint::duplicate_id(*id));
+        }
+    }
+}
+
+/// Refuses tasks that wait for one another in a circle, and those that wait for such.
+fn refuse_circles(entries: &[Entry], answers: &mut [Submitted]) {
+    if entries.iter().all(|entry| entry.draft.after.is_empty()) {
+        return;
+    }
+    let links = entries.iter().flat_map(|it| it.draft.after.iter().map(|after| (*after, it.id)));
+    let stuck = depend::in_circles(links);
+    for (entry, answer) in entries.iter().zip(answers) {
+        if answer.is_ok() && stuck.contains(&entry.id) {
+            *answer = Err(complaint::circle(entry.id));
+        }
+    }
+}
+
+/// Finds out what tasks have to wait for, in the table and among themselves; keeps it from settling.
+fn attach(session: &Session, entries: &mut [Entry], answers: &[Submitted]) -> Option<Standing> {
+    if entries.iter().all(|entry| entry.draft.after.is_empty()) {
+        return None;
+    }
+    let wanted = entries.iter().flat_map(|entry| entry.draft.after.iter().copied());
+    let standing = Standing::hold(session, wanted.clone());
+    let named: HashSet<Uuid> = wanted.collect();
+    let coming: HashSet<Uuid> = (entries.iter().zip(answers))
+        .filter(|(entry, answer)| answer.is_ok() && !standing.is_known(entry.id))
+        .map(|(entry, _)| entry.id)
+        .collect();
+    let holds =
+        |id: &Uuid| standing.is_live(*id) || standing.has_failed(*id) || coming.contains(id);
+    for entry in entries {
+        let distinct: BTreeSet<Uuid> = entry.draft.after.iter().copied().filter(holds).collect();
+        entry.after = distinct.into_iter().collect();
+        entry.followed = named.contains(&entry.id);
+    }
+    Some(standing)
+}
+
+/// Inserts tasks; returns the ids of those whose id and key were free, among the live and the settled.
+pub(super) fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
     let rows: Vec<[Option<Datum>; COLUMNS.len()]> =
         entries.iter().map(|entry| entry.values()).collect();
     let column = |(at, kind): (usize, &Kind)| {
@@ -166,9 +221,7 @@ fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
         is_used.then(|| payload::array(*kind, rows.iter().map(|row| row[at])))
     };
     let columns: Vec<Option<Datum>> = COLUMNS.iter().enumerate().map(column).collect();
-    let result = session.run(&SUBMIT, &columns);
-    let mut inserted: HashSet<Uuid> =
-        (0..result.len()).map(|row| super::id_at(&result, row, 0)).collect();
+    let mut inserted: HashSet<Uuid> = ids_in(&session.run(&SUBMIT, &columns)).collect();
     // Only an id that the caller gave can be a settled task's. Looked for after the insertion, so
     // that one that is settled meanwhile is seen in one place or the other.
     let given = entries.iter().filter(|entry| entry.draft.id.is_some()).map(|entry| entry.id);
@@ -186,7 +239,19 @@ fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
 impl<'d> Entry<'d> {
     fn new(draft: &'d Draft, created: i64) -> Entry<'d> {
         let id = draft.id.unwrap_or_else(|| Uuid::timed(moment::unix_millis(created)));
-        Entry { id, created, draft, due: None, pending: None, followed: false }
+        Entry {
+            id,
+            created,
+            draft,
+            due: draft.run_at.filter(|at| *at > created),
+            after: Vec::new(),
+            followed: false,
+        }
+    }
+
+    /// The name that no other live task may bear.
+    pub(super) fn key(&self) -> Option<key::Name<'d>> {
+        self.draft.key.as_deref().map(|key| (&*self.draft.queue, key))
     }
 
     /// The values of the statements' parameters, in order.
@@ -204,12 +269,12 @@ impl<'d> Entry<'d> {
             Some(Datum::from(self.created)),
             draft.key.as_deref().map(payload::varlena),
             draft.run_at.map(Datum::from),
-            self.due.map(Datum::from),
+            self.due.filter(|_| self.after.is_empty()).map(Datum::from),
             draft.retry_interval,
             draft.retry_jitter,
             (!draft.after.is_empty()).then(|| text_of_array(&draft.after)),
             draft.run_on_failure.then_some(Datum::from(true)),
-            self.pending.map(Datum::from),
+            (!self.after.is_empty()).then(|| Datum::from(self.after.len() as i32)),
             self.followed.then_some(Datum::from(true)),
         ]
     }
@@ -222,10 +287,4 @@ impl<'d> Entry<'d> {
             timeout: self.draft.timeout.map_or(0, |(_, length)| length),
         }
     }
-}
-
-/// An array of ids as PostgreSQL writes one, since arrays of arrays must not be ragged.
-fn text_of_array(ids: &[Uuid]) -> Datum {
-    let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
-    payload::varlena(format!("{{{}}}", ids.join(",")).as_bytes())
 }

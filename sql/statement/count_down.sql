@@ -1,0 +1,19 @@
+-- Counts settled predecessors down from the tasks that wait for them; a task whose last one it was is
+-- ready, or due at its time.
+-- Parameters: $1 now; arrays of one length: $2 the tasks, $3 how many predecessors have settled,
+--   $4 how many of these failed.
+-- Result: of each task counted down its id, whether it is ready now, when it is due, and its lane, rank
+--   and lease length; one that somebody holds, or that is not live, is passed over.
+-- Reads scylla.task by primary key; changes scylla.task. Never waits for a row.
+with free as (
+    select t.id from scylla.task t where t.id = any ($2) for update skip locked
+)
+update scylla.task t
+set pending = t.pending - s.settled,
+    num_failures = t.num_failures + s.failed,
+    ready = t.pending = s.settled and (t.run_at is null or t.run_at <= $1),
+    due = case when t.pending = s.settled and t.run_at > $1 then t.run_at end,
+    updated = $1
+from unnest($2, $3, $4) as s (task, settled, failed)
+where t.id = any (array(select f.id from free f)) and t.id = s.task
+returning t.id, t.ready, t.due, t.queue, t.action, t.priority, t.created, t.timeout

@@ -1,0 +1,7 @@
+-- Leaves to the clock what could not be counted down, since somebody held the waiting task.
+-- Parameters, arrays of one length: $1 the tasks, $2 how many predecessors have settled, $3 how many
+--   of these failed, $4 one of those.
+-- Reads nothing; changes scylla.countdown. Locks: only what it inserts.
+insert into scylla.countdown (task, settled, failed, cause)
+select c.task, c.settled, c.failed, c.cause
+from unnest($1, $2, $3, $4) as c (task, settled, failed, cause)

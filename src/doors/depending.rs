@@ -1,0 +1,44 @@
+//! `add_dependencies`, `delete_tasks` and `task_id`.
+
+use crate::desk;
+use crate::doors::call::Call;
+use crate::doors::{clerk, door};
+use crate::moves::{delete, depend, key};
+use crate::payload::Uuid;
+use pgrx::pg_sys::Datum;
+
+door!(
+    /// `add_dependencies(after, run) → integer`
+    pg_finfo_scylla_add_dependencies,
+    scylla_add_dependencies,
+    |call: &mut Call| {
+        call.changes("scylla.add_dependencies()")?;
+        let (after, run) = (call.uuids(0, "after")?, call.uuids(1, "run")?);
+        clerk::same_length(("after", &after), ("run", &run))?;
+        let links: Vec<(Uuid, Uuid)> = after.into_iter().zip(run).collect();
+        let added = depend::add(&desk::home(), &links)?;
+        Ok(Some(Datum::from(added as i32)))
+    }
+);
+
+door!(
+    /// `delete_tasks(ids) → integer`
+    pg_finfo_scylla_delete_tasks,
+    scylla_delete_tasks,
+    |call: &mut Call| {
+        call.changes("scylla.delete_tasks()")?;
+        let deleted = delete::delete(&desk::home(), &call.uuids(0, "ids")?);
+        Ok(Some(Datum::from(deleted as i32)))
+    }
+);
+
+door!(
+    /// `task_id(queue, key) → uuid`
+    pg_finfo_scylla_task_id,
+    scylla_task_id,
+    |call: &mut Call| {
+        let queue = clerk::queue(call.text(0, "queue")?)?;
+        let key = clerk::key(call.text(1, "key")?)?;
+        Ok(key::task_id(&desk::home(), &queue, &key).map(Uuid::datum))
+    }
+);

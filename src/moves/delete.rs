@@ -1,0 +1,60 @@
+//! Deleting: tasks go without a trace, and with them those that are left with nothing to wait for.
+
+use crate::desk::{self, Home};
+use crate::moves::depend::downstream;
+use crate::moves::follow::{Counts, detach, let_go};
+use crate::moves::lock::Locked;
+use crate::moves::{ids, ids_of, session};
+use crate::payload::{UUIDS, Uuid};
+use crate::statement::statement;
+use std::collections::{BTreeSet, HashMap};
+
+statement!(DELETE_LIVE, "delete_live", [UUIDS]);
+statement!(DELETE_FINISHED, "delete_finished", [UUIDS]);
+
+/// Deletes tasks; returns how many went, those that were left with nothing to wait for included.
+pub fn delete(home: &Home, wanted: &[Uuid]) -> usize {
+    let session = session(home);
+    let wanted: BTreeSet<Uuid> = wanted.iter().copied().collect();
+    // Whoever may go is locked in the order of the ids, as by everybody; then no link can be added.
+    let mut reach = wanted.clone();
+    let (locked, links) = loop {
+        reach.extend(downstream(&session, wanted.iter().copied()).into_iter().map(|it| it.1));
+        let locked = Locked::these(&session, &reach.iter().copied().collect::<Vec<_>>());
+        let links = downstream(&session, wanted.iter().copied());
+        if links.iter().all(|(_, task)| reach.contains(task)) {
+            break (locked, links);
+        }
+    };
+    let mut followers: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
+    for (after, task) in links {
+        followers.entry(after).or_default().push(task);
+    }
+    let mut left: HashMap<Uuid, usize> =
+        locked.ids.iter().enumerate().map(|(at, id)| (*id, locked.pending(at))).collect();
+    let mut wave: Vec<Uuid> = wanted.iter().copied().filter(|id| left.contains_key(id)).collect();
+    let mut gone: BTreeSet<Uuid> = wave.iter().copied().collect();
+    while let Some(id) = wave.pop() {
+        for task in followers.get(&id).into_iter().flatten() {
+            if let Some(left) = left.get_mut(task) {
+                *left = left.saturating_sub(1);
+                if *left == 0 && gone.insert(*task) {
+                    wave.push(*task);
+                }
+            }
+        }
+    }
+    let mut counts = Counts::default();
+    if !gone.is_empty() {
+        let gone: Vec<Uuid> = gone.iter().copied().collect();
+        let places = gone.iter().filter_map(|id| locked.ids.binary_search(id).ok());
+        desk::promise(home, places.map(|at| locked.leaves(at)));
+        locked.unlink(&session, &gone);
+        for (after, task) in detach(&session, gone.iter().copied()) {
+            counts.note(after, task, false);
+        }
+        session.run(&DELETE_LIVE, &[ids(gone.into_iter())]);
+    }
+    let_go(home, &session, counts);
+    gone.len() + ids_of(&session, &DELETE_FINISHED, wanted.into_iter()).len()
+}

@@ -1,0 +1,228 @@
+//! Following: what settles lets go those that wait for it, and takes them along if it failed.
+//!
+//! Whoever settles a task never waits for another's lock on a shared follower: what cannot be counted
+//! down at once is put off, and the clock does it right after the commit.
+
+use crate::desk::{self, Change, Home};
+use crate::moves::settle::{Ended, Ending, settle};
+use crate::moves::{LIVE, Place, id_at, ids, ids_of, session};
+use crate::payload::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS, Uuid};
+use crate::statement::{Rows, Session, statement};
+use crate::task::{ABORTED, COMPLETED};
+use crate::{json, moment};
+use pgrx::pg_sys::Datum;
+use std::collections::{HashMap, HashSet};
+
+statement!(DETACH, "detach", [UUIDS]);
+statement!(UNLINK, "unlink", [UUIDS, UUIDS]);
+statement!(COUNT_DOWN, "count_down", [TIMESTAMPTZ, UUIDS, INTEGERS, INTEGERS]);
+statement!(FREE_FOLLOWERS, "free_followers", [UUIDS]);
+statement!(PUT_OFF, "put_off", [UUIDS, INTEGERS, INTEGERS, UUIDS]);
+statement!(TAKE_UP, "take_up", [BIGINT]);
+
+/// What of a task's predecessors has settled.
+#[derive(Clone, Copy, Default)]
+pub struct Count {
+    settled: i32,
+    failed: i32,
+    /// One of those that failed.
+    cause: Option<Uuid>,
+}
+
+impl Count {
+    fn add(&mut self, other: Count) {
+        self.settled += other.settled;
+        self.failed += other.failed;
+        self.cause = self.cause.or(other.cause);
+    }
+}
+
+/// By the task that waits.
+#[derive(Default)]
+pub struct Counts(HashMap<Uuid, Count>);
+
+impl Counts {
+    /// One predecessor has settled.
+    pub fn note(&mut self, after: Uuid, task: Uuid, failed: bool) {
+        let cause = failed.then_some(after);
+        self.add(task, Count { settled: 1, failed: failed.into(), cause });
+    }
+
+    pub fn tasks(&self) -> impl Iterator<Item = Uuid> {
+        self.0.keys().copied()
+    }
+
+    fn add(&mut self, task: Uuid, count: Count) {
+        self.0.entry(task).or_default().add(count);
+    }
+
+    /// An array of numbers, in the order of the tasks.
+    fn column(&self, value: fn(&Count) -> i32) -> Option<Datum> {
+        let values = self.0.values().map(|count| Some(Datum::from(value(count))));
+        Some(payload::array(INTEGERS, values))
+    }
+}
+
+/// Tells those that wait for tasks which have just settled.
+pub fn follow(home: &Home, session: &Session, ended: &[Ended]) {
+    let_go(home, session, counts_of(session, ended));
+}
+
+/// Counts predecessors down from those that wait for them; an abort goes on to theirs.
+pub fn let_go(home: &Home, session: &Session, mut counts: Counts) {
+    while !counts.0.is_empty() {
+        pgrx::check_for_interrupts!();
+        let aborted = abort_followers(home, session, &mut counts);
+        count_down(home, session, counts);
+        counts = counts_of(session, &aborted);
+    }
+}
+
+/// Takes the followers off tasks that have settled.
+fn counts_of(session: &Session, ended: &[Ended]) -> Counts {
+    let mut counts = Counts::default();
+    let mut followed: Vec<(Uuid, bool)> = (ended.iter())
+        .filter(|ended| ended.followed && ended.is_settled())
+        .map(|ended| (ended.id, ended.status != COMPLETED))
+        .collect();
+    if followed.is_empty() {
+        return counts;
+    }
+    followed.sort_unstable();
+    for (after, task) in detach(session, followed.iter().map(|(id, _)| *id)) {
+        counts.note(after, task, followed.binary_search(&(after, true)).is_ok());
+    }
+    counts
+}
+
+/// Takes those that wait for some tasks off them; returns the links that went.
+pub fn detach(session: &Session, after: impl Iterator<Item = Uuid>) -> Vec<(Uuid, Uuid)> {
+    let rows = session.run(&DETACH, &[ids(after)]);
+    links_in(&rows).collect()
+}
+
+/// Links (predecessor, task) in two columns.
+pub fn links_in(rows: &Rows) -> impl Iterator<Item = (Uuid, Uuid)> {
+    (0..rows.len()).map(|row| (id_at(rows, row, 0), id_at(rows, row, 1)))
+}
+
+/// Aborts those of whose predecessors one failed, unless they run all the same, and takes them out
+/// of `counts`. Those that somebody holds are put off.
+fn abort_followers(home: &Home, session: &Session, counts: &mut Counts) -> Vec<Ended> {
+    let mut failing: Vec<Uuid> =
+        counts.0.iter().filter(|(_, count)| count.failed > 0).map(|(task, _)| *task).collect();
+    if failing.is_empty() {
+        return Vec::new();
+    }
+    failing.sort_unstable();
+    let rows = session.run(&FREE_FOLLOWERS, &[ids(failing.iter().copied())]);
+    let (mut endings, mut links) = (Vec::new(), Vec::new());
+    let mut runs = HashSet::new();
+    for row in 0..rows.len() {
+        let task = id_at(&rows, row, 0);
+        if payload::number(rows.get(row, 1)) != 0 {
+            runs.insert(task);
+        } else if let Some(cause) = counts.0.remove(&task).and_then(|count| count.cause) {
+            links.extend(links_of(task, rows.get(row, 2)));
+            endings.push(aborted(task, cause));
+        }
+    }
+    // What is left is held by somebody.
+    let held = (failing.into_iter())
+        .filter(|task| !runs.contains(task))
+        .filter_map(|task| counts.0.remove(&task).map(|count| (task, count)));
+    put_off(home, session, Counts(held.collect()));
+    if endings.is_empty() {
+        return Vec::new();
+    }
+    unlink(session, &links);
+    settle(session, ABORTED, &endings)
+}
+
+/// The end of a task whose predecessor failed.
+fn aborted(task: Uuid, cause: Uuid) -> Ending {
+    let error = format!(
+        r#"{{"code": "dependency_aborted", "args": {{"task": "{cause}"}}, "description": "a task that it waits for was aborted or cancelled"}}"#
+    );
+    Ending { error: Some(json::parse(&error)), ..Ending::of(task) }
+}
+
+/// The links of a task that waits for others.
+pub fn links_of(task: Uuid, after: Option<Datum>) -> impl Iterator<Item = (Uuid, Uuid)> {
+    // SAFETY: of a column of type uuid[].
+    let elements = after.and_then(|after| unsafe { payload::elements(UUIDS, after) });
+    // SAFETY: an element of such an array.
+    let after = elements.into_iter().flatten().flatten().map(|it| unsafe { Uuid::read(it) });
+    after.map(move |after| (after, task))
+}
+
+/// Takes tasks that end off those that they wait for.
+pub fn unlink(session: &Session, links: &[(Uuid, Uuid)]) {
+    if !links.is_empty() {
+        let [after, tasks] = columns(links);
+        session.run(&UNLINK, &[after, tasks]);
+    }
+}
+
+/// Links as two arrays.
+pub fn columns(links: &[(Uuid, Uuid)]) -> [Option<Datum>; 2] {
+    [ids(links.iter().map(|(after, _)| *after)), ids(links.iter().map(|(_, task)| *task))]
+}
+
+fn count_down(home: &Home, session: &Session, mut counts: Counts) {
+    if counts.0.is_empty() {
+        return;
+    }
+    let rows = session.run(
+        &COUNT_DOWN,
+        &[
+            Some(Datum::from(moment::now().wall)),
+            ids(counts.0.keys().copied()),
+            counts.column(|count| count.settled),
+            counts.column(|count| count.failed),
+        ],
+    );
+    for row in 0..rows.len() {
+        let task = id_at(&rows, row, 0);
+        counts.0.remove(&task);
+        if payload::number(rows.get(row, 1)) != 0 {
+            desk::promise(home, [Change::Offer(Place::at(&rows, row, 3, task).offer())]);
+        }
+    }
+    put_off(home, session, counts);
+}
+
+/// Leaves to the clock what could not be counted down, or is not live any more.
+fn put_off(home: &Home, session: &Session, counts: Counts) {
+    if counts.0.is_empty() {
+        return;
+    }
+    let causes = counts.0.values().map(|count| count.cause.map(Uuid::datum));
+    session.run(
+        &PUT_OFF,
+        &[
+            ids(counts.0.keys().copied()),
+            counts.column(|count| count.settled),
+            counts.column(|count| count.failed),
+            Some(payload::array(UUIDS, causes)),
+        ],
+    );
+    desk::promise(home, [Change::PutOff]);
+}
+
+/// Counts down what was put off, at most so many; returns how many there were.
+pub fn take_up(home: &Home, most: usize) -> usize {
+    let session = session(home);
+    let rows = session.run(&TAKE_UP, &[Some(Datum::from(most))]);
+    let mut counts = Counts::default();
+    for row in 0..rows.len() {
+        let [settled, failed] = [1, 2].map(|column| payload::number(rows.get(row, column)) as i32);
+        let cause = rows.get(row, 3).map(|_| id_at(&rows, row, 3));
+        counts.add(id_at(&rows, row, 0), Count { settled, failed, cause });
+    }
+    let live = ids_of(&session, &LIVE, counts.0.keys().copied());
+    let live: HashSet<Uuid> = live.into_iter().collect();
+    counts.0.retain(|task, _| live.contains(task));
+    let_go(home, &session, counts);
+    rows.len()
+}
