@@ -20,7 +20,7 @@ median() { sort -g | awk '{ a[NR] = $1 } END { print (a[int((NR + 1) / 2)] + a[i
 # ---- filling the queues, so that they never run dry ----
 
 fill_scylla() { # fill_scylla N: until so many tasks are ready
-  local missing=$(($1 - $(sql 'select count(*) from scylla.task')))
+  local missing=$(($1 - $(sql "select count(*) from scylla.task where queue = 'bench'")))
   [ "$missing" -le 0 ] || bench submit 2 -t $((missing / 2000 + 1)) >/dev/null
 }
 fill_plain() {
@@ -82,6 +82,13 @@ report() {
   [ "$2" = - ] || verdict=$(awk "BEGIN { print ($ratio >= $2 ? \"ok\" : \"low\") }")
   row "$1" "$4" "$(calculate "$ours * $3")" "$(calculate "$theirs * $3")" "$(calculate "$ratio" 2)" \
     "$(calculate "$least" 2)-$(calculate "$most" 2)" "$2" "$verdict"
+}
+
+# absolute NAME WANTED WHAT: a row of rates that are compared with nothing but what is wanted.
+absolute() {
+  local rate
+  rate=$(median <"$work/ours")
+  row "$1" "$3" "$(calculate "$rate")" - - - "$2" "$(awk "BEGIN { print ($rate >= $2 ? \"ok\" : \"low\") }")"
 }
 
 row() {
