@@ -5,6 +5,7 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 static LEASE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static SWEEP_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
+static TIMING_ADVANCE: GucSetting<i32> = GucSetting::<i32>::new(0);
 static PERSIST_LEASES_AFTER: GucSetting<i32> = GucSetting::<i32>::new(1_000);
 static BOARD_SIZE: GucSetting<i32> = GucSetting::<i32>::new(131_072);
 static MAX_SPEC_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1 << 20);
@@ -23,9 +24,19 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"scylla.sweep_interval",
         c"Sets how often the clock looks around without being called.",
-        c"A backstop: leases end at their deadline, whatever this is. Valid range is 10 milliseconds to 1 hour.",
+        c"A backstop: leases end and tasks fire at their time, whatever this is. Valid range is 10 milliseconds to 1 hour.",
         &SWEEP_INTERVAL,
         10,
+        3_600_000,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.timing_advance",
+        c"Sets how much earlier than its run_at a task fires.",
+        c"Makes up for the time that it takes to reach a worker. Valid range is 0 to 1 hour.",
+        &TIMING_ADVANCE,
+        0,
         3_600_000,
         GucContext::Sighup,
         GucFlags::UNIT_MS,
@@ -77,6 +88,11 @@ pub fn lease_timeout() -> i64 {
 /// In microseconds.
 pub fn sweep_interval() -> i64 {
     i64::from(SWEEP_INTERVAL.get()) * 1_000
+}
+
+/// In microseconds.
+pub fn timing_advance() -> i64 {
+    i64::from(TIMING_ADVANCE.get()) * 1_000
 }
 
 /// In microseconds.

@@ -17,8 +17,8 @@ unsafe impl Sync for Statement {}
 
 /// Declares a statement from its file's name and its parameters' types.
 macro_rules! statement {
-    ($name:ident, $file:literal, $kinds:expr) => {
-        static $name: $crate::statement::Statement = $crate::statement::Statement {
+    ($visible:vis $name:ident, $file:literal, $kinds:expr) => {
+        $visible static $name: $crate::statement::Statement = $crate::statement::Statement {
             sql: concat!(include_str!(concat!("../../sql/statement/", $file, ".sql")), "\0"),
             kinds: &$kinds,
             plan: std::cell::Cell::new(std::ptr::null_mut()),

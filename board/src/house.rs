@@ -24,6 +24,11 @@ pub struct House {
     pub wake_at: i64,
     /// When the clock takes up what was put off, at the earliest.
     pub take_up_at: i64,
+    /// When the next waiting task falls due, on the wall clock, or earlier; `i64::MAX`: none.
+    pub next_due: i64,
+    /// What the clock takes off a time of the wall clock to find it on the monotonic one; it looks
+    /// anew each time it is awake, lest a step of the wall clock go unnoticed.
+    pub lag: i64,
     /// The database's oid.
     pub database: u32,
     /// The extension's oid: another one after each CREATE EXTENSION.
@@ -47,6 +52,8 @@ impl House {
     pub const VACANT: House = House {
         wake_at: i64::MAX,
         take_up_at: 0,
+        next_due: i64::MAX,
+        lag: 0,
         database: 0,
         extension: 0,
         clock: 0,
@@ -102,11 +109,28 @@ impl Board<'_> {
         )
     }
 
-    /// Whether there is something to do before the clock means to look.
-    pub fn wants_clock(&mut self, house: u32) -> bool {
+    /// Notes that a task falls due at a time of the wall clock.
+    pub fn note_due(&mut self, house: u32, at: i64) {
+        let house = self.house_mut(house);
+        house.next_due = house.next_due.min(at);
+    }
+
+    /// When the clock is to look at the house again, on the monotonic clock: at the end of a lease, when
+    /// a task falls due, or to take up what was put off.
+    pub fn next_duty(&mut self, house: u32) -> i64 {
         let deadline = self.next_deadline(house);
         let it = self.house(house);
-        deadline < it.wake_at || it.put_off && it.take_up_at < it.wake_at
+        let due = match it.next_due {
+            i64::MAX => i64::MAX,
+            at => at.saturating_sub(it.lag),
+        };
+        let put_off = if it.put_off { it.take_up_at } else { i64::MAX };
+        deadline.min(due).min(put_off)
+    }
+
+    /// Whether there is something to do before the clock means to look.
+    pub fn wants_clock(&mut self, house: u32) -> bool {
+        self.next_duty(house) < self.house(house).wake_at
     }
 
     /// Frees what a closed house has among `count` places from `from` on, the slots' first, then

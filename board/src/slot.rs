@@ -124,6 +124,11 @@ impl Slot {
         }
     }
 
+    /// Whether this process's transaction ends the task's lease, or holds the task.
+    pub fn is_ended_by(&self, process: i32) -> bool {
+        self.state == State::Settling && self.holder == process
+    }
+
     pub fn ticket(&self, slot: u32) -> Ticket {
         Ticket { slot, generation: self.generation }
     }

@@ -203,6 +203,8 @@ fn a_ready_task_is_held_for_whoever_ends_it_and_nobody_elses() {
     let ticket = board.seize(0, WORK, rank(1), 0, 7).expect("room").expect("a ready task");
     assert!(matches!(board.front_of(0, b"work", None), Front::Empty));
     assert!(matches!(board.seize(0, WORK, rank(1), 0, 8), Some(Err(Refusal::Settling))));
+    let slot = board.peek(0, 1).expect("a slot");
+    assert!(slot.is_ended_by(7) && !slot.is_ended_by(8));
     board.unsettle(ticket, i64::MIN);
     own(&mut board, 1);
     assert!(matches!(board.seize(0, WORK, rank(1), 0, 7), Some(Err(Refusal::Stale))), "owned");
@@ -217,4 +219,24 @@ fn a_task_that_the_board_did_not_know_is_held_as_well() {
     assert_eq!(board.peek(0, 9).expect("a slot").state(), State::Settling);
     board.finish(ticket);
     assert!(board.peek(0, 9).is_none());
+}
+
+#[test]
+fn what_falls_due_before_the_clock_means_to_look_wants_it() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.house_mut(0).wake_at = 2_000;
+    board.house_mut(0).lag = 1_000_000;
+    board.note_due(0, 1_002_000);
+    assert!(!board.wants_clock(0));
+    board.note_due(0, 1_001_500);
+    assert!(board.wants_clock(0));
+    board.note_due(0, 1_009_000);
+    assert_eq!(board.next_duty(0), 1_500, "the earliest counts");
+    board.house_mut(0).lag = 1_001_000;
+    assert_eq!(board.next_duty(0), 500, "the wall clock was set forward");
+    board.put(0, WORK, rank(1), 0);
+    own(&mut board, 1);
+    board.house_mut(0).next_due = i64::MAX;
+    assert_eq!(board.next_duty(0), board.next_deadline(0), "nothing waits");
 }

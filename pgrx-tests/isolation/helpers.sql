@@ -36,6 +36,9 @@ return scylla.return_task(helper.id(), helper.token(owner), outcome,
 
 create function helper.cancel() returns boolean language sql return scylla.cancel(helper.id());
 
+create function helper.delay(until interval default '1 hour') returns boolean language sql
+return scylla.delay(helper.id(), clock_timestamp() + until);
+
 -- What became of it, once for all to see: status, owner, tries and the events of its history.
 create function helper.look(out status text, out owner text, out tries integer, out progress double precision, out history text)
 language sql as $$

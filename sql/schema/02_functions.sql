@@ -100,6 +100,14 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_tasks';
 
 comment on function scylla.cancel_tasks is 'cancels many tasks; one answer each, null where there is no such task';
 
+-- Delaying
+
+create function scylla.delay(task uuid, until timestamptz) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_delay';
+
+comment on function scylla.delay(uuid, timestamptz) is
+    'postpones a waiting or ready task, or brings it forward; false when it runs or is settled';
+
 -- Dependencies
 
 create function scylla.add_dependencies(after uuid[], run uuid[]) returns integer

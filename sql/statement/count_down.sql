@@ -13,6 +13,7 @@ set pending = t.pending - s.settled,
     num_failures = t.num_failures + s.failed,
     ready = t.pending = s.settled and (t.run_at is null or t.run_at <= $1),
     due = case when t.pending = s.settled and t.run_at > $1 then t.run_at end,
+    message = case when t.pending > s.settled or t.run_at > $1 then t.message end,
     updated = $1
 from unnest($2, $3, $4) as s (task, settled, failed)
 where t.id = any (array(select f.id from free f)) and t.id = s.task

@@ -19,7 +19,7 @@ const CLEARED_AT_ONCE: u32 = 256;
 
 /// Does a duty in a transaction of its own, unless the extension is dropped meanwhile: locks the
 /// table first that DROP EXTENSION locks first, so that neither waits for the other in a circle.
-fn at_home<T>(home: &Home, what: &str, duty: impl FnOnce() -> T) -> Option<T> {
+pub fn at_home<T>(home: &Home, what: &str, duty: impl FnOnce() -> T) -> Option<T> {
     transaction(what, || {
         // SAFETY: a lock that the transaction's end releases; the table need not exist.
         unsafe { pg_sys::LockRelationOid(home.task, pg_sys::AccessShareLock as i32) };

@@ -2,6 +2,7 @@
 
 mod clearance;
 mod duties;
+mod firing;
 mod launcher;
 mod worker;
 

@@ -1,5 +1,6 @@
 //! The worker of one database: it sleeps until the next due time, and does what is due.
 
+use crate::clock::firing::Firing;
 use crate::clock::{duties, heed_signals, sleep, transaction};
 use crate::desk::{self, Home, with_board};
 use crate::moves::reclaim;
@@ -52,6 +53,7 @@ fn serve(home: &Home) {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
     let (mut next_sweep, mut next_retain, mut most) = (0, 0, reclaim::BATCH);
+    let mut firing = Firing::new();
     loop {
         // After a crash under the board's lock there is no house any more: it is entered anew.
         let house = home.enter();
@@ -75,6 +77,9 @@ fn serve(home: &Home) {
         {
             return;
         }
+        if door != Door::Open || refresh {
+            firing.look_anew();
+        }
         if door != Door::Open {
             duties::retain(home);
             if !duties::build(home, house) {
@@ -84,9 +89,14 @@ fn serve(home: &Home) {
         } else if refresh && duties::survey(home, house).is_none() {
             with_board(|board| board.house_mut(house).refresh = true);
         }
-        while duties::reclaim(home, house, &mut most) {
+        // A backlog does not keep the clock from its other duties.
+        let more = loop {
+            let more = duties::reclaim(home, house, &mut most) | firing.fire(home, house);
             pgrx::check_for_interrupts!();
-        }
+            if !more || moment::monotonic() >= next_sweep {
+                break more;
+            }
+        };
         if with_board(|board| board.house(house).take_up_at) <= moment::monotonic() {
             duties::take_up(home, house);
         }
@@ -99,12 +109,11 @@ fn serve(home: &Home) {
             next_retain = now + RETAIN_EVERY;
         }
         let wake_at = with_board(|board| {
-            let deadline = board.next_deadline(house).min(next_sweep);
-            let it = board.house_mut(house);
-            it.wake_at = if it.put_off { deadline.min(it.take_up_at) } else { deadline };
-            it.wake_at
+            let wake_at = board.next_duty(house).min(next_sweep);
+            board.house_mut(house).wake_at = wake_at;
+            wake_at
         });
-        sleep((wake_at - moment::monotonic()).max(LEAST_SLEEP));
+        sleep(if more { 0 } else { (wake_at - moment::monotonic()).max(LEAST_SLEEP) });
     }
 }
 

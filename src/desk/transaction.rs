@@ -37,6 +37,8 @@ impl Offer {
 #[derive(Debug)]
 pub enum Change {
     Offer(Offer),
+    /// A task falls due then, on the wall clock.
+    Due(i64),
     /// A reservation becomes a lease, or goes back into its lane.
     Own(Ticket),
     /// The task is settled, or its lease goes on.
@@ -174,6 +176,7 @@ fn take_from_level(level: i32) -> Vec<Promise> {
 fn keep(promises: Vec<Promise>) {
     in_steps(promises.iter(), |board, house, promise| match &promise.change {
         Change::Offer(offer) => offer.put(board, house),
+        Change::Due(at) => board.note_due(house, *at),
         Change::Cancel(offer) => board.gone(house, offer.rank.id),
         Change::Own(ticket) => board.confirm(*ticket),
         Change::Finish(ticket) => board.finish(*ticket),
@@ -222,12 +225,12 @@ fn undo(promises: Vec<Promise>) {
         Change::Finish(ticket) | Change::Release(ticket) => board.unsettle(*ticket, i64::MIN),
         Change::Expire(ticket) => board.unsettle(*ticket, later),
         Change::Cancel(offer) => offer.put(board, house),
-        Change::Offer(_) | Change::Gone(_) | Change::PutOff | Change::Refresh => {}
+        Change::Offer(_) | Change::Due(_) | Change::Gone(_) | Change::PutOff | Change::Refresh => {}
     });
 }
 
-/// Makes the changes under short holds of the lock, and wakes the clock when a lease ends sooner
-/// than it means to look. A house that is not on the board any more has nothing to change.
+/// Makes the changes under short holds of the lock, and wakes the clock when a lease ends or a task
+/// falls due sooner than it means to look. A house that is not on the board any more has nothing to change.
 fn in_steps<'p>(
     promises: impl Iterator<Item = &'p Promise>,
     mut change: impl FnMut(&mut Board, u32, &Promise),

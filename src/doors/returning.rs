@@ -1,11 +1,11 @@
-//! `return_task`, `return_tasks`, `cancel` and `cancel_tasks`.
+//! `return_task`, `return_tasks`, `cancel`, `cancel_tasks` and `delay`.
 
 use crate::complaint::{self, Answer};
 use crate::desk;
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
-use crate::moves::cancel;
 use crate::moves::settle::{self, Return};
+use crate::moves::{cancel, delay};
 use crate::payload::{self, BOOLS, JSONBS, TEXTS};
 use crate::task::Outcome;
 use pgrx::pg_sys::Datum;
@@ -78,6 +78,18 @@ door!(
         call.changes("scylla.cancel_tasks()")?;
         let cancelled = cancel::cancel(&desk::home(), &call.uuids(0, "ids")?);
         Ok(Some(payload::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
+    }
+);
+
+door!(
+    /// `delay(task, until) → boolean`
+    pg_finfo_scylla_delay,
+    scylla_delay,
+    |call: &mut Call| {
+        call.changes("scylla.delay()")?;
+        let id = call.uuid(0, "task")?;
+        let until = clerk::time("until", call.bigint(1, "until")?)?;
+        Ok(Some(Datum::from(delay::delay(&desk::home(), id, until)?)))
     }
 );
 

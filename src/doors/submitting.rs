@@ -56,7 +56,7 @@ fn arguments(call: &Call) -> Answer<Draft> {
 /// What this version does not serve yet.
 fn unserved(draft: &Draft) -> Answer<()> {
     let pauses = draft.retry_interval.or(draft.retry_jitter);
-    let given = [("run_at", draft.run_at.is_some()), ("retry_interval", pauses.is_some())];
+    let given = [("retry_interval", pauses.is_some())];
     match given.into_iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(complaint::not_supported(name)),
         None => Ok(()),

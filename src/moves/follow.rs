@@ -187,6 +187,8 @@ fn count_down(home: &Home, session: &Session, mut counts: Counts) {
         counts.0.remove(&task);
         if payload::number(rows.get(row, 1)) != 0 {
             desk::promise(home, [Change::Offer(Place::at(&rows, row, 3, task).offer())]);
+        } else if let Some(due) = rows.get(row, 2) {
+            desk::promise(home, [Change::Due(due.value() as i64)]);
         }
     }
     put_off(home, session, counts);

@@ -23,7 +23,7 @@ impl Locked {
         Locked { ids: ids_in(&rows).collect(), rows }
     }
 
-    fn place(&self, at: usize) -> Place {
+    pub(super) fn place(&self, at: usize) -> Place {
         Place::at(&self.rows, at, 1, self.ids[at])
     }
 

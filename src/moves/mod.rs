@@ -2,9 +2,11 @@
 //! by what it promises for the end of the transaction.
 
 pub mod cancel;
+pub mod delay;
 pub mod delete;
 pub mod depend;
 pub mod extend;
+pub mod fire;
 pub mod follow;
 pub mod glance;
 pub mod key;

@@ -14,12 +14,18 @@ pub(super) fn seize(home: &Home, place: &Place) -> Answer<bool> {
     let me = unsafe { pg_sys::MyProcPid };
     loop {
         desk::reserve(1);
-        let held = home.on_board(|board, house| {
-            board.seize(house, place.lane(), place.rank, place.timeout, me)
+        let (held, mine) = home.on_board(|board, house| {
+            let mine = board.peek(house, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
+            (board.seize(house, place.lane(), place.rank, place.timeout, me), mine)
         });
         match held.ok_or_else(complaint::board_full)? {
             Ok(ticket) => {
                 desk::promise(home, [Change::Finish(ticket)]);
+                return Ok(true);
+            }
+            // This transaction has made it ready again since it took it off the board.
+            Err(Refusal::Settling) if mine => {
+                desk::promise(home, [Change::Gone(place.rank.id)]);
                 return Ok(true);
             }
             Err(Refusal::Busy) => desk::wait(),

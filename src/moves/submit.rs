@@ -4,7 +4,7 @@ use crate::complaint::{self, Answer};
 use crate::desk::{self, Change, Home, Offer};
 use crate::moment;
 use crate::moves::depend::{self, Standing};
-use crate::moves::{ids, ids_in, key, rank, session, settled, text_of_array};
+use crate::moves::{fire, ids, ids_in, key, rank, session, settled, text_of_array};
 use crate::payload::{
     self, BIGINT, BIGINTS, BOOL, BOOLS, INTEGER, INTEGERS, INTERVAL, INTERVALS, JSONB, JSONBS,
     Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUID, UUIDS, Uuid,
@@ -156,8 +156,8 @@ pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let is_inserted = |at: &usize| matches!(answers[*at], Ok(true));
     let inserted: Vec<&Entry> =
         (0..entries.len()).filter(is_inserted).map(|at| &entries[at]).collect();
-    let ready = inserted.iter().filter(|entry| entry.after.is_empty() && entry.due.is_none());
-    desk::promise(home, ready.map(|entry| Change::Offer(entry.offer())));
+    let free = inserted.iter().filter(|entry| entry.after.is_empty());
+    desk::promise(home, free.map(|entry| entry.change()));
     if let Some(standing) = standing {
         let links = inserted.iter().flat_map(|it| it.after.iter().map(|after| (*after, it.id)));
         let new: HashSet<Uuid> = inserted.iter().map(|entry| entry.id).collect();
@@ -243,7 +243,7 @@ impl<'d> Entry<'d> {
             id,
             created,
             draft,
-            due: draft.run_at.filter(|at| *at > created),
+            due: draft.run_at.filter(|at| fire::is_ahead(*at, created)),
             after: Vec::new(),
             followed: false,
         }
@@ -277,6 +277,14 @@ impl<'d> Entry<'d> {
             (!self.after.is_empty()).then(|| Datum::from(self.after.len() as i32)),
             self.followed.then_some(Datum::from(true)),
         ]
+    }
+
+    /// What the board learns of it at the commit, if it waits for no other.
+    fn change(&self) -> Change {
+        match self.due {
+            Some(at) => Change::Due(at),
+            None => Change::Offer(self.offer()),
+        }
     }
 
     fn offer(&self) -> Offer {

@@ -35,7 +35,7 @@ insert into bad (call) values
     ($$submit('q', timeout => '0')$$), ($$submit('q', timeout => '-1 s')$$), ($$submit('q', post_result => null)$$),
     ($$submit('q', key => '')$$), ($$submit('q', key => repeat('k', 257))$$),
     ($$submit('q', on_conflict => 'maybe')$$), ($$submit('q', on_failure => 'maybe')$$),
-    ($$submit('q', key => 'k', on_conflict => null)$$), ($$submit('q', run_at => now())$$),
+    ($$submit('q', key => 'k', on_conflict => null)$$), ($$submit('q', run_at => 'infinity')$$),
     ($$submit('q', after => array[:r, null])$$), ($$submit('q', id => :r, after => array[:r])$$),
     ($$submit_tasks(null)$$), ($$submit_tasks('[]', null)$$), ($$submit_tasks('{}')$$), ($$submit_tasks('[1]')$$),
     ($$submit_tasks('[{}]')$$), ($$submit_tasks('[{"queue": "q", "id": "00000000-0000-4000-8000-000000000064"}]')$$),
@@ -70,6 +70,7 @@ insert into bad (call) values
     ($$return_tasks(array[null::uuid], array[:o.token])$$), ($$return_tasks(array[:o], array[null::uuid])$$),
     ($$cancel(null)$$), ($$cancel(:n)$$),
     ($$cancel_tasks(null)$$), ($$cancel_tasks(array[null::uuid])$$), ($$cancel_tasks(array[array[:o]])$$),
+    ($$delay(null::uuid, now())$$), ($$delay(:r, null)$$), ($$delay(:r, 'infinity')$$), ($$delay(:r, '-infinity')$$), ($$delay(:n, now())$$),
     ($$task(null)$$), ($$task(:n)$$);
 
 create function filled(call text) returns text language plpgsql as $$

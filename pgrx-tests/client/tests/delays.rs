@@ -1,0 +1,193 @@
+//! Delays: when a task becomes ready that is not to run yet, and what the clock does for it.
+
+use client::*;
+use std::time::Instant;
+
+/// How late a task may become ready while other tests keep both processors busy.
+const LATE: f64 = 1.0;
+
+/// When the tasks of a queue became ready, in seconds after their `run_at`; none: they wait.
+fn lateness(s: &mut Session, queue: &str) -> Vec<f64> {
+    let look = "select extract(epoch from updated - run_at)::float8 from scylla.tasks
+                where queue = $1 and status <> 'waiting' order by run_at";
+    s.query(look, &[&queue]).expect("lateness").iter().map(|row| row.get(0)).collect()
+}
+
+fn waiting(s: &mut Session, queue: &str) -> i64 {
+    s.value("select count(*) from scylla.tasks where status = 'waiting' and queue = $1", &[&queue])
+}
+
+#[track_caller]
+fn until_none_waits(s: &mut Session, queue: &str) {
+    eventually(seconds(20), "none waits any more", || (waiting(s, queue) == 0).then_some(()));
+}
+
+/// B80, B81, B114: neither early nor late, whatever the order they were submitted in.
+#[test]
+fn tasks_fire_at_their_time() {
+    let database = database();
+    let mut s = database.connect();
+    let submit = "select count(*) from scylla.submit_tasks((
+        select jsonb_agg(jsonb_build_object('queue', 'q', 'run_at',
+            clock_timestamp() + interval '1 second' * (0.2 + 1.5 * (n * 7 % 20) / 20)))
+        from generate_series(1, 20) n))";
+    assert_eq!(s.count(submit), 20);
+    assert_eq!(waiting(&mut s, "q"), 20);
+    assert!(s.own("w", "q", 20).is_empty());
+    until_none_waits(&mut s, "q");
+    let lateness = lateness(&mut s, "q");
+    assert!(lateness.iter().all(|late| (0.0..LATE).contains(late)), "{lateness:?}");
+    assert_eq!(s.own("w", "q", 20).len(), 20);
+}
+
+/// An earlier one wakes the clock, though it means to sleep longer; B62: only the database's clock
+/// counts.
+#[test]
+fn an_earlier_time_wakes_the_clock() {
+    let server =
+        Server::start(&["scylla.sweep_interval = '1h'", "scylla.persist_leases_after = '1h'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit_with("q", "run_at => clock_timestamp() + interval '1 hour'");
+    sleep(milliseconds(300));
+    let submitted = Instant::now();
+    let soon = s.submit_with("q", "run_at => clock_timestamp() + interval '300 ms'");
+    eventually(seconds(10), "it fires", || (s.status(soon) == "ready").then_some(()));
+    assert!(submitted.elapsed() > milliseconds(250));
+    // brought forward, while the clock sleeps for another hour
+    let brought = s.submit_with("q", "run_at => clock_timestamp() + interval '50 minutes'");
+    assert!(s.value::<bool>(
+        "select scylla.delay($1, clock_timestamp() + interval '200 ms')",
+        &[&brought]
+    ));
+    eventually(seconds(10), "it fires", || (s.status(brought) == "ready").then_some(()));
+    let both: Vec<Uuid> = s.own("w", "q", 5).iter().map(|lease| lease.id).collect();
+    assert_eq!(both, [soon, brought]);
+    // settings are read again within a second, though the clock would sleep for an hour
+    s.run("alter system set scylla.timing_advance = '59min'");
+    s.run("select pg_reload_conf()");
+    let advanced =
+        s.submit_with("q", "run_at => clock_timestamp() + interval '59 minutes 2 seconds'");
+    assert_eq!(s.status(advanced), "waiting");
+    eventually(seconds(10), "it fires early", || (s.status(advanced) == "ready").then_some(()));
+    let late = lateness(&mut s, "q").pop().expect("it fired");
+    assert!((-3540.0..-3540.0 + LATE).contains(&late), "B81: at its time less the advance: {late}");
+    // within the advance is at once
+    let at_once = s.submit_with("q", "run_at => clock_timestamp() + interval '58 minutes'");
+    assert_eq!(s.status(at_once), "ready");
+}
+
+/// The clock looks at the tables after a restart, and after its own end.
+#[test]
+fn what_waits_outlives_the_clock_and_the_server() {
+    let server = Server::start(&["scylla.sweep_interval = '1h'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    let first = s.submit_with("q", "run_at => clock_timestamp() + interval '700 ms'");
+    server.terminate_worker(&database);
+    eventually(seconds(10), "it fires", || (s.status(first) == "ready").then_some(()));
+    let second = s.submit_with("q", "run_at => clock_timestamp() + interval '500 ms'");
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    eventually(seconds(10), "it fires", || (s.status(second) == "ready").then_some(()));
+    assert_eq!(s.own("w", "q", 9).len(), 2);
+    // what an administrator made due is found by refresh()
+    let third = s.submit_with("q", "run_at => clock_timestamp() + interval '1 hour'");
+    s.run("update scylla.task set due = now()");
+    s.run("select scylla.refresh()");
+    eventually(seconds(10), "it fires", || (s.status(third) == "ready").then_some(()));
+}
+
+/// The backstop: what nobody told the board is found at the sweep.
+#[test]
+fn the_sweep_finds_what_nobody_told() {
+    let database = database();
+    let mut s = database.connect();
+    let id = s.submit_with("q", "run_at => clock_timestamp() + interval '1 hour'");
+    s.run("update scylla.task set due = now()");
+    eventually(seconds(10), "it fires", || (s.status(id) == "ready").then_some(()));
+}
+
+/// I10: a row that somebody holds delays no other, and fires soon after it is let go.
+#[test]
+fn a_held_task_delays_no_other() {
+    let database = database();
+    let (mut s, mut holder) = (database.connect(), database.connect());
+    let held = s.submit_with("held", "run_at => clock_timestamp() + interval '300 ms'");
+    holder.run("begin");
+    holder.run(&format!("select from scylla.task where id = '{held}' for update"));
+    s.run("select from scylla.submit_tasks((
+        select jsonb_agg(jsonb_build_object('queue', 'q', 'run_at', clock_timestamp() + interval '1 ms' * (400 + n)))
+        from generate_series(1, 300) n))");
+    until_none_waits(&mut s, "q");
+    let lateness = lateness(&mut s, "q");
+    assert!(lateness.iter().all(|late| *late < LATE), "{:?}", lateness.last());
+    assert_eq!(s.status(held), "waiting");
+    let released = Instant::now();
+    holder.run("commit");
+    eventually(seconds(10), "it fires", || (s.status(held) == "ready").then_some(()));
+    assert!(released.elapsed() < seconds(2), "{:?}", released.elapsed());
+}
+
+/// A row that cannot be written is set aside and named in the log; the rest goes on, at full speed.
+#[test]
+fn a_bad_row_stops_no_other() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run(
+        "create function refuse() returns trigger language plpgsql as
+             $$ begin raise exception 'no'; end $$;
+           create trigger refuse before update on scylla.task for each row
+             when (old.action = 'bad') execute function refuse()",
+    );
+    let bad =
+        s.submit_with("q", "action => 'bad', run_at => clock_timestamp() + interval '300 ms'");
+    s.run("select from scylla.submit_tasks((
+        select jsonb_agg(jsonb_build_object('queue', 'q', 'run_at', clock_timestamp() + interval '300 ms'))
+        from generate_series(1, 3000) n))");
+    eventually(seconds(20), "all but it fire", || (waiting(&mut s, "q") == 1).then_some(()));
+    assert_eq!(s.status(bad), "waiting");
+    assert!(server.log().contains(&format!("task {bad}, which is due, is set aside")));
+    server.assert_log_is_clean();
+}
+
+/// 1,000 at a time, in due order; none is lost or fired twice.
+#[test]
+fn a_backlog_fires_once_each() {
+    let database = database();
+    let mut s = database.connect();
+    s.run("select from scylla.submit_tasks((
+        select jsonb_agg(jsonb_build_object('queue', 'q', 'run_at', date_trunc('second', clock_timestamp()) + interval '2 s'))
+        from generate_series(1, 5000) n))");
+    until_none_waits(&mut s, "q");
+    let owned: std::collections::HashSet<Uuid> =
+        s.own("w", "q", 9_999).iter().map(|lease| lease.id).collect();
+    assert_eq!(owned.len(), 5_000);
+    assert!(s.own("w", "q", 1).is_empty());
+}
+
+/// A task that waits for others, too, is due once they have settled, at its time, new or old.
+#[test]
+fn a_task_waits_for_others_and_for_its_time() {
+    let database = database();
+    let mut s = database.connect();
+    let first = s.submit("first");
+    let after = format!("after => array['{first}'::uuid]");
+    let soon =
+        s.submit_with("q", &format!("{after}, run_at => clock_timestamp() + interval '1500 ms'"));
+    let past = s.submit_with("q", &format!("{after}, run_at => clock_timestamp()"));
+    let never = s.submit_with("q", &after);
+    for (id, until) in [(never, "1 hour"), (past, "0")] {
+        let delayed = format!("select scylla.delay($1, clock_timestamp() + interval '{until}')");
+        assert!(s.value::<bool>(&delayed, &[&id]));
+        assert_eq!(s.status(id), "waiting");
+    }
+    let lease = s.own_one("first");
+    s.complete(&lease);
+    let status = [soon, past, never].map(|id| s.status(id));
+    assert_eq!(status, ["waiting", "ready", "waiting"]);
+    eventually(seconds(10), "it fires", || (s.status(soon) == "ready").then_some(()));
+    assert_eq!((s.own("w", "q", 9).len(), s.status(never)), (2, "waiting".to_owned()));
+}

@@ -1,0 +1,12 @@
+-- Gives one live task that nobody owns another time.
+-- Parameters: $1 id, $2 when, $3 whether that has come, $4 now.
+-- Result: whether it is ready now, and when the clock is to make it so; both null: it waits for others
+--   first, or never waited.
+-- Reads scylla.task by primary key; changes it, and locks its row, which the caller holds already.
+update scylla.task t
+set run_at = $2, updated = $4,
+    ready = t.pending = 0 and $3,
+    due = case when t.pending = 0 and not $3 then $2 end,
+    message = case when t.pending > 0 or not $3 then t.message end
+where t.id = $1
+returning t.ready, t.due

@@ -1,0 +1,163 @@
+//! Firing: tasks whose time has come are made ready, in due order, a batch at a time.
+
+use crate::clock::duties::at_home;
+use crate::desk::{self, Home, with_board};
+use crate::moment;
+use crate::moves::fire::{self, BATCH, Mark};
+use crate::payload::Uuid;
+use crate::settings;
+use board::Moment;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::collections::HashMap;
+
+/// How long a task is set aside that cannot be made ready, in microseconds.
+const ASIDE: i64 = 60_000_000;
+/// A look at the whole table takes at most such a part of the time: while somebody holds an old
+/// snapshot, it walks over all that fired since.
+const LOOK_PART: i64 = 20;
+
+const FIRST: Uuid = Uuid(0);
+
+pub struct Firing {
+    /// Where to read on when a batch was full.
+    cursor: Option<Mark>,
+    /// How many to fire in one transaction.
+    most: usize,
+    /// What somebody holds or what failed, and when to try it again, on the monotonic clock.
+    set_aside: HashMap<Uuid, i64>,
+    next_retry: i64,
+    /// When to look at the whole table again, lest anything be missed.
+    next_look: i64,
+}
+
+impl Firing {
+    pub fn new() -> Firing {
+        Firing {
+            cursor: None,
+            most: BATCH,
+            set_aside: HashMap::new(),
+            next_retry: i64::MAX,
+            next_look: i64::MIN,
+        }
+    }
+
+    /// Looks at the whole table with the next batch.
+    pub fn look_anew(&mut self) {
+        self.next_look = i64::MIN;
+    }
+
+    /// Fires a batch of what is due. True when there may be more.
+    pub fn fire(&mut self, home: &Home, house: u32) -> bool {
+        let now = moment::now();
+        let until = fire::horizon(now.wall);
+        let looks = now.monotonic >= self.next_look;
+        let reads = looks || self.cursor.is_some();
+        // Whoever commits from now on notes its due time after this; the snapshot is taken later.
+        let noted = with_board(|board| {
+            let house = board.house_mut(house);
+            house.lag = until - now.monotonic;
+            (reads || house.next_due <= until)
+                .then(|| std::mem::replace(&mut house.next_due, i64::MAX))
+        });
+        let from = noted.map(|at| match self.cursor.take() {
+            _ if looks => (i64::MIN, FIRST),
+            Some(cursor) => cursor.min((at, FIRST)),
+            None => (at, FIRST),
+        });
+        let retried = self.retried(now.monotonic);
+        if from.is_none() && retried.is_empty() {
+            return false;
+        }
+        let mut batch = Vec::new();
+        let done = unflushed(|| {
+            at_home(home, "fire what is due", || {
+                let (due, next) = from
+                    .map_or((Vec::new(), None), |from| fire::read(home, from, until, self.most));
+                batch.extend(due.iter().map(|(_, id)| *id).filter(|id| self.may_try(id, &now)));
+                batch.extend(retried.iter().take(self.most.saturating_sub(batch.len())));
+                batch.sort_unstable();
+                batch.dedup();
+                (due, next, fire::fire(home, &batch, until))
+            })
+        });
+        let full = batch.len() >= self.most;
+        let (mut next, more) = match done {
+            Some((due, next, held)) => {
+                self.cursor = due.last().filter(|_| due.len() >= self.most).map(after);
+                batch.iter().for_each(|id| _ = self.set_aside.remove(id));
+                self.set_aside(&held, now.monotonic + desk::LATER);
+                self.most = BATCH.min(self.most * 2);
+                if looks {
+                    let took = moment::monotonic() - now.monotonic;
+                    let pause = settings::sweep_interval().max(took * LOOK_PART);
+                    self.next_look = now.monotonic + pause;
+                }
+                (next.unwrap_or(i64::MAX), full || self.cursor.is_some())
+            }
+            None => {
+                self.cursor = from;
+                self.most = (batch.len() / 2).max(1);
+                // One at a time finds the one that is in the way.
+                if let [id] = batch.as_slice() {
+                    warn(*id);
+                    self.set_aside(&batch, now.monotonic + ASIDE);
+                }
+                (until + desk::LATER, batch.len() > 1)
+            }
+        };
+        if !retried.is_empty() {
+            self.next_retry = self.set_aside.values().copied().min().unwrap_or(i64::MAX);
+        }
+        if self.next_retry != i64::MAX {
+            next = next.min(until + (self.next_retry - now.monotonic));
+        }
+        with_board(|board| board.note_due(house, next));
+        more
+    }
+
+    /// What was set aside and is to be tried again.
+    fn retried(&self, now: i64) -> Vec<Uuid> {
+        if now < self.next_retry {
+            return Vec::new();
+        }
+        let retried = self.set_aside.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id);
+        retried.take(self.most).collect()
+    }
+
+    fn may_try(&self, id: &Uuid, now: &Moment) -> bool {
+        self.set_aside.get(id).is_none_or(|at| *at <= now.monotonic)
+    }
+
+    fn set_aside(&mut self, ids: &[Uuid], until: i64) {
+        self.set_aside.extend(ids.iter().map(|id| (*id, until)));
+        if !ids.is_empty() {
+            self.next_retry = self.next_retry.min(until);
+        }
+    }
+}
+
+/// The least mark behind this one.
+fn after(mark: &Mark) -> Mark {
+    (mark.0, Uuid(mark.1.0.saturating_add(1)))
+}
+
+fn warn(id: Uuid) {
+    ereport!(
+        PgLogLevel::WARNING,
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!("task {id}, which is due, is set aside")
+    );
+}
+
+/// Runs a transaction whose commit does not wait for the disk. A crash may undo it, and what it fired
+/// fires again: whatever a worker did with it since reached the disk behind it, or not at all.
+fn unflushed<T>(duty: impl FnOnce() -> T) -> T {
+    let off = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as i32;
+    // SAFETY: a plain setting of this process, restored when the transaction has ended.
+    let was = unsafe { std::ptr::replace(&raw mut pg_sys::synchronous_commit, off) };
+    let done = duty();
+    // SAFETY: as above.
+    unsafe { pg_sys::synchronous_commit = was };
+    done
+}

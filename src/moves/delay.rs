@@ -1,0 +1,39 @@
+//! Delaying: a task that nobody owns gets another time; it leaves the board first (I3).
+
+use crate::complaint::{self, Answer};
+use crate::desk::{self, Change, Home};
+use crate::moment;
+use crate::moves::lock::Locked;
+use crate::moves::{fire, session, settled};
+use crate::payload::{self, BOOL, TIMESTAMPTZ, UUID, Uuid};
+use crate::statement::statement;
+use pgrx::pg_sys::Datum;
+
+statement!(DELAY, "delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
+
+/// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled.
+pub fn delay(home: &Home, id: Uuid, until: i64) -> Answer<bool> {
+    let session = session(home);
+    let locked = Locked::these(&session, &[id]);
+    if locked.ids.is_empty() {
+        let found = settled(&session, [id].into_iter());
+        return if found.is_empty() { Err(complaint::no_such_task(id)) } else { Ok(false) };
+    }
+    if !locked.seize(home, 0)? {
+        return Ok(false);
+    }
+    let now = moment::now().wall;
+    let rows = session.run(
+        &DELAY,
+        &[
+            Some(id.datum()),
+            Some(Datum::from(until)),
+            Some(Datum::from(!fire::is_ahead(until, now))),
+            Some(Datum::from(now)),
+        ],
+    );
+    let is_ready = payload::number(rows.get(0, 0)) != 0;
+    let due = rows.get(0, 1).map(|due| Change::Due(due.value() as i64));
+    desk::promise(home, if is_ready { Some(Change::Offer(locked.place(0).offer())) } else { due });
+    Ok(true)
+}
