@@ -164,12 +164,8 @@ pub fn not_with_outcome(argument: &str, outcome: &str) -> Complaint {
     invalid(format!("{argument} cannot be given with outcome \"{outcome}\""))
 }
 
-/// An argument of the contract that this version does not serve yet.
-pub fn not_supported(argument: &str) -> Complaint {
-    Complaint::new(
-        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-        format!("{argument} is not supported by this version of scylla"),
-    )
+pub fn pauses_too_long() -> Complaint {
+    invalid("the pauses of so many retries are longer than an interval can be".into())
 }
 
 pub fn spec_too_large(got: usize, most: usize) -> Complaint {

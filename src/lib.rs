@@ -12,6 +12,7 @@ mod json;
 mod moment;
 mod moves;
 mod payload;
+mod recurrence;
 mod settings;
 mod statement;
 mod task;

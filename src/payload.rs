@@ -181,6 +181,11 @@ fn random() -> [u8; 16] {
     })
 }
 
+/// A random number from 0 to 1.
+pub fn fraction() -> f64 {
+    (u128::from_be_bytes(random()) >> 64) as f64 / u64::MAX as f64
+}
+
 /// A text as a string; the database's encoding need not be UTF-8.
 pub fn string(datum: Option<Datum>) -> String {
     // SAFETY: called for columns of type text only.
@@ -199,6 +204,16 @@ pub fn number(datum: Option<Datum>) -> i64 {
 pub fn interval_length(datum: Option<Datum>) -> i64 {
     // SAFETY: called for columns of type interval only.
     datum.map_or(0, |it| crate::moment::length(unsafe { &*it.cast_mut_ptr::<pg_sys::Interval>() }))
+}
+
+/// An interval of so many microseconds, in the current memory context.
+pub fn interval(length: i64) -> Datum {
+    // SAFETY: fresh memory, large enough for an interval, is filled with one.
+    unsafe {
+        let interval = pg_sys::palloc(size_of::<pg_sys::Interval>()).cast::<pg_sys::Interval>();
+        *interval = pg_sys::Interval { time: length, day: 0, month: 0 };
+        Datum::from(interval)
+    }
 }
 
 pub fn float(value: f64) -> Datum {

@@ -45,7 +45,7 @@ const MEANINGS: [Meaning; 4] = [
     Meaning {
         outcome: Outcome::Retry,
         word: "retry",
-        end: End::Released("TaskRetry"),
+        end: End::Released(RETRIED),
         result: false,
         error: true,
     },
@@ -63,7 +63,10 @@ pub const COMPLETED: &str = "completed";
 pub const ABORTED: &str = "aborted";
 pub const CANCELLED: &str = "cancelled";
 pub const READY: &str = "ready";
+pub const WAITING: &str = "waiting";
 
+/// What the history says of a task that its worker gives back to be tried again.
+pub const RETRIED: &str = "TaskRetry";
 /// What the clock does with an expired lease.
 pub const EXPIRED: &str = "TaskTimeout";
 

@@ -125,6 +125,14 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_task_id';
 
 comment on function scylla.task_id is 'the id of a queue''s unfinished task that bears a key; null when none does';
 
+-- Recurring
+
+create function scylla.retry_worst_case(max_tries integer, retry_interval interval, retry_jitter interval)
+returns interval
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_retry_worst_case';
+
+comment on function scylla.retry_worst_case is 'how long the pauses of all retries are together at the most';
+
 -- Looking
 
 create function scylla.why(id uuid) returns text

@@ -3,8 +3,9 @@
 -- Parameters: $1 the history's word for it (TaskRetry, TaskYield, TaskTimeout); $2 now;
 --   arrays of one length: $3 ids, in ascending order, $4 workers, $5 when the ownership began,
 --   $6 whether the history tells of it already, $7 progress, $8 errors.
--- Result: of each task the id, the status (ready, aborted), whether others wait for it, and whether its
---   result may be waited for; one that is not live any more is passed over.
+-- Result: of each task the id, the status (ready, aborted), whether others wait for it, whether its
+--   result may be waited for, and of a ready one the retry_interval, the retry_jitter and the tries so far;
+--   one that is not live any more is passed over.
 -- Reads scylla.task by primary key; changes scylla.task and scylla.finished.
 -- Locks the tasks' rows in the order given, waiting for whoever holds one.
 with ended as (
@@ -25,7 +26,7 @@ with ended as (
     where t.id = any ($3) and t.id = e.id
         and (t.max_tries is null or $1 = 'TaskYield'
             or t.tries + case when e.recorded then 0 else 1 end < t.max_tries)
-    returning t.id
+    returning t.id, t.retry_interval, t.retry_jitter, t.tries
 ), exhausted as (
     delete from scylla.task t
     using ended e
@@ -53,6 +54,6 @@ with ended as (
                 '_typ', $1, 'worker', x.worker, 'progress', x.progress, 'time', $2)))
     from exhausted x
 )
-select f.id, 'ready', false, false from freed f
+select f.id, 'ready', false, false, f.retry_interval, f.retry_jitter, f.tries from freed f
 union all
-select x.id, 'aborted', x.followed, x.post_result from exhausted x
+select x.id, 'aborted', x.followed, x.post_result, null, null, null from exhausted x

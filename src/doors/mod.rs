@@ -5,6 +5,7 @@ mod clerk;
 mod depending;
 mod looking;
 mod owning;
+mod recurring;
 mod returning;
 mod submitting;
 

@@ -24,11 +24,9 @@ door!(
             error: error(outcome, call.datum(4))?,
         };
         allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
-        if call.datum(5).is_some() {
-            allow(outcome == Outcome::Retry, "run_at", outcome)?;
-            return Err(complaint::not_supported("run_at"));
-        }
-        let status = settle::return_task(&desk::home(), it, outcome)?;
+        let run_at = call.datum(5).map(|at| clerk::time("run_at", at.value() as i64)).transpose()?;
+        allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
+        let status = settle::return_task(&desk::home(), it, outcome, run_at)?;
         Ok(Some(payload::varlena(status.as_bytes())))
     }
 );
@@ -49,7 +47,7 @@ door!(
                 Ok(Return { id, token, result, error: error(outcome, given)? })
             })
             .collect::<Answer<Vec<Return>>>()?;
-        let answers = settle::return_tasks(&desk::home(), &returns, outcome);
+        let answers = settle::return_tasks(&desk::home(), &returns, outcome, None);
         let status = |answer: Result<&'static str, _>| {
             answer.ok().map(|status| payload::varlena(status.as_bytes()))
         };

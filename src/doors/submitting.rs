@@ -18,7 +18,6 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.submit()")?;
         let draft = arguments(call)?;
-        unserved(&draft)?;
         let id = submit::submit(&desk::home(), &draft)?;
         Ok(Some(id.datum()))
     }
@@ -53,16 +52,6 @@ fn arguments(call: &Call) -> Answer<Draft> {
     })
 }
 
-/// What this version does not serve yet.
-fn unserved(draft: &Draft) -> Answer<()> {
-    let pauses = draft.retry_interval.or(draft.retry_jitter);
-    let given = [("retry_interval", pauses.is_some())];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((name, _)) => Err(complaint::not_supported(name)),
-        None => Ok(()),
-    }
-}
-
 door!(
     /// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
     pg_finfo_scylla_submit_tasks,
@@ -85,7 +74,7 @@ door!(
         let mut checked: Vec<Result<(), (Option<Uuid>, Complaint)>> = Vec::new();
         for (number, (_, element)) in elements.into_iter().enumerate() {
             let mut id = None;
-            match draft(element, &mut id, &mut names).and_then(|it| unserved(&it).map(|()| it)) {
+            match draft(element, &mut id, &mut names) {
                 Ok(draft) => {
                     drafts.push(draft);
                     checked.push(Ok(()));

@@ -17,6 +17,7 @@ pub mod persist;
 pub mod reclaim;
 pub mod refill;
 pub mod retain;
+pub mod retry;
 pub mod seize;
 pub mod settle;
 pub mod submit;

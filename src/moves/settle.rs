@@ -4,13 +4,14 @@ use crate::complaint::{self, Answer, Complaint};
 use crate::desk::{self, AT_ONCE, Change, Home};
 use crate::moment;
 use crate::moves::follow::follow;
-use crate::moves::{LIVE, id_at, ids, ids_of, seal, session, settled};
+use crate::moves::{LIVE, id_at, ids, ids_of, retry, seal, session, settled};
 use crate::payload::{
     self, BOOLS, FLOAT, FLOATS, INTEGER, JSONB, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ,
     TIMESTAMPTZS, UUIDS, Uuid,
 };
+use crate::recurrence::Backoff;
 use crate::statement::{Rows, Session, statement};
-use crate::task::{ABORTED, CANCELLED, COMPLETED, End, Outcome, READY};
+use crate::task::{ABORTED, CANCELLED, COMPLETED, End, Outcome, READY, RETRIED};
 use board::{Refusal, Seal, Slot, Ticket};
 use pgrx::pg_sys::{self, Datum};
 
@@ -68,11 +69,12 @@ impl Ending {
     }
 }
 
-/// Returns tasks. For each, in order: its status now, or why its token does not serve.
+/// Returns tasks; what is to be retried not before `run_at`, if that is given. For each, in order: its status now, or why its token does not serve.
 pub fn return_tasks(
     home: &Home,
     returns: &[Return],
     outcome: Outcome,
+    run_at: Option<i64>,
 ) -> Vec<Result<&'static str, Refusal>> {
     let mut answers = vec![Err(Refusal::Stale); returns.len()];
     // Rows are locked in the order of their ids, by everybody.
@@ -104,6 +106,9 @@ pub fn return_tasks(
         End::Released(event) => release(&session, event, &endings),
     };
     follow(home, &session, &ended);
+    if outcome == Outcome::Retry {
+        retry::postpone(home, &session, &mut ended, run_at);
+    }
     ended.sort_unstable_by_key(|ended| ended.id);
     let find = |id: Uuid| {
         ended.binary_search_by_key(&id, |ended| ended.id).ok().map(|at| ended[at].status)
@@ -111,7 +116,7 @@ pub fn return_tasks(
     for (at, ending) in places.into_iter().zip(&endings) {
         answers[at] = find(ending.id).ok_or(Refusal::Stale);
     }
-    // What is no longer live must not go back into a lane.
+    // What is no longer live, or not ready, must not go back into a lane.
     if let End::Released(_) = outcome.end() {
         let gone = endings.iter().map(|ending| ending.id).filter(|id| find(*id) != Some(READY));
         desk::promise(home, gone.map(|id| Change::Gone(id.0)));
@@ -180,6 +185,8 @@ pub struct Ended {
     #[allow(dead_code)]
     /// Its result may be waited for.
     pub post_result: bool,
+    /// How long it is to pause before it is tried again, in microseconds.
+    pub pause: i64,
 }
 
 impl Ended {
@@ -191,7 +198,7 @@ impl Ended {
     fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
         let [followed, post_result] =
             [0, 1].map(|offset| payload::number(rows.get(row, flags + offset)) != 0);
-        Ended { id: id_at(rows, row, 0), status, followed, post_result }
+        Ended { id: id_at(rows, row, 0), status, followed, post_result, pause: 0 }
     }
 }
 
@@ -231,7 +238,16 @@ fn settle_alike(session: &Session, status: &str, like: &Ending, endings: &[Endin
 /// Makes tasks ready again, or aborts those that had their last try; returns those that were live.
 pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
     let rows = session.run(&RELEASE, &arguments(event, endings));
-    (0..rows.len()).map(|row| Ended::at(&rows, row, status_at(&rows, row), 2)).collect()
+    let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { 0 };
+    let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2);
+    (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect()
+}
+
+/// The pause before the next try, drawn by lot: the ownership that has just ended counts already.
+fn pause_at(rows: &Rows, row: usize) -> i64 {
+    let [interval, jitter] = [4, 5].map(|column| payload::interval_length(rows.get(row, column)));
+    let retries = (payload::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);
+    Backoff { interval, jitter }.pause(retries as u32, payload::fraction())
 }
 
 fn status_at(rows: &Rows, row: usize) -> &'static str {
@@ -267,7 +283,12 @@ fn values(word: &str, ending: &Ending) -> [Option<Datum>; 6] {
 }
 
 /// As `return_tasks`, for one task whose refusal is an error.
-pub fn return_task(home: &Home, it: Return, outcome: Outcome) -> Answer<&'static str> {
-    let answer = return_tasks(home, &[it], outcome).pop().unwrap_or(Err(Refusal::Stale));
+pub fn return_task(
+    home: &Home,
+    it: Return,
+    outcome: Outcome,
+    run_at: Option<i64>,
+) -> Answer<&'static str> {
+    let answer = return_tasks(home, &[it], outcome, run_at).pop().unwrap_or(Err(Refusal::Stale));
     answer.map_err(|refusal| explain(home, it.id, refusal))
 }

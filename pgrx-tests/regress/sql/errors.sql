@@ -60,7 +60,7 @@ insert into bad (call) values
     ($$return_task(:o, :o.token, 'aborted', error => '{"code": "", "args": [], "description": ""}')$$),
     ($$return_task(:o, :o.token, 'aborted', error => '{"code": "", "args": {}, "description": "", "more": 1}')$$),
     ($$return_task(:o, :o.token, 'retry', error => '[]')$$),
-    ($$return_task(:o, :o.token, 'retry', run_at => now())$$), ($$return_task(:o, :o.token, 'yield', run_at => now())$$),
+    ($$return_task(:o, :o.token, 'retry', run_at => 'infinity')$$), ($$return_task(:o, :o.token, 'yield', run_at => now())$$),
     ($$return_task(:o, :o)$$), ($$return_task(:r, :o.token)$$), ($$return_task(:c, :c.token)$$), ($$return_task(:x, :o.token)$$),
     ($$return_task(:n, :o.token)$$),
     ($$return_tasks(null, '{}')$$), ($$return_tasks('{}', null)$$), ($$return_tasks(array[:o], '{}')$$),
@@ -70,6 +70,8 @@ insert into bad (call) values
     ($$return_tasks(array[null::uuid], array[:o.token])$$), ($$return_tasks(array[:o], array[null::uuid])$$),
     ($$cancel(null)$$), ($$cancel(:n)$$),
     ($$cancel_tasks(null)$$), ($$cancel_tasks(array[null::uuid])$$), ($$cancel_tasks(array[array[:o]])$$),
+    ($$retry_worst_case(null, '1 s', '1 s')$$), ($$retry_worst_case(0, '1 s', '1 s')$$), ($$retry_worst_case(2, '-1 s', '1 s')$$),
+    ($$retry_worst_case(2147483647, '1 year', '1 year')$$),
     ($$delay(null::uuid, now())$$), ($$delay(:r, null)$$), ($$delay(:r, 'infinity')$$), ($$delay(:r, '-infinity')$$), ($$delay(:n, now())$$),
     ($$task(null)$$), ($$task(:n)$$);
 

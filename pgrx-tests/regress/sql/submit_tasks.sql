@@ -49,9 +49,7 @@ select outcome, error from scylla.submit_tasks('[{"queue": "many.null", "id": nu
 select outcome, error from scylla.submit_tasks('[{"queue": "q", "action": null}, {"queue": "q", "priority": null},
     {"queue": "q", "post_result": null}]', false);
 
--- What this version does not serve yet is invalid, not forgotten.
-select outcome, error from scylla.submit_tasks('[{"queue": "q", "retry_interval": "1 s"}]', false);
--- Their defaults are none the less what they are.
+-- Defaults may be given.
 select outcome, error from scylla.submit_tasks('[{"queue": "many.default", "on_conflict": "error", "on_failure": "abort",
     "retry_interval": "0", "retry_jitter": "0 s"}]', false);
 

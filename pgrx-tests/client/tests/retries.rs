@@ -1,0 +1,99 @@
+//! Retries that wait: what a worker gives back, or loses, and when it is offered again.
+
+use client::*;
+use std::time::Instant;
+
+/// B47, B50, B95, B109: each pause is twice the one before, without a limit of tries.
+#[test]
+fn retries_wait_longer_each_time() {
+    let database = database();
+    let mut s = database.connect();
+    let id = s.submit_with("q", "retry_interval => '100 ms', retry_jitter => '50 ms'");
+    let mut began = Instant::now();
+    for n in 0..4 {
+        let lease = eventually(seconds(10), "it is offered again", || s.own("w", "q", 1).pop());
+        if n > 0 {
+            let pause = milliseconds(100 << (n - 1));
+            assert!(began.elapsed() >= pause, "try {n} came after {:?}", began.elapsed());
+        }
+        assert_eq!((lease.id, lease.tries), (id, n + 1));
+        began = Instant::now();
+        assert_eq!(s.give(&lease, "retry").expect("retry"), "waiting");
+        assert!(s.own("w", "q", 1).is_empty());
+    }
+    assert_eq!(s.history(id), ["Assignment", "Retry"].repeat(4));
+}
+
+/// B48, B49: the last try ends the task, returned or expired; those that wait for it are told.
+#[test]
+fn the_last_try_is_final() {
+    let database = database();
+    let mut s = database.connect();
+    let retry = "max_tries => 2, retry_interval => '50 ms'";
+    let returned = s.submit_with("returned", retry);
+    let expired = s.submit_with("expired", retry);
+    let after = format!("after => array['{returned}', '{expired}']::uuid[], on_failure => 'run'");
+    let follower = s.submit_with("follower", &after);
+    for queue in ["returned", "expired"] {
+        let lease = s.own_one(queue);
+        assert_eq!(s.give(&lease, "retry").expect("retry"), "waiting");
+    }
+    let lease = eventually(seconds(10), "the last try", || s.own("w", "returned", 1).pop());
+    assert_eq!(s.give(&lease, "retry").expect("retry"), "aborted");
+    let last = eventually(seconds(10), "the last try", || {
+        s.own_with("w", "expired", 1, "timeout => '50 ms'").pop()
+    });
+    eventually(seconds(10), "it expires", || (s.status(expired) == "aborted").then_some(()));
+    assert_eq!(s.not_returned(&last).code().code(), "55000", "B111: what is final stays so");
+    for id in [returned, expired] {
+        assert_eq!(s.entry(id)["errors"][0]["code"], "tries_exhausted");
+    }
+    let lease = eventually(seconds(10), "the follower", || s.own("w", "follower", 1).pop());
+    assert_eq!((lease.id, lease.num_failures), (follower, 2));
+}
+
+/// An expired lease waits for nothing: the task is offered again at once. A late worker may still
+/// retry it; the try counts once, and the pause is the first one's.
+#[test]
+fn an_expiry_does_not_wait_and_a_late_retry_does() {
+    let database = database();
+    let mut s = database.connect();
+    let id = s.submit_with("q", "retry_interval => '1 hour'");
+    let late = s.own_one_with("q", "timeout => '50 ms'");
+    eventually(seconds(10), "it expires", || (s.status(id) == "ready").then_some(()));
+    assert_eq!(s.give(&late, "retry").expect("retry"), "waiting");
+    assert!(s.own("w", "q", 1).is_empty());
+    let entry = s.entry(id);
+    assert_eq!((&entry["tries"], &entry["status"]), (&json!(1), &json!("waiting")));
+    let pause: f64 = s.value(
+        "select extract(epoch from run_at - updated)::float8 from scylla.tasks where id = $1",
+        &[&id],
+    );
+    assert!((3_600.0..3_601.0).contains(&pause), "{pause}");
+    // its token is void now
+    assert_eq!(s.not_returned(&late).code().code(), "55006");
+}
+
+/// A retry that rolls back changes nothing; one in bulk answers for each.
+#[test]
+fn retries_are_transactional_and_come_in_bulk() {
+    let database = database();
+    let mut s = database.connect();
+    let tasks = "retry_interval => '200 ms', max_tries => 2";
+    let (first, second) = (s.submit_with("q", tasks), s.submit_with("q", "max_tries => 1"));
+    let leases = s.own("w", "q", 2);
+    s.run("begin");
+    assert_eq!(s.give(&leases[0], "retry").expect("retry"), "waiting");
+    s.run("rollback");
+    assert_eq!((s.status(first), s.extend(&leases[0])), ("running".to_owned(), true));
+    let (ids, mut tokens): (Vec<Uuid>, Vec<Uuid>) =
+        leases.iter().map(|lease| (lease.id, lease.token)).unzip();
+    let retry = "select scylla.return_tasks($1, $2, 'retry')";
+    let answers: Vec<Option<String>> = s.value(retry, &[&ids, &tokens]);
+    assert_eq!(answers, [Some("waiting".to_owned()), Some("aborted".to_owned())]);
+    let again = eventually(seconds(10), "it is offered again", || s.own("w", "q", 1).pop());
+    assert_eq!((again.id, again.tries, s.status(second)), (first, 2, "aborted".to_owned()));
+    tokens[0] = Uuid::new_v4();
+    let answers: Vec<Option<String>> = s.value(retry, &[&ids, &tokens]);
+    assert_eq!(answers, [None, None]);
+}
