@@ -6,7 +6,7 @@
 --   and lease length; one that somebody holds, or that is not live, is passed over.
 -- Reads scylla.task by primary key; changes scylla.task. Never waits for a row.
 with free as (
-    select t.id from scylla.task t where t.id = any ($2) for update skip locked
+    select t.id from scylla.task t where t.id = any ($2) for no key update skip locked
 )
 update scylla.task t
 set pending = t.pending - s.settled,

@@ -1,11 +1,16 @@
 -- Takes tasks that end while they wait off their predecessors.
 -- Parameters, arrays of one length: $1 predecessors, $2 the tasks that wait for them.
--- Reads scylla.dependency by primary key; changes scylla.dependency. Locks the rows it deletes.
+-- Reads scylla.dependency by primary key; changes scylla.dependency. Never waits for a row: a link that
+--   somebody else is taking off, since he settles the predecessor, is his.
 delete from scylla.dependency d
 where d.ctid = any (array(
     select x.ctid
     from unnest($1, $2) as e (after, task)
     cross join lateral (
-        select o.ctid from scylla.dependency o where o.after = e.after and o.task = e.task offset 0
+        select o.ctid
+        from scylla.dependency o
+        where o.after = e.after and o.task = e.task
+        offset 0
+        for update skip locked
     ) x
 ))
