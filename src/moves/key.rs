@@ -14,14 +14,14 @@ statement!(KEY_HOLDERS, "key_holders", [TEXTS, TEXTS]);
 pub(super) type Name<'n> = (&'n [u8], &'n [u8]);
 
 /// Inserts the entries that are not refused yet, and answers for each. Where a live task stands for
-/// an entry, its id takes the place of the entry's.
+/// an entry, its id takes the place of the entry's. Returns whether a live task was replaced.
 pub(super) fn insert_all(
     home: &Home,
     session: &Session,
     entries: &[Entry],
     ids: &mut [Uuid],
     answers: &mut [Submitted],
-) {
+) -> bool {
     let mut first = HashMap::new();
     let (mut todo, mut later) = (Vec::new(), Vec::new());
     for (at, entry) in entries.iter().enumerate().filter(|(at, _)| answers[*at].is_ok()) {
@@ -34,10 +34,13 @@ pub(super) fn insert_all(
             None => todo.push(at),
         }
     }
+    // Two batches with the same keys must not wait for each other in a circle.
+    todo.sort_by_key(|at| entries[*at].key());
+    let mut replaced = false;
     // A key's holder may come and go while this transaction looks: then it looks again.
     while !todo.is_empty() {
         pgrx::check_for_interrupts!();
-        replace(home, session, entries, &mut todo, answers);
+        replaced |= replace(home, session, entries, &mut todo, answers);
         let chosen: Vec<&Entry> = todo.iter().map(|at| &entries[*at]).collect();
         let inserted = insert(session, &chosen);
         todo.retain(|at| !inserted.contains(&entries[*at].id));
@@ -54,22 +57,24 @@ pub(super) fn insert_all(
             }
         }
     }
+    replaced
 }
 
-/// Cancels the live tasks whose keys are to be replaced, unless somebody owns them.
+/// Cancels the live tasks whose keys are to be replaced, unless somebody owns them; returns whether
+/// there were any.
 fn replace(
     home: &Home,
     session: &Session,
     entries: &[Entry],
     todo: &mut Vec<usize>,
     answers: &mut [Submitted],
-) {
+) -> bool {
     let replacing: Vec<usize> = (todo.iter().copied())
         .filter(|at| entries[*at].draft.on_conflict == OnConflict::Replace)
         .filter(|at| entries[*at].draft.key.is_some())
         .collect();
     if replacing.is_empty() {
-        return;
+        return false;
     }
     let taken = taken_ids(session, entries, &replacing);
     let holders = holders(session, entries, &replacing);
@@ -83,6 +88,7 @@ fn replace(
         }
         _ => true,
     });
+    kept.len() < wanted.len()
 }
 
 /// Answers for those that were not inserted and whose id or key is a live task's; what is left is

@@ -152,13 +152,17 @@ pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     refuse_second_ids(&ids, &mut answers);
     refuse_circles(&entries, &mut answers);
     let standing = attach(&session, &mut entries, &answers);
-    key::insert_all(home, &session, &entries, &mut ids, &mut answers);
+    let replaced = key::insert_all(home, &session, &entries, &mut ids, &mut answers);
     let is_inserted = |at: &usize| matches!(answers[*at], Ok(true));
     let inserted: Vec<&Entry> =
         (0..entries.len()).filter(is_inserted).map(|at| &entries[at]).collect();
     let free = inserted.iter().filter(|entry| entry.after.is_empty());
     desk::promise(home, free.map(|entry| entry.change()));
-    if let Some(standing) = standing {
+    if let Some(mut standing) = standing {
+        if replaced {
+            // What ended thereby may be among those to wait for.
+            standing = Standing::hold(&session, wanted(&entries));
+        }
         let links = inserted.iter().flat_map(|it| it.after.iter().map(|after| (*after, it.id)));
         let new: HashSet<Uuid> = inserted.iter().map(|entry| entry.id).collect();
         depend::link(home, &session, links.collect(), &standing, &new);
@@ -195,9 +199,8 @@ fn attach(session: &Session, entries: &mut [Entry], answers: &[Submitted]) -> Op
     if entries.iter().all(|entry| entry.draft.after.is_empty()) {
         return None;
     }
-    let wanted = entries.iter().flat_map(|entry| entry.draft.after.iter().copied());
-    let standing = Standing::hold(session, wanted.clone());
-    let named: HashSet<Uuid> = wanted.collect();
+    let standing = Standing::hold(session, wanted(entries));
+    let named: HashSet<Uuid> = wanted(entries).collect();
     let coming: HashSet<Uuid> = (entries.iter().zip(answers))
         .filter(|(entry, answer)| answer.is_ok() && !standing.is_known(entry.id))
         .map(|(entry, _)| entry.id)
@@ -210,6 +213,11 @@ fn attach(session: &Session, entries: &mut [Entry], answers: &[Submitted]) -> Op
         entry.followed = named.contains(&entry.id);
     }
     Some(standing)
+}
+
+/// The predecessors of some tasks.
+fn wanted(entries: &[Entry]) -> impl Iterator<Item = Uuid> {
+    entries.iter().flat_map(|entry| entry.draft.after.iter().copied())
 }
 
 /// Inserts tasks; returns the ids of those whose id and key were free, among the live and the settled.
