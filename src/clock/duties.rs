@@ -12,8 +12,6 @@ use pgrx::prelude::*;
 const ASIDE: i64 = 60_000_000;
 /// How many counts one transaction takes up (I10).
 const TAKEN_UP_AT_ONCE: usize = 1_000;
-/// How often counts are taken up at the most, in microseconds: who holds a task holds it for a while.
-const TAKE_UP_EVERY: i64 = 2_000;
 /// How many places of the board are cleared under one hold of its lock.
 const CLEARED_AT_ONCE: u32 = 256;
 
@@ -104,22 +102,25 @@ pub fn reclaim(home: &Home, house: u32, most: &mut usize) -> bool {
     true
 }
 
-/// Counts down what returning workers put off, since somebody held the waiting task.
-pub fn take_up(home: &Home, house: u32) {
+/// Counts down what returning workers put off, since somebody held the waiting task. As long as
+/// somebody does, it waits longer each time: who ends says so (`Change::LetGo`).
+pub fn take_up(home: &Home, house: u32, pause: &mut i64) {
     if !with_board(|board| std::mem::take(&mut board.house_mut(house).put_off)) {
         return;
     }
-    let all = loop {
-        match at_home(home, "count down dependencies", || follow::take_up(home, TAKEN_UP_AT_ONCE)) {
-            Some(TAKEN_UP_AT_ONCE) => {}
-            taken => break taken.is_some(),
-        }
-    };
-    let pause = if all { TAKE_UP_EVERY } else { desk::LATER };
+    let (mut all, mut any) = (false, false);
+    while !all {
+        let taken =
+            at_home(home, "count down dependencies", || follow::take_up(home, TAKEN_UP_AT_ONCE));
+        let Some((taken, free)) = taken else { break };
+        any |= free;
+        all = taken < TAKEN_UP_AT_ONCE || !free;
+    }
+    *pause = if any { desk::SOON } else { (*pause * 2).min(desk::LATER) };
     with_board(|board| {
         let it = board.house_mut(house);
         it.put_off |= !all;
-        it.take_up_at = moment::monotonic() + pause;
+        it.take_up_at = moment::monotonic() + *pause;
     });
 }
 

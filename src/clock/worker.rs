@@ -52,7 +52,8 @@ const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 3] = [
 fn serve(home: &Home) {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
-    let (mut next_sweep, mut next_retain, mut most) = (0, 0, reclaim::BATCH);
+    let (mut next_sweep, mut next_retain) = (0, 0);
+    let (mut most, mut pause) = (reclaim::BATCH, desk::SOON);
     let mut firing = Firing::new();
     loop {
         // After a crash under the board's lock there is no house any more: it is entered anew.
@@ -63,6 +64,8 @@ fn serve(home: &Home) {
             let overdue = board.next_deadline(house) <= now;
             let it = board.house_mut(house);
             let is_mine = std::mem::replace(&mut it.clock, me) == me;
+            // An earlier clock may have ended amid taking up.
+            it.put_off |= !is_mine;
             // Awake: nobody need wake it.
             it.wake_at = i64::MIN;
             (it.door, std::mem::take(&mut it.refresh), is_mine, overdue)
@@ -98,7 +101,7 @@ fn serve(home: &Home) {
             }
         };
         if with_board(|board| board.house(house).take_up_at) <= moment::monotonic() {
-            duties::take_up(home, house);
+            duties::take_up(home, house, &mut pause);
         }
         if sweeping {
             duties::persist(home, house);

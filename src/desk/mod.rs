@@ -10,4 +10,4 @@ pub use memory::{
     broadcast, is_attended, is_kept_away, keep_away, let_back, request_memory, serve_as, wait,
     wake_clock, with_board,
 };
-pub use transaction::{AT_ONCE, Change, LATER, Offer, promise, refilling, reserve};
+pub use transaction::{AT_ONCE, Change, LATER, Offer, SOON, promise, refilling, reserve};

@@ -17,6 +17,10 @@ pub const AT_ONCE: usize = 64;
 /// When the clock tries a lease again whose row it could not write, in microseconds.
 pub const LATER: i64 = 100_000;
 
+/// How often the clock takes up what was put off at the most, in microseconds: who holds a task holds it
+/// for a while.
+pub const SOON: i64 = 2_000;
+
 /// A task that becomes ready with its transaction's commit.
 #[derive(Debug)]
 pub struct Offer {
@@ -54,6 +58,8 @@ pub enum Change {
     Cancel(Offer),
     /// Something was put off that the clock is to take up.
     PutOff,
+    /// Tasks that this transaction held are free, however it ends: what was put off may be taken up.
+    LetGo,
     /// The lanes may lack what somebody changed by hand: the clock surveys the tables.
     Refresh,
 }
@@ -174,6 +180,7 @@ fn take_from_level(level: i32) -> Vec<Promise> {
 }
 
 fn keep(promises: Vec<Promise>) {
+    let soon = moment::monotonic() + SOON;
     in_steps(promises.iter(), |board, house, promise| match &promise.change {
         Change::Offer(offer) => offer.put(board, house),
         Change::Due(at) => board.note_due(house, *at),
@@ -184,6 +191,7 @@ fn keep(promises: Vec<Promise>) {
         Change::Expire(ticket) => board.requeue(*ticket, true),
         Change::Gone(id) => board.gone(house, *id),
         Change::PutOff => board.house_mut(house).put_off = true,
+        Change::LetGo => let_go(board, house, soon),
         Change::Refresh => {}
     });
     for promise in promises.iter().filter(|it| matches!(it.change, Change::Refresh)) {
@@ -219,14 +227,21 @@ fn undo(promises: Vec<Promise>) {
         with_board(|board| board.abandon_refill(lane, unsafe { pg_sys::MyProcPid }));
         broadcast();
     }
-    let later = moment::monotonic() + LATER;
+    let now = moment::monotonic();
+    let (soon, later) = (now + SOON, now + LATER);
     in_steps(promises.iter().rev(), |board, house, promise| match &promise.change {
         Change::Own(ticket) => board.put_back(*ticket),
         Change::Finish(ticket) | Change::Release(ticket) => board.unsettle(*ticket, i64::MIN),
         Change::Expire(ticket) => board.unsettle(*ticket, later),
         Change::Cancel(offer) => offer.put(board, house),
+        Change::LetGo => let_go(board, house, soon),
         Change::Offer(_) | Change::Due(_) | Change::Gone(_) | Change::PutOff | Change::Refresh => {}
     });
+}
+
+fn let_go(board: &mut Board, house: u32, soon: i64) {
+    let house = board.house_mut(house);
+    house.take_up_at = house.take_up_at.min(soon);
 }
 
 /// Makes the changes under short holds of the lock, and wakes the clock when a lease ends or a task

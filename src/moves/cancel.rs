@@ -14,7 +14,7 @@ use std::collections::HashSet;
 /// Cancels tasks. For each: whether it was live; `None` when there is no such task.
 pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
     let session = session(home);
-    let locked = Locked::these(&session, wanted);
+    let locked = Locked::these(home, &session, wanted);
     desk::promise(home, (0..locked.ids.len()).map(|at| locked.leaves(at)));
     let mut endings: Vec<Ending> = Vec::with_capacity(locked.ids.len());
     for some in locked.ids.chunks(AT_ONCE) {
@@ -42,7 +42,7 @@ pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
 
 /// Cancels live tasks that nobody owns; returns those that somebody does, or is about to.
 pub fn cancel_free(home: &Home, session: &Session, wanted: &[Uuid]) -> HashSet<Uuid> {
-    let locked = Locked::these(session, wanted);
+    let locked = Locked::these(home, session, wanted);
     let (mut free, mut owned) = (Vec::new(), HashSet::new());
     for (at, id) in locked.ids.iter().enumerate() {
         if complaint::settle(locked.seize(home, at)) {

@@ -2,7 +2,7 @@
 
 use crate::desk::{self, Home};
 use crate::moves::depend::downstream;
-use crate::moves::follow::{Counts, detach, let_go};
+use crate::moves::follow::{Counts, detach, let_go, take_up_for};
 use crate::moves::lock::Locked;
 use crate::moves::{ids, ids_of, session};
 use crate::payload::{UUIDS, Uuid};
@@ -20,7 +20,11 @@ pub fn delete(home: &Home, wanted: &[Uuid]) -> usize {
     let mut reach = wanted.clone();
     let (locked, links) = loop {
         reach.extend(downstream(&session, wanted.iter().copied()).into_iter().map(|it| it.1));
-        let locked = Locked::these(&session, &reach.iter().copied().collect::<Vec<_>>());
+        let locked = Locked::these(home, &session, &reach.iter().copied().collect::<Vec<_>>());
+        // What settled before this may be all that somebody still seems to wait for.
+        if take_up_for(home, &session, &locked.ids) {
+            continue;
+        }
         let links = downstream(&session, wanted.iter().copied());
         if links.iter().all(|(_, task)| reach.contains(task)) {
             break (locked, links);

@@ -3,7 +3,7 @@
 use crate::complaint::{self, Answer};
 use crate::desk::{self, Change, Home};
 use crate::moment;
-use crate::moves::follow::{Counts, columns, let_go, links_in};
+use crate::moves::follow::{Counts, columns, counted_links, let_go, links_in};
 use crate::moves::lock::Locked;
 use crate::moves::{id_at, ids, session, settled, text_of_array};
 use crate::payload::{self, INTEGERS, TEXTS, TIMESTAMPTZ, UUIDS, Uuid};
@@ -118,7 +118,7 @@ pub fn add(home: &Home, links: &[(Uuid, Uuid)]) -> Answer<usize> {
     }
     let all: BTreeSet<Uuid> = links.iter().flat_map(|(after, task)| [*after, *task]).collect();
     let all: Vec<Uuid> = all.into_iter().collect();
-    let locked = Locked::these(&session, &all);
+    let locked = Locked::these(home, &session, &all);
     let is_live = |id: &Uuid| locked.ids.binary_search(id).is_ok();
     let others = all.iter().copied().filter(|id| !is_live(id));
     let settled: HashMap<Uuid, String> = settled(&session, others).into_iter().collect();
@@ -140,7 +140,10 @@ pub fn add(home: &Home, links: &[(Uuid, Uuid)]) -> Answer<usize> {
     let new = insert_links(&session, live);
     refuse_circles(&session, &new)?;
     let has_failed = |id: &Uuid| settled.get(id).is_some_and(|status| status != COMPLETED);
-    let failed = links.iter().copied().filter(|(after, _)| has_failed(after));
+    let failed: Vec<(Uuid, Uuid)> =
+        links.iter().copied().filter(|(after, _)| has_failed(after)).collect();
+    let counted = counted_links(&session, failed.iter().map(|(_, task)| *task));
+    let failed = failed.into_iter().filter(|link| !counted.contains(link));
     let mut counts = Counts::default();
     failed.clone().for_each(|(after, task)| counts.note(after, task, true));
     add_pending(&session, new.iter().copied().chain(failed));

@@ -19,6 +19,7 @@ statement!(COUNT_DOWN, "count_down", [TIMESTAMPTZ, UUIDS, INTEGERS, INTEGERS]);
 statement!(FREE_FOLLOWERS, "free_followers", [UUIDS]);
 statement!(PUT_OFF, "put_off", [UUIDS, INTEGERS, INTEGERS, UUIDS]);
 statement!(TAKE_UP, "take_up", [BIGINT]);
+statement!(TAKE_UP_FOR, "take_up_for", [UUIDS]);
 
 /// What of a task's predecessors has settled.
 #[derive(Clone, Copy, Default)]
@@ -68,14 +69,19 @@ pub fn follow(home: &Home, session: &Session, ended: &[Ended]) {
     let_go(home, session, counts_of(session, ended));
 }
 
-/// Counts predecessors down from those that wait for them; an abort goes on to theirs.
-pub fn let_go(home: &Home, session: &Session, mut counts: Counts) {
+/// Counts predecessors down from those that wait for them; an abort goes on to theirs. Returns how many
+/// tasks are left to the clock.
+pub fn let_go(home: &Home, session: &Session, mut counts: Counts) -> usize {
+    let mut left = 0;
     while !counts.0.is_empty() {
         pgrx::check_for_interrupts!();
-        let aborted = abort_followers(home, session, &mut counts);
-        count_down(home, session, counts);
+        let (aborted, held) = abort_followers(home, session, &mut counts);
+        left += held + count_down(home, session, counts);
         counts = counts_of(session, &aborted);
+        // Who finds them held meanwhile puts them off.
+        desk::promise(home, [Change::LetGo]);
     }
+    left
 }
 
 /// Takes the followers off tasks that have settled.
@@ -107,12 +113,12 @@ pub fn links_in(rows: &Rows) -> impl Iterator<Item = (Uuid, Uuid)> {
 }
 
 /// Aborts those of whose predecessors one failed, unless they run all the same, and takes them out
-/// of `counts`. Those that somebody holds are put off.
-fn abort_followers(home: &Home, session: &Session, counts: &mut Counts) -> Vec<Ended> {
+/// of `counts`. Those that somebody holds are put off; returns how many these are, too.
+fn abort_followers(home: &Home, session: &Session, counts: &mut Counts) -> (Vec<Ended>, usize) {
     let mut failing: Vec<Uuid> =
         counts.0.iter().filter(|(_, count)| count.failed > 0).map(|(task, _)| *task).collect();
     if failing.is_empty() {
-        return Vec::new();
+        return (Vec::new(), 0);
     }
     failing.sort_unstable();
     let rows = session.run(&FREE_FOLLOWERS, &[ids(failing.iter().copied())]);
@@ -131,12 +137,12 @@ fn abort_followers(home: &Home, session: &Session, counts: &mut Counts) -> Vec<E
     let held = (failing.into_iter())
         .filter(|task| !runs.contains(task))
         .filter_map(|task| counts.0.remove(&task).map(|count| (task, count)));
-    put_off(home, session, Counts(held.collect()));
+    let held = put_off(home, session, Counts(held.collect()));
     if endings.is_empty() {
-        return Vec::new();
+        return (Vec::new(), held);
     }
     unlink(session, &links);
-    settle(session, ABORTED, &endings)
+    (settle(session, ABORTED, &endings), held)
 }
 
 /// The end of a task whose predecessor failed.
@@ -156,6 +162,22 @@ pub fn links_of(task: Uuid, after: Option<Datum>) -> impl Iterator<Item = (Uuid,
     after.map(move |after| (after, task))
 }
 
+/// All links of those tasks, held by this transaction, that run though a predecessor failed: each
+/// that did so far is counted.
+pub fn counted_links(
+    session: &Session,
+    tasks: impl Iterator<Item = Uuid> + Clone,
+) -> HashSet<(Uuid, Uuid)> {
+    if tasks.clone().next().is_none() {
+        return HashSet::new();
+    }
+    let rows = session.run(&FREE_FOLLOWERS, &[ids(tasks)]);
+    (0..rows.len())
+        .filter(|row| payload::number(rows.get(*row, 1)) != 0)
+        .flat_map(|row| links_of(id_at(&rows, row, 0), rows.get(row, 2)))
+        .collect()
+}
+
 /// Takes tasks that end off those that they wait for.
 pub fn unlink(session: &Session, links: &[(Uuid, Uuid)]) {
     if !links.is_empty() {
@@ -169,9 +191,9 @@ pub fn columns(links: &[(Uuid, Uuid)]) -> [Option<Datum>; 2] {
     [ids(links.iter().map(|(after, _)| *after)), ids(links.iter().map(|(_, task)| *task))]
 }
 
-fn count_down(home: &Home, session: &Session, mut counts: Counts) {
+fn count_down(home: &Home, session: &Session, mut counts: Counts) -> usize {
     if counts.0.is_empty() {
-        return;
+        return 0;
     }
     let rows = session.run(
         &COUNT_DOWN,
@@ -191,13 +213,14 @@ fn count_down(home: &Home, session: &Session, mut counts: Counts) {
             desk::promise(home, [Change::Due(due.value() as i64)]);
         }
     }
-    put_off(home, session, counts);
+    put_off(home, session, counts)
 }
 
-/// Leaves to the clock what could not be counted down, or is not live any more.
-fn put_off(home: &Home, session: &Session, counts: Counts) {
+/// Leaves to the clock what could not be counted down, or is not live any more; returns how many
+/// tasks these are.
+fn put_off(home: &Home, session: &Session, counts: Counts) -> usize {
     if counts.0.is_empty() {
-        return;
+        return 0;
     }
     let causes = counts.0.values().map(|count| count.cause.map(Uuid::datum));
     session.run(
@@ -210,21 +233,36 @@ fn put_off(home: &Home, session: &Session, counts: Counts) {
         ],
     );
     desk::promise(home, [Change::PutOff]);
+    counts.0.len()
 }
 
-/// Counts down what was put off, at most so many; returns how many there were.
-pub fn take_up(home: &Home, most: usize) -> usize {
+/// Counts down what was put off, at most so many; returns how many there were, and whether any of their
+/// tasks was free.
+pub fn take_up(home: &Home, most: usize) -> (usize, bool) {
     let session = session(home);
     let rows = session.run(&TAKE_UP, &[Some(Datum::from(most))]);
+    let mut counts = counts_in(&rows);
+    let tasks = counts.0.len();
+    let live = ids_of(&session, &LIVE, counts.tasks());
+    let live: HashSet<Uuid> = live.into_iter().collect();
+    counts.0.retain(|task, _| live.contains(task));
+    (rows.len(), let_go(home, &session, counts) < tasks)
+}
+
+/// Counts down what was put off of tasks that this transaction holds; returns whether there was any.
+pub fn take_up_for(home: &Home, session: &Session, held: &[Uuid]) -> bool {
+    let counts = counts_in(&session.run(&TAKE_UP_FOR, &[ids(held.iter().copied())]));
+    let any = !counts.0.is_empty();
+    let_go(home, session, counts);
+    any
+}
+
+fn counts_in(rows: &Rows) -> Counts {
     let mut counts = Counts::default();
     for row in 0..rows.len() {
         let [settled, failed] = [1, 2].map(|column| payload::number(rows.get(row, column)) as i32);
-        let cause = rows.get(row, 3).map(|_| id_at(&rows, row, 3));
-        counts.add(id_at(&rows, row, 0), Count { settled, failed, cause });
+        let cause = rows.get(row, 3).map(|_| id_at(rows, row, 3));
+        counts.add(id_at(rows, row, 0), Count { settled, failed, cause });
     }
-    let live = ids_of(&session, &LIVE, counts.0.keys().copied());
-    let live: HashSet<Uuid> = live.into_iter().collect();
-    counts.0.retain(|task, _| live.contains(task));
-    let_go(home, &session, counts);
-    rows.len()
+    counts
 }

@@ -1,7 +1,7 @@
 //! Locking: the rows of live tasks, for somebody who ends them or makes them wait.
 
 use crate::complaint::Answer;
-use crate::desk::{Change, Home, Offer};
+use crate::desk::{self, Change, Home, Offer};
 use crate::moves::follow::{links_of, unlink};
 use crate::moves::seize::seize;
 use crate::moves::{Place, ids, ids_in};
@@ -18,8 +18,9 @@ pub struct Locked {
 
 impl Locked {
     /// Waits for whoever holds one of the rows.
-    pub fn these(session: &Session, wanted: &[Uuid]) -> Locked {
+    pub fn these(home: &Home, session: &Session, wanted: &[Uuid]) -> Locked {
         let rows = session.run(&LOCK, &[ids(wanted.iter().copied())]);
+        desk::promise(home, [Change::LetGo]);
         Locked { ids: ids_in(&rows).collect(), rows }
     }
 
