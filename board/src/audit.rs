@@ -4,10 +4,13 @@ use crate::board::Board;
 use crate::house::Door;
 use crate::lane::{ByFront, ByLength, ByRank};
 use crate::lease::ByDeadline;
+use crate::list;
+use crate::news::News;
 use crate::pool::NIL;
 use crate::rank::{Id, Rank};
 use crate::slot::State;
 use crate::treap::{Forest, weight};
+use crate::waiter::Stage;
 
 /// A lane as an audit found it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,8 +112,10 @@ impl Board<'_> {
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
             let count: u32 = of_queue[at as usize];
             assert_eq!(self.queues[at].lanes, count, "queue {at}'s lanes");
-            assert!(count > 0, "queue {at} is free when it has no lane");
+            let kept = count > 0 || self.queues[at].news != News::None;
+            assert!(kept, "queue {at} is free when it has neither lane nor news");
         }
+        self.audit_news(&queues);
 
         for house in 0..self.houses().len() as u32 {
             let timer = self.house(house).timer;
@@ -128,6 +133,38 @@ impl Board<'_> {
             assert_eq!(stands, due, "slot {at} stands where its state says");
         }
         audit
+    }
+}
+
+impl Board<'_> {
+    fn audit_news(&mut self, queues: &[bool]) {
+        let (mut listed, mut settled) = (vec![false; queues.len()], 0);
+        for house in 0..self.houses().len() {
+            let it = self.head.houses[house];
+            let news = list::in_order(&mut self.queues, it.news);
+            assert_eq!(news.len(), it.listed as usize, "queues with news");
+            for queue in &news {
+                assert_eq!(self.queues[*queue].house as usize, house, "a queue's house");
+                listed[*queue as usize] = true;
+            }
+            let results = list::in_order(&mut self.settled, it.settled).len();
+            let fresh = news.iter().filter(|queue| self.queues[**queue].news == News::Fresh);
+            assert_eq!(fresh.count() + results, it.untold as usize, "what is to be announced");
+            settled += results;
+        }
+        let live = self.settled.audit().into_iter().filter(|live| *live).count();
+        assert_eq!(live, settled, "settled tasks");
+        let held = (0..).zip(queues).filter(|(at, live)| {
+            assert!(!**live || (self.queues[*at].news != News::None) == listed[*at as usize]);
+            **live && self.queues[*at].lanes == 0
+        });
+        assert_eq!(held.count(), self.head.held as usize, "queues kept for their news");
+
+        let stages = self.waiters.audit();
+        let waiting = stages.iter().filter(|stage| **stage == Stage::Waiting).count();
+        assert_eq!(waiting, self.head.waiting as usize, "who waits is counted");
+        let called = stages.iter().filter(|stage| **stage == Stage::Called).count();
+        assert_eq!(self.called().len(), called, "who is called is listed");
     }
 }
 

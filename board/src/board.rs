@@ -2,9 +2,12 @@
 
 use crate::house::{HOUSES, House};
 use crate::lane::{Lane, Queue};
+use crate::list::Ends;
+use crate::news::{HELD, Settled};
 use crate::pool::{NIL, Pool, PoolHead};
 use crate::rank::Id;
 use crate::slot::{Slot, State, Ticket};
+use crate::waiter::{Waiter, Waiters};
 
 /// How much memory a board of so many slots needs: the lengths of the slices in [`Parts`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,19 +16,34 @@ pub struct Sizes {
     pub slot_buckets: usize,
     pub lanes: usize,
     pub lane_buckets: usize,
+    /// Processes that may wait.
+    pub waiters: usize,
+    pub waiter_buckets: usize,
 }
 
 impl Sizes {
     /// Lanes, and queues, are a quarter as many as slots, and a thousand at the least: a queue whose
     /// lanes find no place is served lane after lane, no longer in the order of all.
-    pub fn of(slots: usize) -> Sizes {
+    pub fn of(slots: usize, processes: usize) -> Sizes {
         let lanes = (slots / 4).max(1_024);
         Sizes {
             slots,
             slot_buckets: slots.next_power_of_two(),
             lanes,
             lane_buckets: lanes.next_power_of_two(),
+            waiters: processes,
+            waiter_buckets: processes.next_power_of_two(),
         }
+    }
+
+    /// Queues; their buckets are as many as the lanes'.
+    pub fn queues(&self) -> usize {
+        self.lanes + HELD
+    }
+
+    /// Settled tasks that are to be announced; their buckets are as many as the lanes'.
+    pub fn settled(&self) -> usize {
+        self.lanes
     }
 }
 
@@ -36,6 +54,7 @@ pub struct Head {
     slots: PoolHead,
     lanes: PoolHead,
     queues: PoolHead,
+    settled: PoolHead,
     rest: Rest,
 }
 
@@ -46,6 +65,12 @@ pub struct Rest {
     pub(crate) lengths: u32,
     generation: u32,
     pub(crate) seed: u32,
+    /// Queues without lanes, kept for their news.
+    pub(crate) held: u32,
+    /// How many processes wait.
+    pub(crate) waiting: u32,
+    /// Processes that were woken and are to be told.
+    pub(crate) called: Ends,
     pub(crate) houses: [House; HOUSES],
 }
 
@@ -58,6 +83,10 @@ pub struct Parts<'a> {
     pub lane_buckets: &'a mut [u32],
     pub queues: &'a mut [Queue],
     pub queue_buckets: &'a mut [u32],
+    pub settled: &'a mut [Settled],
+    pub settled_buckets: &'a mut [u32],
+    pub waiters: &'a mut [Waiter],
+    pub waiter_buckets: &'a mut [Ends],
 }
 
 pub struct Board<'a> {
@@ -65,6 +94,8 @@ pub struct Board<'a> {
     pub(crate) slots: Pool<'a, Slot>,
     pub(crate) lanes: Pool<'a, Lane>,
     pub(crate) queues: Pool<'a, Queue>,
+    pub(crate) settled: Pool<'a, Settled>,
+    pub(crate) waiters: Waiters<'a>,
 }
 
 /// How full a board is.
@@ -78,12 +109,14 @@ pub struct Usage {
 
 impl<'a> Board<'a> {
     pub fn on(parts: Parts<'a>) -> Board<'a> {
-        let Head { slots, lanes, queues, rest } = parts.head;
+        let Head { slots, lanes, queues, settled, rest } = parts.head;
         Board {
             head: rest,
             slots: Pool::new(slots, parts.slots, parts.slot_buckets),
             lanes: Pool::new(lanes, parts.lanes, parts.lane_buckets),
             queues: Pool::new(queues, parts.queues, parts.queue_buckets),
+            settled: Pool::new(settled, parts.settled, parts.settled_buckets),
+            waiters: Waiters::new(parts.waiters, parts.waiter_buckets),
         }
     }
 
@@ -92,9 +125,19 @@ impl<'a> Board<'a> {
         self.slots.clear();
         self.lanes.clear();
         self.queues.clear();
+        self.settled.clear();
+        self.waiters.clear();
         // Tickets from before must stay void, so the generations go on.
         let Rest { generation, seed, .. } = *self.head;
-        *self.head = Rest { lengths: NIL, generation, seed, houses: [House::VACANT; HOUSES] };
+        *self.head = Rest {
+            lengths: NIL,
+            generation,
+            seed,
+            held: 0,
+            waiting: 0,
+            called: Ends::NONE,
+            houses: [House::VACANT; HOUSES],
+        };
     }
 
     /// Gives an empty board a random number, so that nobody can choose ids or priorities that make

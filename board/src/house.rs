@@ -1,6 +1,7 @@
 //! A database on the board.
 
 use crate::board::Board;
+use crate::list::Ends;
 use crate::pool::NIL;
 
 /// How many databases of one server may use the extension at once.
@@ -46,6 +47,15 @@ pub struct House {
     /// How often a lane found no room on the board since the last survey: its tasks are known to
     /// the table only (I4).
     pub spilled: u32,
+    /// Queues with news, and how many they are.
+    pub(crate) news: Ends,
+    pub(crate) listed: u32,
+    /// Settled tasks to be announced.
+    pub(crate) settled: Ends,
+    /// How much there is to announce.
+    pub(crate) untold: u32,
+    /// Nothing is announced before, on the monotonic clock.
+    pub(crate) quiet_until: i64,
 }
 
 impl House {
@@ -63,6 +73,11 @@ impl House {
         put_off: false,
         refresh: false,
         spilled: 0,
+        news: Ends::NONE,
+        listed: 0,
+        settled: Ends::NONE,
+        untold: 0,
+        quiet_until: i64::MIN,
     };
 }
 
@@ -116,21 +131,27 @@ impl Board<'_> {
     }
 
     /// When the clock is to look at the house again, on the monotonic clock: at the end of a lease, when
-    /// a task falls due, or to take up what was put off.
+    /// a task falls due, to announce news, or to take up what was put off.
     pub fn next_duty(&mut self, house: u32) -> i64 {
-        let deadline = self.next_deadline(house);
+        let duty = self.next_deadline(house).min(self.next_announcement(house));
         let it = self.house(house);
         let due = match it.next_due {
             i64::MAX => i64::MAX,
             at => at.saturating_sub(it.lag),
         };
         let put_off = if it.put_off { it.take_up_at } else { i64::MAX };
-        deadline.min(due).min(put_off)
+        duty.min(due).min(put_off)
     }
 
-    /// Whether there is something to do before the clock means to look.
+    /// Whether something is to be done before the clock means to look. It is to be woken then, once:
+    /// who comes later with nothing more urgent need not.
     pub fn wants_clock(&mut self, house: u32) -> bool {
-        self.next_duty(house) < self.house(house).wake_at
+        let duty = self.next_duty(house);
+        let wanted = duty < self.house(house).wake_at;
+        if wanted {
+            self.house_mut(house).wake_at = duty;
+        }
+        wanted
     }
 
     /// Frees what a closed house has among `count` places from `from` on, the slots' first, then
@@ -151,11 +172,13 @@ impl Board<'_> {
             }
         }
         let next = if to < self.slots.used() { to } else { to.max(slots) };
-        (next < end).then_some(next)
+        (next < end || self.forget_news(house, count)).then_some(next)
     }
 
-    /// Forgets a cleared house.
+    /// Forgets a cleared house. Whoever waits in it learns of it.
     pub fn vacate_house(&mut self, house: u32) {
+        self.forget_news(house, u32::MAX);
+        self.wake_house(house);
         *self.house_mut(house) = House::VACANT;
     }
 }

@@ -4,7 +4,9 @@
 //! ranks at or behind it may be known to the table only. A complete lane's cursor is `Rank::END`.
 
 use crate::board::Board;
+use crate::list::Link;
 use crate::name::{ACTION_MAX, Name, QUEUE_MAX, hash};
+use crate::news::News;
 use crate::pool::{Chain, NIL, Node};
 use crate::rank::Rank;
 use crate::slot::State;
@@ -25,6 +27,9 @@ pub struct Queue {
     /// The tree of lanes that have something, the one with the best front first.
     pub(crate) fronts: u32,
     pub(crate) lanes: u32,
+    /// In the house's list of queues with news.
+    pub(crate) link: Link,
+    pub(crate) news: News,
     pub(crate) name: Name<QUEUE_MAX>,
 }
 
@@ -111,6 +116,8 @@ impl Board<'_> {
                     house,
                     fronts: NIL,
                     lanes: 0,
+                    link: Link::NONE,
+                    news: News::None,
                     name: Name::new(name.queue),
                 },
             )?,
@@ -134,6 +141,9 @@ impl Board<'_> {
                 action: Name::new(name.action),
             },
         )?;
+        if self.queues[queue].lanes == 0 && self.queues[queue].news != News::None {
+            self.head.held -= 1;
+        }
         self.queues[queue].lanes += 1;
         self.measure(lane);
         Some(lane)
@@ -171,7 +181,7 @@ impl Board<'_> {
         self.lanes.free(lane);
         self.queues[queue].lanes -= 1;
         if self.queues[queue].lanes == 0 {
-            self.queues.free(queue);
+            self.release_queue(queue);
         }
     }
 

@@ -384,6 +384,7 @@ impl Board<'_> {
             self.leave(lane, rank);
             self.drop_slot(at);
         }
+        self.note_ready(self.lanes[lane].queue);
     }
 
     /// Frees a slot, whatever state it is in. Its tickets are void from now on.
@@ -399,6 +400,7 @@ impl Board<'_> {
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
         if self.slots[at].offered {
             self.leave(lane, rank);
+            self.note_ready(self.lanes[lane].queue);
         }
         self.slots.free(at);
         self.shrink(lane);

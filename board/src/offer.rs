@@ -27,13 +27,17 @@ impl Board<'_> {
         }
         let Some(lane) = self.lane(house, name) else {
             self.house_mut(house).spilled += 1;
+            self.wake_worker(house, name.queue);
             return Put::Left;
         };
-        if rank >= self.lanes[lane].cursor {
+        let put = if rank >= self.lanes[lane].cursor {
             self.leave(lane, rank);
-            return Put::Left;
-        }
-        self.place(house, lane, rank, timeout)
+            Put::Left
+        } else {
+            self.place(house, lane, rank, timeout)
+        };
+        self.note_ready(self.lanes[lane].queue);
+        put
     }
 
     /// Makes sure that a task has a slot, even one that its lane has not come to; `None` when no
@@ -113,7 +117,10 @@ impl Board<'_> {
     /// Marks one lane as known to the table only, from its first task on (rebuild, refresh).
     pub fn survey(&mut self, house: u32, name: LaneName) -> bool {
         match self.lane(house, name) {
-            Some(lane) => self.leave(lane, Rank::FIRST),
+            Some(lane) => {
+                self.leave(lane, Rank::FIRST);
+                self.note_ready(self.lanes[lane].queue);
+            }
             None => {
                 self.house_mut(house).spilled += 1;
                 return false;

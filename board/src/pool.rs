@@ -13,6 +13,10 @@ pub struct Chain {
 
 impl Chain {
     pub const NONE: Chain = Chain { next: NIL, hash: 0 };
+
+    pub fn hash(self) -> u32 {
+        self.hash
+    }
 }
 
 pub trait Node {

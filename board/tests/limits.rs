@@ -9,7 +9,7 @@ use memory::Memory;
 const SLOTS: usize = 131_072;
 
 fn large() -> Memory {
-    let mut memory = Memory::new(Sizes::of(SLOTS));
+    let mut memory = Memory::new(Sizes::of(SLOTS, 100));
     let mut board = memory.board();
     assert_eq!(board.enter_house(1, 1), Some(0));
     board.house_mut(0).door = Door::Open;
@@ -47,7 +47,7 @@ fn scattered(at: usize, n: usize) -> usize {
 
 #[test]
 fn a_slot_takes_at_most_256_bytes_and_all_of_the_board_400_a_slot() {
-    let bytes = Memory::new(Sizes::of(SLOTS)).bytes();
+    let bytes = Memory::new(Sizes::of(SLOTS, 100)).bytes();
     println!("a slot: {} bytes; the board: {} a slot", size_of::<Slot>(), bytes.div_ceil(SLOTS));
     assert!(size_of::<Slot>() <= 256);
     assert!(bytes.div_ceil(SLOTS) <= 400);

@@ -96,6 +96,8 @@ fn play(game: &Game) -> Tally {
         slot_buckets: 8,
         lanes: game.lanes,
         lane_buckets: 4,
+        waiters: 1,
+        waiter_buckets: 1,
     });
     memory.board().set_seed(game.seed);
     let mut world = World::on(memory.board());

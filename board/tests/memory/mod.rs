@@ -4,7 +4,7 @@
 
 pub mod small;
 
-use board::{Board, Head, Lane, NIL, Parts, Queue, Sizes, Slot};
+use board::{Board, Ends, Head, Lane, NIL, Parts, Queue, Settled, Sizes, Slot, Waiter};
 
 pub struct Memory {
     head: Vec<Head>,
@@ -14,6 +14,10 @@ pub struct Memory {
     lane_buckets: Vec<u32>,
     queues: Vec<Queue>,
     queue_buckets: Vec<u32>,
+    settled: Vec<Settled>,
+    settled_buckets: Vec<u32>,
+    waiters: Vec<Waiter>,
+    waiter_buckets: Vec<Ends>,
 }
 
 /// Values of a type of the board, all bytes zero.
@@ -30,8 +34,12 @@ impl Memory {
             slot_buckets: vec![NIL - 1; sizes.slot_buckets],
             lanes: zeroed(sizes.lanes),
             lane_buckets: vec![NIL - 1; sizes.lane_buckets],
-            queues: zeroed(sizes.lanes),
+            queues: zeroed(sizes.queues()),
             queue_buckets: vec![NIL - 1; sizes.lane_buckets],
+            settled: zeroed(sizes.settled()),
+            settled_buckets: vec![NIL - 1; sizes.lane_buckets],
+            waiters: zeroed(sizes.waiters),
+            waiter_buckets: zeroed(sizes.waiter_buckets),
         };
         memory.board().clear();
         memory
@@ -46,6 +54,10 @@ impl Memory {
             lane_buckets: &mut self.lane_buckets,
             queues: &mut self.queues,
             queue_buckets: &mut self.queue_buckets,
+            settled: &mut self.settled,
+            settled_buckets: &mut self.settled_buckets,
+            waiters: &mut self.waiters,
+            waiter_buckets: &mut self.waiter_buckets,
         })
     }
 
@@ -58,5 +70,9 @@ impl Memory {
             + size_of_val(&self.lane_buckets[..])
             + size_of_val(&self.queues[..])
             + size_of_val(&self.queue_buckets[..])
+            + size_of_val(&self.settled[..])
+            + size_of_val(&self.settled_buckets[..])
+            + size_of_val(&self.waiters[..])
+            + size_of_val(&self.waiter_buckets[..])
     }
 }

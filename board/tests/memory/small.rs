@@ -8,7 +8,14 @@ pub const WORK: LaneName = LaneName { queue: b"work", action: b"do" };
 pub const NOW: Moment = Moment { monotonic: 1_000, wall: 5_000_000 };
 
 pub fn small(slots: usize, lanes: usize) -> Memory {
-    let mut memory = Memory::new(Sizes { slots, slot_buckets: 8, lanes, lane_buckets: 8 });
+    let mut memory = Memory::new(Sizes {
+        slots,
+        slot_buckets: 8,
+        lanes,
+        lane_buckets: 8,
+        waiters: 4,
+        waiter_buckets: 2,
+    });
     let mut board = memory.board();
     assert_eq!(board.enter_house(1, 1), Some(0));
     board.house_mut(0).door = Door::Open;

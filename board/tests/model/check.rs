@@ -217,7 +217,8 @@ impl World<'_> {
             });
             let next = timed.map(|(_, card)| card.deadline).min().unwrap_or(i64::MAX);
             assert_eq!(self.board.next_deadline(house), next, "the next deadline");
-            let wants = next < self.board.house(house).wake_at;
+            let duty = next.min(self.board.next_announcement(house));
+            let wants = duty < self.board.house(house).wake_at;
             assert_eq!(self.board.wants_clock(house), wants);
             let at = house as usize;
             assert_eq!(self.board.house(house).ended_persisted, self.ended[at]);
