@@ -250,6 +250,31 @@ pub fn read_only(function: &str) -> Complaint {
     )
 }
 
+pub fn on_standby(function: &str) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+        format!("cannot execute {function} during recovery"),
+    )
+    .detail("A standby hands out nothing.")
+}
+
+pub fn not_alone(function: &str) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+        format!("{function} cannot run inside a transaction block, a function or a pipeline"),
+    )
+    .detail("It ends its transaction, so that it holds no snapshot while it waits.")
+    .hint("Call it as a command of its own, with autocommit on.")
+}
+
+pub fn no_result(id: Uuid) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("task {id} does not allow waiting for its result"),
+    )
+    .hint("Submit it with post_result => true.")
+}
+
 pub fn no_set_here() -> Complaint {
     Complaint::new(
         PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,

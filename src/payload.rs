@@ -102,6 +102,20 @@ pub unsafe fn bytes(datum: Datum) -> Vec<u8> {
     }
 }
 
+/// Copies varlenas into the memory context that is current now, whatever session they are made in.
+pub fn keeper() -> impl Fn(Datum) -> Datum {
+    // SAFETY: the context is the caller's, which outlives the call; detoasting gives a whole copy.
+    unsafe {
+        let caller = pg_sys::CurrentMemoryContext;
+        move |value: Datum| {
+            let before = pg_sys::MemoryContextSwitchTo(caller);
+            let copy = pg_sys::pg_detoast_datum_copy(value.cast_mut_ptr());
+            pg_sys::MemoryContextSwitchTo(before);
+            Datum::from(copy)
+        }
+    }
+}
+
 /// A text or bytea in the current memory context.
 pub fn varlena(bytes: &[u8]) -> Datum {
     // SAFETY: copies `bytes`.

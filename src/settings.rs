@@ -8,6 +8,7 @@ static SWEEP_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
 static TIMING_ADVANCE: GucSetting<i32> = GucSetting::<i32>::new(0);
 static PERSIST_LEASES_AFTER: GucSetting<i32> = GucSetting::<i32>::new(1_000);
 static BOARD_SIZE: GucSetting<i32> = GucSetting::<i32>::new(131_072);
+static NOTIFY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(10);
 static MAX_SPEC_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1 << 20);
 
 pub fn define() {
@@ -62,6 +63,16 @@ pub fn define() {
         GucFlags::empty(),
     );
     GucRegistry::define_int_guc(
+        c"scylla.notify_interval",
+        c"Sets how much time lies between two notifications about one queue.",
+        c"While a queue has something, one more of those who wait for it is woken as often. Valid range is 1 millisecond to 1 minute.",
+        &NOTIFY_INTERVAL,
+        1,
+        60_000,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
         c"scylla.max_spec_size",
         c"Sets the largest spec that is taken.",
         c"Valid range is 1 kB to 255 MB.",
@@ -98,6 +109,11 @@ pub fn timing_advance() -> i64 {
 /// In microseconds.
 pub fn persist_leases_after() -> i64 {
     i64::from(PERSIST_LEASES_AFTER.get()) * 1_000
+}
+
+/// In microseconds.
+pub fn notify_interval() -> i64 {
+    i64::from(NOTIFY_INTERVAL.get()) * 1_000
 }
 
 /// In slots.

@@ -334,8 +334,10 @@ impl Board<'_> {
         }
     }
 
-    /// The task was cancelled or deleted: its slot goes, whatever state it is in (I3).
+    /// The task was cancelled or deleted: its slot goes, whatever state it is in (I3), and whoever
+    /// waits for its end looks again.
     pub fn gone(&mut self, house: u32, id: Id) {
+        self.wake_all(house, id);
         if let Some(at) = self.find_slot(house, id) {
             self.drop_slot(at);
         }

@@ -112,6 +112,8 @@ fn the_end_of_a_task_wakes_all_who_wait_for_it() {
     assert_eq!(called(&mut board), [0, 2]);
     board.stop_waiting(0);
     assert_eq!(called(&mut board), [], "there is nothing to pass on");
+    board.gone(0, 8);
+    assert_eq!(called(&mut board), [1], "deleted");
     assert_eq!(board.begin_round(0, 0, 10), Some(Round { queues: 0, untold: true }));
     assert_eq!((board.next_settled(0), board.next_settled(0)), (Some(7), None));
     assert_eq!(board.next_announcement(0), i64::MAX);

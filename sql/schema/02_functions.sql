@@ -133,6 +133,23 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_retry_worst_ca
 
 comment on function scylla.retry_worst_case is 'how long the pauses of all retries are together at the most';
 
+-- Waiting
+
+create procedure scylla.wait_for_work(
+    queue text, timeout interval default '30 s', inout available boolean default null
+)
+language c as 'MODULE_PATHNAME', 'scylla_wait_for_work';
+
+comment on procedure scylla.wait_for_work is 'waits until a queue has a ready task; false when the time is over';
+
+create procedure scylla.wait_for_task(
+    id uuid, timeout interval default '1 minute',
+    inout status text default null, inout result jsonb default null
+)
+language c as 'MODULE_PATHNAME', 'scylla_wait_for_task';
+
+comment on procedure scylla.wait_for_task is 'waits until a task has settled; both null when the time is over';
+
 -- Looking
 
 create function scylla.why(id uuid) returns text

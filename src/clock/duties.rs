@@ -1,12 +1,13 @@
 //! What the clock does, each duty in transactions of its own.
 
-use crate::clock::transaction;
+use crate::clock::{attempt, log, transaction};
 use crate::desk::{self, Home, with_board};
-use crate::moment;
-use crate::moves::{follow, persist, reclaim, refill, retain};
-use board::Door;
+use crate::moves::{announce, follow, persist, reclaim, refill, retain};
+use crate::{moment, settings};
+use board::{Door, Round};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use std::cell::Cell;
 
 /// How long a lease is set aside whose row cannot be written, in microseconds.
 const ASIDE: i64 = 60_000_000;
@@ -146,4 +147,31 @@ pub fn persist(home: &Home, house: u32) {
 /// Makes partitions ahead.
 pub fn retain(home: &Home) {
     at_home(home, "make partitions", || retain::make_partitions(home));
+}
+
+/// How often a failure to announce is logged at the most, in microseconds.
+const COMPLAIN_EVERY: i64 = 60_000_000;
+
+thread_local! {
+    static NEXT_COMPLAINT: Cell<i64> = const { Cell::new(i64::MIN) };
+}
+
+/// Announces what became ready and what settled, if it is time; wakes another of those who wait for
+/// a queue that has something still. Whatever goes wrong costs the hints and nothing else (I11).
+pub fn announce(house: u32) {
+    const WHAT: &str = "announce what is ready";
+    let now = moment::monotonic();
+    let until = now + settings::notify_interval();
+    let round = with_board(|board| board.begin_round(house, now, until));
+    let Some(Round { queues, untold }) = round else { return };
+    if !untold {
+        announce::go_through(house, queues, false, |_| ());
+        return;
+    }
+    if let Err(message) = attempt(WHAT, || announce::announce(house, queues))
+        && NEXT_COMPLAINT.get() <= now
+    {
+        NEXT_COMPLAINT.set(now + COMPLAIN_EVERY);
+        log(WHAT, &message);
+    }
 }

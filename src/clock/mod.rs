@@ -71,6 +71,19 @@ fn sleep(most: i64) {
 
 /// Does some work in a transaction of its own. An error is logged and rolls it back: `None`.
 fn transaction<T>(what: &str, work: impl FnOnce() -> T) -> Option<T> {
+    attempt(what, work).map_err(|message| log(what, &message)).ok()
+}
+
+fn log(what: &str, message: &str) {
+    ereport!(
+        PgLogLevel::LOG,
+        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("scylla could not {what}: {message}")
+    );
+}
+
+/// As `transaction`, but returns the message of an error instead of logging it.
+fn attempt<T>(what: &str, work: impl FnOnce() -> T) -> Result<T, String> {
     let what_now = std::ffi::CString::new(what).unwrap_or_default();
     // SAFETY: outside of any transaction, in a process that is connected.
     unsafe {
@@ -85,7 +98,7 @@ fn transaction<T>(what: &str, work: impl FnOnce() -> T) -> Option<T> {
             let answer = work();
             pg_sys::PopActiveSnapshot();
             pg_sys::CommitTransactionCommand();
-            Some(answer)
+            Ok(answer)
         }
     }))
     .catch_others(|error| {
@@ -96,12 +109,7 @@ fn transaction<T>(what: &str, work: impl FnOnce() -> T) -> Option<T> {
         };
         // SAFETY: the error was taken off PostgreSQL's stack by whoever caught it.
         unsafe { pg_sys::AbortCurrentTransaction() };
-        ereport!(
-            PgLogLevel::LOG,
-            PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-            format!("scylla could not {what}: {message}")
-        );
-        None
+        Err(message)
     })
     .execute();
     // SAFETY: outside of a transaction; what was counted becomes visible, to autovacuum too.

@@ -111,6 +111,7 @@ fn serve(home: &Home) {
             duties::retain(home);
             next_retain = now + RETAIN_EVERY;
         }
+        duties::announce(house);
         let wake_at = with_board(|board| {
             let wake_at = board.next_duty(house).min(next_sweep);
             board.house_mut(house).wake_at = wake_at;

@@ -1,7 +1,7 @@
 //! Shared memory: its layout, its one lock, and the latches of the clocks.
 
 use crate::{complaint, settings};
-use board::{Board, HOUSES, Head, Lane, Parts, Queue, Sizes, Slot};
+use board::{Board, Ends, HOUSES, Head, Lane, Parts, Queue, Settled, Sizes, Slot, Waiter};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -41,12 +41,16 @@ struct Layout {
     slot_buckets: usize,
     lane_buckets: usize,
     queue_buckets: usize,
+    settled: usize,
+    settled_buckets: usize,
+    waiters: usize,
+    waiter_buckets: usize,
     end: usize,
 }
 
 impl Layout {
     fn new() -> Layout {
-        let sizes = Sizes::of(settings::board_size());
+        let sizes = Sizes::of(settings::board_size(), processes());
         let mut end = size_of::<Shared>();
         let mut lay = |count: usize, size: usize| {
             let at = end.next_multiple_of(64);
@@ -55,12 +59,47 @@ impl Layout {
         };
         let slots = lay(sizes.slots, size_of::<Slot>());
         let lanes = lay(sizes.lanes, size_of::<Lane>());
-        let queues = lay(sizes.lanes, size_of::<Queue>());
+        let queues = lay(sizes.queues(), size_of::<Queue>());
         let slot_buckets = lay(sizes.slot_buckets, size_of::<u32>());
         let lane_buckets = lay(sizes.lane_buckets, size_of::<u32>());
         let queue_buckets = lay(sizes.lane_buckets, size_of::<u32>());
-        Layout { sizes, slots, lanes, queues, slot_buckets, lane_buckets, queue_buckets, end }
+        let settled = lay(sizes.settled(), size_of::<Settled>());
+        let settled_buckets = lay(sizes.lane_buckets, size_of::<u32>());
+        let waiters = lay(sizes.waiters, size_of::<Waiter>());
+        let waiter_buckets = lay(sizes.waiter_buckets, size_of::<Ends>());
+        Layout {
+            sizes,
+            slots,
+            lanes,
+            queues,
+            slot_buckets,
+            lane_buckets,
+            queue_buckets,
+            settled,
+            settled_buckets,
+            waiters,
+            waiter_buckets,
+            end,
+        }
     }
+}
+
+/// How many processes may run statements: those with the lowest numbers.
+fn processes() -> usize {
+    // SAFETY: settings of the server, which do not change while it runs. PostgreSQL 14 counts them
+    // only after it has asked for the memory.
+    #[cfg(feature = "pg14")]
+    let processes = unsafe {
+        pg_sys::MaxConnections
+            + pg_sys::autovacuum_max_workers
+            + 1
+            + pg_sys::max_worker_processes
+            + pg_sys::max_wal_senders
+    };
+    #[cfg(not(feature = "pg14"))]
+    // SAFETY: as above.
+    let processes = unsafe { pg_sys::MaxBackends };
+    processes as usize
 }
 
 /// Asks for the memory and hooks into its creation; called while the library is preloaded.
@@ -156,7 +195,7 @@ unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
             head: &mut (*shared).head,
             slots: std::slice::from_raw_parts_mut(base.add(at.slots).cast(), at.sizes.slots),
             lanes: std::slice::from_raw_parts_mut(base.add(at.lanes).cast(), at.sizes.lanes),
-            queues: std::slice::from_raw_parts_mut(base.add(at.queues).cast(), at.sizes.lanes),
+            queues: std::slice::from_raw_parts_mut(base.add(at.queues).cast(), at.sizes.queues()),
             slot_buckets: std::slice::from_raw_parts_mut(
                 base.add(at.slot_buckets).cast(),
                 at.sizes.slot_buckets,
@@ -168,6 +207,19 @@ unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
             queue_buckets: std::slice::from_raw_parts_mut(
                 base.add(at.queue_buckets).cast(),
                 at.sizes.lane_buckets,
+            ),
+            settled: std::slice::from_raw_parts_mut(
+                base.add(at.settled).cast(),
+                at.sizes.settled(),
+            ),
+            settled_buckets: std::slice::from_raw_parts_mut(
+                base.add(at.settled_buckets).cast(),
+                at.sizes.lane_buckets,
+            ),
+            waiters: std::slice::from_raw_parts_mut(base.add(at.waiters).cast(), at.sizes.waiters),
+            waiter_buckets: std::slice::from_raw_parts_mut(
+                base.add(at.waiter_buckets).cast(),
+                at.sizes.waiter_buckets,
             ),
         })
     }
@@ -192,7 +244,19 @@ impl Drop for Hold {
 }
 
 /// Runs `moves` on the board, alone. They must be few, and neither allocate, nor raise, nor wait (I8).
+/// Whom they woke is told once the lock is free.
 pub fn with_board<T>(moves: impl FnOnce(&mut Board) -> T) -> T {
+    let (answer, mut called) = hold_board(moves);
+    while let Some(process) = called {
+        wake_process(process);
+        called = hold_board(|_| ()).1;
+    }
+    answer
+}
+
+/// Runs `moves` under the lock; also returns one of the processes that are to be told that they
+/// were woken.
+fn hold_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
     let shared = shared().as_ptr();
     // SAFETY: the lock makes the board this process's until `hold` is dropped. While it is held
     // interrupts are held off, so that no FATAL ends the process in between.
@@ -205,8 +269,9 @@ pub fn with_board<T>(moves: impl FnOnce(&mut Board) -> T) -> T {
             board.clear();
         }
         let answer = moves(&mut board);
+        let called = board.next_called();
         hold.done = true;
-        answer
+        (answer, called)
     }
 }
 
@@ -319,6 +384,19 @@ pub fn wake_launcher() {
 pub fn wake_clock(house: u32) {
     // SAFETY: as in wake_launcher.
     unsafe { set_latch((*shared().as_ptr()).clocks[house as usize]) };
+}
+
+/// This process's number: that of its waiter.
+pub fn process() -> u32 {
+    // SAFETY: this process's place among those of all processes.
+    unsafe { pg_sys::MyProc.offset_from((*pg_sys::ProcGlobal).allProcs) as u32 }
+}
+
+fn wake_process(process: u32) {
+    // SAFETY: the number of a process that waited; its latch outlives it, as in wake_launcher.
+    unsafe {
+        set_latch(&raw mut (*(*pg_sys::ProcGlobal).allProcs.add(process as usize)).procLatch)
+    };
 }
 
 unsafe fn set_latch(latch: *mut pg_sys::Latch) {

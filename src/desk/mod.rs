@@ -3,6 +3,7 @@
 
 mod home;
 mod memory;
+mod patience;
 mod transaction;
 
 pub use home::{Home, SEEN_COLUMNS, find_anew, home};
@@ -10,4 +11,5 @@ pub use memory::{
     broadcast, is_attended, is_kept_away, keep_away, let_back, request_memory, serve_as, wait,
     wake_clock, with_board,
 };
-pub use transaction::{AT_ONCE, Change, LATER, Offer, SOON, promise, refilling, reserve};
+pub use patience::patiently;
+pub use transaction::{AT_ONCE, Change, LATER, Offer, SOON, promise, refilling, reserve, wait_for};

@@ -2,9 +2,9 @@
 //! what was taken goes back at a rollback, savepoints included (I2).
 
 use crate::complaint;
-use crate::desk::memory::{broadcast, wake_clock, wake_launcher, with_board};
+use crate::desk::memory::{broadcast, process, wake_clock, wake_launcher, with_board};
 use crate::moment;
-use board::{Board, Id, LaneName, Rank, Ticket};
+use board::{Board, Id, LaneName, Rank, Ticket, Wish};
 use pgrx::pg_sys::{self, SubXactEvent, XactEvent};
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -60,6 +60,8 @@ pub enum Change {
     PutOff,
     /// Tasks that this transaction held are free, however it ends: what was put off may be taken up.
     LetGo,
+    /// The task has settled, and others may wait for its end.
+    Settled(Id),
     /// The lanes may lack what somebody changed by hand: the clock surveys the tables.
     Refresh,
 }
@@ -76,6 +78,8 @@ thread_local! {
     static PROMISES: RefCell<Vec<Promise>> = const { RefCell::new(Vec::new()) };
     /// The lane that this backend refills, with its house.
     static REFILLING: Cell<Option<u32>> = const { Cell::new(None) };
+    /// This backend has a waiter on the board.
+    static WAITING: Cell<bool> = const { Cell::new(false) };
     static CALLED: Cell<bool> = const { Cell::new(false) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
@@ -114,6 +118,22 @@ pub fn note_call() {
 pub fn refilling(lane: Option<u32>) {
     register();
     REFILLING.set(lane);
+}
+
+/// Makes this backend wait for something on the board, until it stops or an error, or its end,
+/// rolls its transaction back.
+pub fn wait_for(home: &crate::desk::Home, wish: Wish) {
+    register();
+    let house = home.enter();
+    WAITING.set(true);
+    with_board(|board| board.wait_for(house, process(), wish));
+}
+
+/// Waits no more; a wake-up that was not used goes to the next.
+pub fn stop_waiting() {
+    if WAITING.take() {
+        with_board(|board| board.stop_waiting(process()));
+    }
 }
 
 fn register() {
@@ -192,6 +212,7 @@ fn keep(promises: Vec<Promise>) {
         Change::Gone(id) => board.gone(house, *id),
         Change::PutOff => board.house_mut(house).put_off = true,
         Change::LetGo => let_go(board, house, soon),
+        Change::Settled(id) => board.note_settled(house, *id),
         Change::Refresh => {}
     });
     for promise in promises.iter().filter(|it| matches!(it.change, Change::Refresh)) {
@@ -222,6 +243,7 @@ fn wake_clocks_of(database: u32) {
 /// The latest first: what was settled in the same transaction that owned it is owned again before
 /// it goes back.
 fn undo(promises: Vec<Promise>) {
+    stop_waiting();
     if let Some(lane) = REFILLING.take() {
         // SAFETY: reads this process's id.
         with_board(|board| board.abandon_refill(lane, unsafe { pg_sys::MyProcPid }));
@@ -235,7 +257,12 @@ fn undo(promises: Vec<Promise>) {
         Change::Expire(ticket) => board.unsettle(*ticket, later),
         Change::Cancel(offer) => offer.put(board, house),
         Change::LetGo => let_go(board, house, soon),
-        Change::Offer(_) | Change::Due(_) | Change::Gone(_) | Change::PutOff | Change::Refresh => {}
+        Change::Offer(_)
+        | Change::Due(_)
+        | Change::Gone(_)
+        | Change::PutOff
+        | Change::Settled(_)
+        | Change::Refresh => {}
     });
 }
 

@@ -32,6 +32,45 @@ impl Call {
         Ok(())
     }
 
+    /// Refuses the call on a standby, where nothing is handed out.
+    pub fn serves(&self, function: &str) -> Answer<()> {
+        // SAFETY: reads the state of the server.
+        match unsafe { pg_sys::RecoveryInProgress() } {
+            true => Err(complaint::on_standby(function)),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses the call where a procedure may not end the transaction: in a transaction block, which
+    /// a pipeline is from its second command on, and in a function.
+    pub fn stands_alone(&self, function: &str) -> Answer<()> {
+        // SAFETY: the context of a CALL says whether it is alone; other callers give none.
+        let alone = unsafe {
+            let context = (*self.info).context;
+            !context.is_null()
+                && (*context).type_ == pg_sys::NodeTag::T_CallContext
+                && !(*context.cast::<pg_sys::CallContext>()).atomic
+                && !pg_sys::IsInTransactionBlock(true)
+        };
+        if alone { Ok(()) } else { Err(complaint::not_alone(function)) }
+    }
+
+    /// The INOUT arguments of a procedure, as they come back.
+    pub fn row<const N: usize>(&self, row: [Option<Datum>; N]) -> Datum {
+        let mut values = row.map(|value| value.unwrap_or(Datum::from(0)));
+        let mut nulls = row.map(|value| value.is_none());
+        // SAFETY: the doors answer with rows of their declared width and types.
+        unsafe {
+            let mut descriptor = ptr::null_mut();
+            pg_sys::get_call_result_type(self.info, ptr::null_mut(), &mut descriptor);
+            assert_eq!((*descriptor).natts as usize, N);
+            let descriptor = pg_sys::BlessTupleDesc(descriptor);
+            let tuple =
+                pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        }
+    }
+
     /// An argument, from 0; `None` when it is null.
     pub fn datum(&self, number: usize) -> Option<Datum> {
         // SAFETY: the functions are declared with as many arguments as their doors read.

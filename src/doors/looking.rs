@@ -6,7 +6,7 @@ use crate::doors::call::Call;
 use crate::doors::door;
 use crate::moves::look;
 use crate::payload::{self, Uuid};
-use pgrx::pg_sys::{self, Datum};
+use pgrx::pg_sys::Datum;
 
 door!(
     /// `task(id) → jsonb`
@@ -14,17 +14,7 @@ door!(
     scylla_task,
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
-        // SAFETY: the entry is copied out of the session's memory into the caller's.
-        let copy = unsafe {
-            let caller = pg_sys::CurrentMemoryContext;
-            move |entry: Datum| {
-                let before = pg_sys::MemoryContextSwitchTo(caller);
-                let copy = pg_sys::pg_detoast_datum_copy(entry.cast_mut_ptr());
-                pg_sys::MemoryContextSwitchTo(before);
-                Datum::from(copy)
-            }
-        };
-        look::entry(&desk::home(), id, copy).map(Some).ok_or_else(|| complaint::no_such_task(id))
+        look::entry(&desk::home(), id, payload::keeper()).map(Some).ok_or_else(|| complaint::no_such_task(id))
     }
 );
 

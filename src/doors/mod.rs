@@ -8,6 +8,7 @@ mod owning;
 mod recurring;
 mod returning;
 mod submitting;
+mod waiting;
 
 /// Makes a Rust function callable from SQL under the name given.
 macro_rules! door {

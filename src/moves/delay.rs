@@ -14,7 +14,7 @@ statement!(DELAY, "delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
 /// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled.
 pub fn delay(home: &Home, id: Uuid, until: i64) -> Answer<bool> {
     let session = session(home);
-    let locked = Locked::these(&session, &[id]);
+    let locked = Locked::these(home, &session, &[id]);
     if locked.ids.is_empty() {
         let found = settled(&session, [id].into_iter());
         return if found.is_empty() { Err(complaint::no_such_task(id)) } else { Ok(false) };

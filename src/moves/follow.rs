@@ -64,8 +64,9 @@ impl Counts {
     }
 }
 
-/// Tells those that wait for tasks which have just settled.
+/// Tells those that wait for tasks which have just settled: tasks and, at the commit, processes.
 pub fn follow(home: &Home, session: &Session, ended: &[Ended]) {
+    tell(home, ended);
     let_go(home, session, counts_of(session, ended));
 }
 
@@ -77,11 +78,18 @@ pub fn let_go(home: &Home, session: &Session, mut counts: Counts) -> usize {
         pgrx::check_for_interrupts!();
         let (aborted, held) = abort_followers(home, session, &mut counts);
         left += held + count_down(home, session, counts);
+        tell(home, &aborted);
         counts = counts_of(session, &aborted);
         // Who finds them held meanwhile puts them off.
         desk::promise(home, [Change::LetGo]);
     }
     left
+}
+
+/// Promises that processes learn of the end of tasks.
+fn tell(home: &Home, ended: &[Ended]) {
+    let told = ended.iter().filter(|it| it.post_result && it.is_settled());
+    desk::promise(home, told.map(|it| Change::Settled(it.id.0)));
 }
 
 /// Takes the followers off tasks that have settled.

@@ -1,6 +1,7 @@
 //! The moves: what a task can go through. Each changes the tables by one statement, and the board
 //! by what it promises for the end of the transaction.
 
+pub mod announce;
 pub mod cancel;
 pub mod delay;
 pub mod delete;
@@ -21,6 +22,7 @@ pub mod retry;
 pub mod seize;
 pub mod settle;
 pub mod submit;
+pub mod wait;
 
 use crate::desk::{Home, Offer};
 use crate::payload::{self, UUIDS, Uuid};

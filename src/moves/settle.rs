@@ -182,7 +182,6 @@ pub struct Ended {
     pub status: &'static str,
     /// Others wait for it.
     pub followed: bool,
-    #[allow(dead_code)]
     /// Its result may be waited for.
     pub post_result: bool,
     /// How long it is to pause before it is tried again, in microseconds.

@@ -1,0 +1,89 @@
+//! Waiting in the server, outside of any snapshot, for what happens on the board.
+
+use crate::desk::transaction::stop_waiting;
+use crate::moment;
+use pgrx::pg_sys;
+
+/// How long to sleep at most before looking again, in microseconds: a backstop, but on a standby,
+/// where nobody wakes anybody.
+const LOOK_AGAIN: i64 = 5_000_000;
+const LOOK_OFTEN: i64 = 1_000_000;
+
+/// Looks until there is an answer, or until a time on the monotonic clock. `look` makes this backend
+/// a waiter before it looks, so that nothing is lost in between. In between it sleeps in a
+/// transaction that has neither a snapshot nor locks; called in a procedure that may end its own.
+pub fn patiently<T>(until: i64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    // SAFETY: the caller's SPI session is not atomic.
+    let lay_down = || unsafe { pg_sys::SPI_commit() };
+    lay_down();
+    loop {
+        let found = look();
+        lay_down();
+        let left = until.saturating_sub(moment::monotonic());
+        if found.is_some() || left <= 0 {
+            stop_waiting();
+            return found;
+        }
+        // SAFETY: reads the state of the server.
+        let followed = unsafe { pg_sys::RecoveryInProgress() } || cfg!(feature = "pg14");
+        doze(left.min(if followed { LOOK_OFTEN } else { LOOK_AGAIN }));
+    }
+}
+
+/// Sleeps until the latch is set, the client is gone, or so many microseconds have passed.
+fn doze(most: i64) {
+    // SAFETY: waits on this process's latch and on its client's socket, if there is one; the
+    // postmaster's death ends the process. What came meanwhile is heeded at the end.
+    unsafe {
+        let port = pg_sys::MyProcPort;
+        // The socket is what a Port begins with.
+        let (hang_up, socket) =
+            if port.is_null() { (0, -1) } else { (HANG_UP, *port.cast::<i32>()) };
+        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+        let happened = pg_sys::WaitLatchOrSocket(
+            pg_sys::MyLatch,
+            (events | hang_up) as i32,
+            socket,
+            (most + 999) / 1_000,
+            wait_event(),
+        );
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+        if happened as u32 & hang_up != 0 || has_hung_up(socket) {
+            pg_sys::ClientConnectionLost = 1;
+            pg_sys::InterruptPending = 1;
+        }
+    }
+    pgrx::check_for_interrupts!();
+}
+
+#[cfg(not(feature = "pg14"))]
+const HANG_UP: u32 = pg_sys::WL_SOCKET_CLOSED;
+#[cfg(not(feature = "pg14"))]
+fn has_hung_up(_socket: i32) -> bool {
+    false
+}
+
+// PostgreSQL 14 cannot wait for that.
+#[cfg(feature = "pg14")]
+const HANG_UP: u32 = 0;
+#[cfg(feature = "pg14")]
+fn has_hung_up(socket: i32) -> bool {
+    let mut look = libc::pollfd { fd: socket, events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one socket, or -1, which is passed over; does not wait.
+    unsafe { libc::poll(&mut look, 1, 0) > 0 }
+}
+
+#[cfg(any(feature = "pg17", feature = "pg18"))]
+fn wait_event() -> u32 {
+    thread_local! {
+        static EVENT: std::cell::OnceCell<u32> = const { std::cell::OnceCell::new() };
+    }
+    // SAFETY: a name that ends with a zero; the same one has the same number in all processes.
+    let new = || unsafe { pg_sys::WaitEventExtensionNew(c"ScyllaWait".as_ptr()) };
+    EVENT.with(|event| *event.get_or_init(new))
+}
+
+#[cfg(not(any(feature = "pg17", feature = "pg18")))]
+fn wait_event() -> u32 {
+    pg_sys::PG_WAIT_EXTENSION
+}

@@ -1,0 +1,60 @@
+//! `wait_for_work` and `wait_for_task`: procedures, since they end their transaction to wait.
+
+use crate::complaint::{self, Answer};
+use crate::doors::call::Call;
+use crate::doors::{clerk, door};
+use crate::moment;
+use crate::moves::wait;
+use crate::payload;
+use pgrx::pg_sys::{self, Datum};
+
+door!(
+    /// `wait_for_work(queue, timeout, available)`
+    pg_finfo_scylla_wait_for_work,
+    scylla_wait_for_work,
+    |call: &mut Call| {
+        let queue = clerk::queue(call.text(0, "queue")?)?;
+        let until = until(call)?;
+        call.serves("scylla.wait_for_work()")?;
+        call.stands_alone("scylla.wait_for_work()")?;
+        let available = unbound(|| wait::wait_for_work(&queue, until));
+        Ok(Some(call.row([Some(Datum::from(available))])))
+    }
+);
+
+door!(
+    /// `wait_for_task(id, timeout, status, result)`
+    pg_finfo_scylla_wait_for_task,
+    scylla_wait_for_task,
+    |call: &mut Call| {
+        let id = call.uuid(0, "id")?;
+        let until = until(call)?;
+        call.stands_alone("scylla.wait_for_task()")?;
+        let keep = payload::keeper();
+        let show = |status: String, result: Option<Datum>| (status, result.map(&keep));
+        let ended = unbound(|| wait::wait_for_task(id, until, show))?;
+        let (status, result) = ended.unzip();
+        let status = status.map(|status| payload::varlena(status.as_bytes()));
+        Ok(Some(call.row([status, result.flatten()])))
+    }
+);
+
+/// When a call's timeout, its second argument, is over, on the monotonic clock.
+fn until(call: &Call) -> Answer<i64> {
+    let (_, length) = call.interval(1).ok_or_else(|| complaint::missing("timeout"))?;
+    match length {
+        0.. => Ok(moment::monotonic().saturating_add(length)),
+        _ => Err(complaint::out_of_range("timeout", "zero or greater")),
+    }
+}
+
+/// Does something that may end the transaction.
+fn unbound<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: a session of this call's own; an error leaves closing it to the end of the transaction.
+    unsafe {
+        pg_sys::SPI_connect_ext(pg_sys::SPI_OPT_NONATOMIC as i32);
+        let answer = work();
+        pg_sys::SPI_finish();
+        answer
+    }
+}

@@ -1,0 +1,82 @@
+//! Announcing by NOTIFY which queues got ready tasks, and which tasks settled (I11).
+
+use crate::desk::{AT_ONCE, with_board};
+use crate::payload::{self, Uuid};
+use board::Name;
+use pgrx::pg_sys;
+
+/// How many settled tasks one transaction announces.
+const MOST: usize = 4_096;
+
+/// Announces what there is, by the transaction's commit. While another commit holds the lock of all
+/// notifications, nothing is announced: it is kept for the next round.
+pub fn announce(house: u32, queues: u32) {
+    commit_without_waiting();
+    let telling = try_lock();
+    go_through(house, queues, telling, |queue| {
+        notify(&[b"scylla.", queue].concat(), "");
+    });
+    let mut left = if telling { MOST } else { 0 };
+    while left > 0 {
+        let mut settled = Vec::with_capacity(AT_ONCE);
+        with_board(|board| {
+            settled.extend((0..AT_ONCE.min(left)).map_while(|_| board.next_settled(house)));
+        });
+        settled.iter().for_each(|id| notify(b"scylla_result", &Uuid(*id).to_string()));
+        left = if settled.len() < AT_ONCE { 0 } else { left - settled.len() };
+    }
+}
+
+/// Goes through so many queues with news, and says which are to be announced.
+pub fn go_through(house: u32, queues: u32, telling: bool, mut say: impl FnMut(&[u8])) {
+    let mut left = queues as usize;
+    while left > 0 {
+        let some = left.min(AT_ONCE);
+        let mut names: Vec<Name<{ board::QUEUE_MAX }>> = Vec::with_capacity(some);
+        with_board(|board| {
+            names.extend((0..some).filter_map(|_| board.next_news(house, telling)));
+        });
+        names.iter().for_each(|name| say(name.as_bytes()));
+        left -= some;
+    }
+}
+
+/// A channel has at most 55 bytes, of 63.
+fn notify(channel: &[u8], payload: &str) {
+    let arguments = [channel, payload.as_bytes()].map(|text| Some(payload::varlena(text)));
+    // SAFETY: two texts.
+    unsafe { pgrx::direct_function_call_as_datum(pg_sys::pg_notify, &arguments) };
+}
+
+/// The hints are not worth a wait for the disk or a standby.
+fn commit_without_waiting() {
+    // SAFETY: a setting, for this transaction only.
+    unsafe {
+        pg_sys::set_config_option(
+            c"synchronous_commit".as_ptr(),
+            c"off".as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_LOCAL,
+            true,
+            0,
+            false,
+        );
+    }
+}
+
+/// Takes the lock that PostgreSQL takes to commit notifications, unless somebody has it: whoever
+/// does may be waiting for a standby.
+fn try_lock() -> bool {
+    let tag = pg_sys::LOCKTAG {
+        locktag_field1: 0,
+        locktag_field2: pg_sys::DatabaseRelationId.to_u32(),
+        locktag_field3: 0,
+        locktag_field4: 0,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+    };
+    // SAFETY: a lock of the transaction, which its end releases.
+    let got = unsafe { pg_sys::LockAcquire(&tag, pg_sys::AccessExclusiveLock as i32, false, true) };
+    got != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+}

@@ -1,0 +1,71 @@
+//! Waiting: for work of a queue, and for the end of a task.
+
+use crate::complaint::{self, Answer};
+use crate::desk::{self, Home};
+use crate::moves::{refill, session};
+use crate::payload::{self, UUID, Uuid};
+use crate::statement::statement;
+use board::{Front, Wish};
+use pgrx::pg_sys::Datum;
+use std::cell::OnceCell;
+
+statement!(ENDING, "ending", [UUID]);
+
+/// Waits until a queue has a ready task; false when it has none until the time given, on the
+/// monotonic clock.
+pub fn wait_for_work(queue: &[u8], until: i64) -> bool {
+    let look = || {
+        let home = desk::home();
+        desk::wait_for(&home, Wish::Work(queue));
+        has_work(&home, queue).then_some(())
+    };
+    desk::patiently(until, look).is_some()
+}
+
+/// Whether a queue has a ready task, on the board or in the table.
+fn has_work(home: &Home, queue: &[u8]) -> bool {
+    let opened = OnceCell::new();
+    let table = || opened.get_or_init(|| session(home));
+    let mut surveyed = false;
+    loop {
+        pgrx::check_for_interrupts!();
+        let (house, front, spilled) = home.on_board(|board, house| {
+            (house, board.front_of(house, queue, None), board.house(house).spilled > 0)
+        });
+        match front {
+            Front::Task(_) => return true,
+            Front::Dry(dry) if refill::refill(table(), house, queue, &dry) => {}
+            Front::Refilling => desk::wait(),
+            Front::Empty if spilled && !surveyed => {
+                surveyed = true;
+                refill::survey_queue(table(), house, queue);
+            }
+            // With each slot leased nothing could be owned.
+            Front::Dry(_) | Front::Empty => return false,
+        }
+    }
+}
+
+/// Waits until a task has settled, and shows its status and result to `show`; `None` when it has not
+/// until the time given, on the monotonic clock.
+pub fn wait_for_task<T>(
+    id: Uuid,
+    until: i64,
+    show: impl Fn(String, Option<Datum>) -> T,
+) -> Answer<Option<T>> {
+    let look = || {
+        let home = desk::home();
+        desk::wait_for(&home, Wish::End(id.0));
+        let session = session(&home);
+        let rows = session.run(&ENDING, &[Some(id.datum())]);
+        if rows.len() == 0 {
+            return Some(Err(complaint::no_such_task(id)));
+        }
+        if payload::number(rows.get(0, 2)) == 0 {
+            return Some(Err(complaint::no_result(id)));
+        }
+        let status = rows.get(0, 0)?;
+        Some(Ok(show(payload::string(Some(status)), rows.get(0, 1))))
+    };
+    desk::patiently(until, look).transpose()
+}
