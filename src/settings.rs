@@ -64,8 +64,8 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.notify_interval",
-        c"Sets how much time lies between two notifications about one queue.",
-        c"While a queue has something, one more of those who wait for it is woken as often. Valid range is 1 millisecond to 1 minute.",
+        c"Sets how often a queue is announced, and one more waiter woken while it has something.",
+        c"Valid range is 1 millisecond to 1 minute.",
         &NOTIFY_INTERVAL,
         1,
         60_000,

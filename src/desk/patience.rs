@@ -48,6 +48,8 @@ fn doze(most: i64) {
             wait_event(),
         );
         pg_sys::ResetLatch(pg_sys::MyLatch);
+        // The transaction began before the sleep: the extension may be gone.
+        pg_sys::AcceptInvalidationMessages();
         if happened as u32 & hang_up != 0 || has_hung_up(socket) {
             pg_sys::ClientConnectionLost = 1;
             pg_sys::InterruptPending = 1;

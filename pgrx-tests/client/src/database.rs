@@ -35,6 +35,11 @@ impl Database {
         self.try_connect().expect("connect")
     }
 
+    /// Where its server listens: a folder with a socket, or an address; and the port.
+    pub fn reach(&self) -> (String, u16) {
+        self.address.read().unwrap().clone()
+    }
+
     pub fn try_connect(&self) -> Result<Session, postgres::Error> {
         Session::open(&config(&self.address, &self.name))
     }

@@ -56,9 +56,7 @@ impl Server {
     pub fn standby(&self) -> Server {
         let standby = Server::planned();
         let (host, port) = self.address.read().unwrap().clone();
-        let bin = self.pg("env", &[]);
-        let bin = word(&bin, "SCYLLA_BIN=");
-        let (copy, port) = (format!("{bin}/pg_basebackup"), port.to_string());
+        let (copy, port) = (format!("{}/pg_basebackup", self.bin()), port.to_string());
         let connection = ["-h", &host, "-p", &port, "-U", "postgres"];
         let options = ["-D", standby.folder.to_str().unwrap(), "-R", "-c", "fast"];
         let mut command = Command::new(SCRIPT);
@@ -110,6 +108,11 @@ impl Server {
         } else {
             self.pg("remove", &[]);
         }
+    }
+
+    /// The folder of this server's programs.
+    pub fn bin(&self) -> String {
+        word(&self.pg("env", &[]), "SCYLLA_BIN=").to_owned()
     }
 
     fn pg(&self, command: &str, arguments: &[&str]) -> String {

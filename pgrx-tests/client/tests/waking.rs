@@ -1,0 +1,217 @@
+//! Waking by NOTIFY: what the clock announces, and what that costs: I11.
+
+use client::*;
+use postgres::fallible_iterator::FallibleIterator;
+use std::collections::HashSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a listener hears: channel and payload, until nothing comes for a while.
+fn heard(s: &mut Session, quiet: Duration) -> Vec<(String, String)> {
+    let mut notifications = s.notifications();
+    let all = notifications
+        .timeout_iter(quiet)
+        .map(|it| Ok((it.channel().to_owned(), it.payload().to_owned())));
+    all.collect().expect("the connection lives")
+}
+
+/// The next notification.
+#[track_caller]
+fn next(s: &mut Session) -> (String, String) {
+    let mut notifications = s.notifications();
+    let next = notifications.timeout_iter(seconds(5)).next().expect("the connection lives");
+    let next = next.expect("a notification within five seconds");
+    (next.channel().to_owned(), next.payload().to_owned())
+}
+
+fn listening(database: &Database, channels: &[&str]) -> Session {
+    let mut s = database.connect();
+    for channel in channels {
+        s.run(&format!("listen \"{channel}\""));
+    }
+    s
+}
+
+fn on(channel: &str) -> (String, String) {
+    (channel.to_owned(), String::new())
+}
+
+/// Whatever makes a task ready is announced, with an empty payload.
+#[test]
+fn a_listener_hears_when_a_queue_gets_ready_tasks() {
+    let database = database();
+    let mut s = database.connect();
+    let mut l = listening(&database, &["scylla.q"]);
+    s.submit("other");
+    s.submit("q");
+    assert_eq!(next(&mut l), on("scylla.q"));
+    s.submit_many("q", 100);
+    assert_eq!(next(&mut l), on("scylla.q"), "again, though the queue was not empty");
+    heard(&mut l, milliseconds(100));
+    let lease = s.own_one("q");
+    s.give(&lease, "yield").unwrap();
+    assert_eq!(next(&mut l), on("scylla.q"), "a yield");
+    s.run("begin");
+    s.own_one("q");
+    s.run("rollback");
+    assert_eq!(next(&mut l), on("scylla.q"), "a rollback of owning");
+    s.own_one_with("q", "timeout => '100 ms'");
+    assert_eq!(next(&mut l), on("scylla.q"), "an expiry");
+    assert_eq!(heard(&mut l, milliseconds(100)), []);
+}
+
+#[test]
+fn any_name_of_a_queue_is_a_channel() {
+    let database = database();
+    let mut s = database.connect();
+    for queue in ["ä'%_ Q", &"x".repeat(48), "a.b"] {
+        let mut l = listening(&database, &[&format!("scylla.{queue}")]);
+        s.submit(queue);
+        assert_eq!(next(&mut l), on(&format!("scylla.{queue}")));
+    }
+    let mut l = listening(&database, &["scylla.a\"\"b"]);
+    s.submit("a\"b");
+    assert_eq!(next(&mut l), on("scylla.a\"b"));
+}
+
+/// B78
+#[test]
+fn nothing_is_announced_that_rolled_back() {
+    let database = database();
+    let mut s = database.connect();
+    let id = s.submit_with("ends", "post_result => true");
+    let lease = s.own_one("ends");
+    let mut l = listening(&database, &["scylla.q", "scylla_result"]);
+    let both = format!("select scylla.submit('q'), scylla.return_task('{id}', '{}')", lease.token);
+    s.run(&format!("begin; {both}; rollback"));
+    s.run(&format!("begin; savepoint a; {both}; rollback to a; commit"));
+    assert_eq!(heard(&mut l, milliseconds(200)), []);
+    s.run(&both);
+    let all: HashSet<_> = heard(&mut l, milliseconds(200)).into_iter().collect();
+    assert_eq!(all, HashSet::from([on("scylla.q"), ("scylla_result".to_owned(), id.to_string())]));
+}
+
+/// At most one notification per queue and interval, however much is submitted.
+#[test]
+fn notifications_are_coalesced() {
+    let server = Server::start(&["scylla.notify_interval = '100 ms'"]);
+    let database = server.database();
+    let mut l = listening(&database, &["scylla.a", "scylla.b"]);
+    let mut s = database.connect();
+    let started = Instant::now();
+    for _ in 0..500 {
+        s.submit("a");
+        s.submit("b");
+    }
+    let most = started.elapsed().as_millis() as usize / 100 + 2;
+    let all = heard(&mut l, milliseconds(300));
+    for channel in ["scylla.a", "scylla.b"] {
+        let count = all.iter().filter(|it| it.0 == channel).count();
+        assert!((1..=most).contains(&count), "{count} times, {most} at the most");
+    }
+}
+
+/// B79: the id of each settled task that has post_result, however it was settled.
+#[test]
+fn results_are_announced_by_their_ids() {
+    let database = database();
+    let mut s = database.connect();
+    let mut l = listening(&database, &["scylla_result"]);
+    let mut expected = HashSet::new();
+    for (status, options) in [
+        ("completed", "post_result => true"),
+        ("aborted", "post_result => true"),
+        ("retry", "post_result => true, max_tries => 1"),
+        ("completed", "post_result => false"),
+    ] {
+        let id = s.submit_with("q", options);
+        let lease = s.own_one("q");
+        s.give(&lease, status).unwrap();
+        if options.contains("true") {
+            expected.insert(id.to_string());
+        }
+    }
+    let id = s.submit_with("q", "post_result => true");
+    s.cancel(id);
+    expected.insert(id.to_string());
+    let id = s.submit_with("q", "post_result => true, max_tries => 1, timeout => '50 ms'");
+    s.own_one("q");
+    expected.insert(id.to_string());
+    let all = heard(&mut l, milliseconds(500));
+    assert_eq!(all.len(), expected.len());
+    assert_eq!(all.into_iter().map(|it| it.1).collect::<HashSet<_>>(), expected);
+
+    // more than one transaction of the clock announces
+    let sql = "select id from scylla.submit_tasks((select jsonb_agg(jsonb_build_object(
+        'queue', 'many', 'post_result', true)) from generate_series(1, 10000)))";
+    s.run(sql);
+    let done = "select count(scylla.return_tasks(array[id], array[token])) from scylla.own_tasks('w', 'many', 10000)";
+    s.run(done);
+    let all = heard(&mut l, seconds(2));
+    assert_eq!(all.into_iter().map(|it| it.1).collect::<HashSet<_>>().len(), 10_000);
+}
+
+/// When nothing happens, nothing is written, and the clock sleeps.
+#[test]
+fn an_idle_server_is_idle() {
+    let server = Server::start(&["autovacuum = off", "checkpoint_timeout = '1 h'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    let _l = listening(&database, &["scylla.q", "scylla_result"]);
+    s.submit("q");
+    let worker = database.worker();
+    sleep(seconds(2));
+    let look =
+        "select pg_current_wal_insert_lsn() || ' ' || pg_snapshot_xmax(pg_current_snapshot())";
+    let (before, ticks) = (s.text(look), processor_time(worker));
+    sleep(seconds(2));
+    assert_eq!(s.text(look), before);
+    assert!(processor_time(worker) - ticks <= 1, "ticks of 10 ms");
+}
+
+/// In ticks.
+fn processor_time(pid: i32) -> i64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process");
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    fields[11].parse::<i64>().unwrap() + fields[12].parse::<i64>().unwrap()
+}
+
+/// Somebody's notification waits for a standby, at its commit: nobody else can announce meanwhile.
+/// Tasks and leases do not notice, the log is not flooded, and what is to be announced is kept.
+#[test]
+fn a_blocked_notification_queue_delays_no_task() {
+    let server =
+        Server::start(&["synchronous_standby_names = 'nobody'", "synchronous_commit = local"]);
+    let database = server.database();
+    let mut s = database.connect();
+    let mut l = listening(&database, &["scylla.q"]);
+    let mut blocker = server.connect();
+    let pid = blocker.pid;
+    let blocked = thread::spawn(move || {
+        let _ = blocker.batch_execute(
+            "set synchronous_commit = on; create table something (); notify something",
+        );
+    });
+    eventually(seconds(5), "the notification waits", || {
+        let look =
+            "select count(*) from pg_stat_activity where pid = $1 and wait_event = 'SyncRep'";
+        (s.value::<i64>(look, &[&pid]) == 1).then_some(())
+    });
+    let lines = server.log().lines().count();
+    for round in 0..5 {
+        let started = Instant::now();
+        s.submit("q");
+        s.own_one_with("q", "timeout => '100 ms'");
+        eventually(milliseconds(400), "the lease expires in time", || {
+            (s.tasks("ready") == 1).then_some(())
+        });
+        let lease = s.own_one("q");
+        s.complete(&lease);
+        assert!(started.elapsed() < milliseconds(600), "round {round}: {:?}", started.elapsed());
+    }
+    assert!(server.log().lines().count() < lines + 5);
+    assert_eq!(heard(&mut l, milliseconds(100)), []);
+    s.value::<bool>("select pg_cancel_backend($1)", &[&pid]);
+    blocked.join().unwrap();
+    assert_eq!(next(&mut l), on("scylla.q"));
+}

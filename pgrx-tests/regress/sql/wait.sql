@@ -1,0 +1,64 @@
+-- Waiting: what the procedures refuse, and what they answer when they need not wait.
+\set VERBOSITY terse
+-- Arguments.
+call scylla.wait_for_work(null);
+\echo :LAST_ERROR_SQLSTATE
+call scylla.wait_for_work('');
+\echo :LAST_ERROR_SQLSTATE
+call scylla.wait_for_work(repeat('q', 49));
+\echo :LAST_ERROR_SQLSTATE
+call scylla.wait_for_work('wait', null);
+\echo :LAST_ERROR_SQLSTATE
+call scylla.wait_for_work('wait', '-1 ms');
+\echo :LAST_ERROR_SQLSTATE
+call scylla.wait_for_work('wait', 'soon');
+\echo :LAST_ERROR_SQLSTATE
+call scylla.wait_for_task(null);
+\echo :LAST_ERROR_SQLSTATE
+call scylla.wait_for_task('00000000-0000-0000-0000-000000000001', null);
+\echo :LAST_ERROR_SQLSTATE
+call scylla.wait_for_task('00000000-0000-0000-0000-000000000001', '-1 year');
+\echo :LAST_ERROR_SQLSTATE
+call scylla.wait_for_task('00000000-0000-0000-0000-000000000001');
+\echo :LAST_ERROR_SQLSTATE
+-- Where they cannot end the transaction.
+begin;
+call scylla.wait_for_work('wait');
+rollback;
+\echo :LAST_ERROR_SQLSTATE
+begin;
+call scylla.wait_for_task('00000000-0000-0000-0000-000000000001');
+rollback;
+\echo :LAST_ERROR_SQLSTATE
+select 1 as one \; call scylla.wait_for_work('wait');
+\echo :LAST_ERROR_SQLSTATE
+select scylla.wait_for_work('wait');
+\echo :LAST_ERROR_SQLSTATE
+\set VERBOSITY default
+-- The message in full.
+begin;
+call scylla.wait_for_work('wait');
+rollback;
+-- A time-out is no error.
+call scylla.wait_for_work('wait', '10 ms');
+call scylla.wait_for_work('wait', timeout => '0', available => null);
+-- A ready task, in whatever action; one that waits for another is none.
+select scylla.submit('wait', action => 'some', post_result => true) as id \gset
+call scylla.wait_for_work('wait');
+call scylla.wait_for_work('wait', timeout => '100 years', available => true);
+select scylla.submit('wait later', after => array[:'id'::uuid]) as later \gset
+call scylla.wait_for_work('wait later', '10 ms');
+call scylla.wait_for_task(:'id', '10 ms');
+select token from scylla.own_tasks('w', 'wait') \gset
+call scylla.wait_for_work('wait', '0');
+select scylla.return_task(:'id', :'token', result => '{"sum": 3}');
+call scylla.wait_for_task(:'id');
+CALL scylla.wait_for_task(:'id', timeout => '1 minute', status => NULL, result => NULL);
+call scylla.wait_for_work('wait later');
+\set VERBOSITY sqlstate
+call scylla.wait_for_task(:'later');
+\set VERBOSITY default
+-- Who may.
+select proname, has_function_privilege('public', oid, 'execute')
+from pg_proc where pronamespace = 'scylla'::regnamespace and prokind = 'p' order by 1;
+select scylla.cancel(:'later');
