@@ -48,6 +48,12 @@ impl Complaint {
 
     /// Raises the error. Unwinds through Rust first, so that guards are dropped.
     pub fn raise(self) -> ! {
+        self.report(PgLogLevel::ERROR);
+        unreachable!("an error does not return")
+    }
+
+    /// Tells it without ending anything.
+    pub fn report(self, level: PgLogLevel) {
         let mut report = ErrorReport::new(self.code, self.message, "");
         if let Some(detail) = self.detail {
             report = report.set_detail(detail);
@@ -55,8 +61,7 @@ impl Complaint {
         if let Some(hint) = self.hint {
             report = report.set_hint(hint);
         }
-        report.report(PgLogLevel::ERROR);
-        unreachable!("an error does not return")
+        report.report(level);
     }
 }
 
@@ -89,6 +94,16 @@ pub fn no_clock() -> Complaint {
     )
     .detail("It builds the board from the tables before tasks can be owned.")
     .hint("See the server's log; max_worker_processes may be too low.")
+}
+
+/// The database was copied, restored or closed by hand (I12).
+pub fn closed(database: &str) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("scylla is closed in database \"{database}\": it hands out and fires nothing"),
+    )
+    .detail("The database was copied or restored, or closed by scylla.open(false).")
+    .hint("Use scylla.open() if its tasks are to run here.")
 }
 
 pub fn too_many_databases() -> Complaint {

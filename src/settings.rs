@@ -7,6 +7,7 @@ static LEASE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static SWEEP_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
 static TIMING_ADVANCE: GucSetting<i32> = GucSetting::<i32>::new(0);
 static PERSIST_LEASES_AFTER: GucSetting<i32> = GucSetting::<i32>::new(1_000);
+static RETENTION: GucSetting<i32> = GucSetting::<i32>::new(864_000);
 static BOARD_SIZE: GucSetting<i32> = GucSetting::<i32>::new(131_072);
 static NOTIFY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(10);
 static MAX_SPEC_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1 << 20);
@@ -51,6 +52,16 @@ pub fn define() {
         3_600_000,
         GucContext::Sighup,
         GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.retention",
+        c"Sets how long settled tasks are kept.",
+        c"From a day on they go by the day, below it one by one. Valid range is 0 to 68 years.",
+        &RETENTION,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_S,
     );
     GucRegistry::define_int_guc(
         c"scylla.board_size",
@@ -114,6 +125,11 @@ pub fn persist_leases_after() -> i64 {
 /// In microseconds.
 pub fn notify_interval() -> i64 {
     i64::from(NOTIFY_INTERVAL.get()) * 1_000
+}
+
+/// In microseconds.
+pub fn retention() -> i64 {
+    i64::from(RETENTION.get()) * 1_000_000
 }
 
 /// In slots.

@@ -3,6 +3,7 @@
 use crate::payload::Kind;
 use pgrx::pg_sys;
 use std::cell::Cell;
+use std::ffi::CString;
 use std::ptr;
 
 /// One statement of `sql/statement/`, with the types of its parameters.
@@ -67,11 +68,7 @@ impl Session {
     /// Runs a statement under a snapshot taken now, whatever the isolation level (I5).
     pub fn run(&self, statement: &Statement, arguments: &[Option<pg_sys::Datum>]) -> Rows {
         assert_eq!(arguments.len(), statement.kinds.len());
-        let mut values: Vec<_> = arguments.iter().map(|it| it.unwrap_or(0.into())).collect();
-        let nulls: Vec<_> = arguments
-            .iter()
-            .map(|it| if it.is_none() { b'n' } else { b' ' }.cast_signed())
-            .collect();
+        let (mut values, nulls) = spread(arguments);
         // SAFETY: the plan is kept; values and nulls are as long as its parameters, and of their types.
         unsafe {
             let status = pg_sys::SPI_execute_snapshot(
@@ -88,6 +85,42 @@ impl Session {
             Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
         }
     }
+
+    /// Runs a text that was made for this one time, as the names of partitions differ.
+    pub fn run_text(
+        &self,
+        text: &str,
+        kinds: &[Kind],
+        arguments: &[Option<pg_sys::Datum>],
+    ) -> Rows {
+        assert_eq!(arguments.len(), kinds.len());
+        let (mut values, nulls) = spread(arguments);
+        let mut oids: Vec<_> = kinds.iter().map(|kind| kind.oid).collect();
+        let text = CString::new(text).unwrap_or_default();
+        // SAFETY: the text ends with a zero; values and nulls are as many as the types.
+        unsafe {
+            let status = pg_sys::SPI_execute_with_args(
+                text.as_ptr(),
+                oids.len() as i32,
+                oids.as_mut_ptr(),
+                values.as_mut_ptr(),
+                nulls.as_ptr(),
+                false,
+                0,
+            );
+            assert!(status > 0, "a text of ours runs: SPI status {status}");
+            Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
+        }
+    }
+}
+
+/// Arguments as SPI takes them: the values, and which of them are null.
+fn spread(arguments: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<std::ffi::c_char>) {
+    let null = |it: &Option<_>| if it.is_none() { b'n' } else { b' ' } as std::ffi::c_char;
+    (
+        arguments.iter().map(|it| it.unwrap_or(0.into())).collect(),
+        arguments.iter().map(null).collect(),
+    )
 }
 
 impl Drop for Session {

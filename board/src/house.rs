@@ -44,6 +44,12 @@ pub struct House {
     pub put_off: bool,
     /// Somebody changed the tables by hand: the lanes are to be surveyed.
     pub refresh: bool,
+    /// The database hands out and fires nothing (I12).
+    pub shut: bool,
+    /// Somebody has called from this database: it is not one that is being restored.
+    pub used: bool,
+    /// The process that builds the board while there is no clock; 0: none.
+    pub builder: i32,
     /// How often a lane found no room on the board since the last survey: its tasks are known to
     /// the table only (I4).
     pub spilled: u32,
@@ -72,6 +78,9 @@ impl House {
         door: Door::Vacant,
         put_off: false,
         refresh: false,
+        shut: false,
+        used: false,
+        builder: 0,
         spilled: 0,
         news: Ends::NONE,
         listed: 0,
@@ -124,6 +133,11 @@ impl Board<'_> {
         )
     }
 
+    /// Notes that somebody has called from the database; whether he is the first.
+    pub fn begin_use(&mut self, house: u32) -> bool {
+        !std::mem::replace(&mut self.house_mut(house).used, true)
+    }
+
     /// Notes that a task falls due at a time of the wall clock.
     pub fn note_due(&mut self, house: u32, at: i64) {
         let house = self.house_mut(house);
@@ -136,6 +150,7 @@ impl Board<'_> {
         let duty = self.next_deadline(house).min(self.next_announcement(house));
         let it = self.house(house);
         let due = match it.next_due {
+            _ if it.shut => i64::MAX,
             i64::MAX => i64::MAX,
             at => at.saturating_sub(it.lag),
         };

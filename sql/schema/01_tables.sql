@@ -146,10 +146,15 @@ create table scylla.finished (
     history    jsonb       not null
 ) partition by range (updated);
 
-create index finished_id on scylla.finished (id);
-
 -- Takes what no other partition does, so that a missing one never stops anybody from settling a task.
 create table scylla.finished_default partition of scylla.finished default;
+
+-- Each partition has an index of its own: of one on the parent, a dump and the attaching of the partition
+-- would both make a part.
+create index finished_default_id on scylla.finished_default (id);
+
+-- Tells whether a day's partition can still be made; kept for this seldom filled one only.
+create index finished_default_updated on scylla.finished_default (updated);
 
 comment on table scylla.finished is 'settled tasks, by the time they were settled; rows are only ever added';
 comment on column scylla.finished.id is 'the task''s id';
@@ -174,8 +179,9 @@ comment on column scylla.finished.spec is 'what the task was about';
 comment on column scylla.finished.result is 'what the worker returned';
 comment on column scylla.finished.errors is 'what went wrong, newest last';
 comment on column scylla.finished.history is 'what became of earlier ownerships, newest last';
-comment on index scylla.finished_id is 'finds a settled task by its id';
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
+comment on index scylla.finished_default_id is 'finds a settled task by its id';
+comment on index scylla.finished_default_updated is 'finds a day''s tasks among those without a partition';
 
 create table scylla.lease (
     id        uuid        not null,
@@ -203,9 +209,29 @@ create sequence scylla.worker_number;
 
 comment on sequence scylla.worker_number is 'numbers the workers that register';
 
+-- No key: a restored dump adds the row of its origin to that of this creation (I12).
+create table scylla.incarnation (
+    database oid     not null,
+    open     boolean not null,
+    used     boolean not null
+);
+
+-- A dump brings partitions of its own: none are made before it is restored. It is known by a setting
+-- that pg_dump writes.
+insert into scylla.incarnation
+select d.oid, true, pg_catalog.current_setting('row_security')::pg_catalog.bool
+from pg_catalog.pg_database d
+where d.datname = pg_catalog.current_database();
+
+comment on table scylla.incarnation is 'which database this is: with any other row than its own it was copied or restored, and is closed';
+comment on column scylla.incarnation.database is 'the oid of the database that wrote the row';
+comment on column scylla.incarnation.open is 'false: it hands out and fires nothing';
+comment on column scylla.incarnation.used is 'whether it has made partitions of scylla.finished itself';
+
 select pg_catalog.pg_extension_config_dump('scylla.task', '');
 select pg_catalog.pg_extension_config_dump('scylla.dependency', '');
 select pg_catalog.pg_extension_config_dump('scylla.countdown', '');
 select pg_catalog.pg_extension_config_dump('scylla.finished', '');
 select pg_catalog.pg_extension_config_dump('scylla.finished_default', '');
 select pg_catalog.pg_extension_config_dump('scylla.worker_number', '');
+select pg_catalog.pg_extension_config_dump('scylla.incarnation', '');

@@ -177,3 +177,8 @@ create function scylla.refresh() returns void
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_refresh';
 
 comment on function scylla.refresh is 'looks at the tables anew, after they were changed by hand';
+
+create function scylla.open(enabled boolean default true) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_open';
+
+comment on function scylla.open is 'lets this database hand out and fire tasks, or stops it';

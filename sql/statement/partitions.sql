@@ -1,9 +1,11 @@
 -- The commands that make the partitions of scylla.finished that are missing: yesterday's to those of
--- three days ahead, by the day in UTC, unless its time stands in the default partition already.
--- No parameters. Result: a command each.
+-- three days ahead, by the day in UTC, unless its time stands in the default partition already. Each has
+-- an index of its own.
+-- No parameters. Result: a text of two commands each.
 -- Reads the catalog and scylla.finished_default; changes and locks nothing.
 select pg_catalog.format(
-    'create table scylla.%I partition of scylla.finished for values from (%L) to (%L)',
+    'create table scylla.%1$I partition of scylla.finished for values from (%2$L) to (%3$L);'
+    'create index on scylla.%1$I (id)',
     d.name, d.day at time zone 'UTC', (d.day + interval '1 day') at time zone 'UTC')
 from (
     select g.day, 'finished_' || pg_catalog.to_char(g.day, 'YYYYMMDD') as name

@@ -1,8 +1,9 @@
 //! What the clock does, each duty in transactions of its own.
 
 use crate::clock::{attempt, log, transaction};
+use crate::complaint;
 use crate::desk::{self, Home, with_board};
-use crate::moves::{announce, follow, persist, reclaim, refill, retain};
+use crate::moves::{announce, follow, incarnation, persist, reclaim, refill};
 use crate::{moment, settings};
 use board::{Door, Round};
 use pgrx::pg_sys;
@@ -54,6 +55,21 @@ pub fn build(home: &Home, house: u32) -> bool {
     });
     desk::broadcast();
     true
+}
+
+/// Looks whether the database is open, and logs it when it is not any more (I12). False when that
+/// cannot be told now.
+pub fn look(home: &Home, house: u32, anew: bool) -> bool {
+    let was_shut = with_board(|board| board.house(house).shut) && !anew;
+    at_home(home, "look whether it is open", || {
+        let open = incarnation::look(home, house)?;
+        if !open && !was_shut {
+            complaint::closed(&home.database_name()).report(PgLogLevel::LOG);
+        }
+        Some(())
+    })
+    .flatten()
+    .is_some()
 }
 
 /// Takes everything of a house off the board, and closes it.
@@ -142,11 +158,6 @@ pub fn persist(home: &Home, house: u32) {
     if over > 0 && at_home(home, "clear away leases", || persist::clear_leases(home)).is_none() {
         with_board(|board| board.house_mut(house).ended_persisted += over);
     }
-}
-
-/// Makes partitions ahead.
-pub fn retain(home: &Home) {
-    at_home(home, "make partitions", || retain::make_partitions(home));
 }
 
 /// How often a failure to announce is logged at the most, in microseconds.

@@ -4,6 +4,7 @@ mod clearance;
 mod duties;
 mod firing;
 mod launcher;
+mod retention;
 mod worker;
 
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
@@ -50,8 +51,9 @@ fn heed_signals() {
     }
 }
 
-/// Sleeps until the latch is set, at most so many microseconds; then heeds what came meanwhile.
-fn sleep(most: i64) {
+/// Sleeps until the latch is set, at most so many microseconds; then heeds what came meanwhile. True
+/// when the settings were read again.
+fn sleep(most: i64) -> bool {
     // SAFETY: waits on this process's latch; the postmaster's death ends the process.
     unsafe {
         pg_sys::WaitLatch(
@@ -62,10 +64,12 @@ fn sleep(most: i64) {
         );
         pg_sys::ResetLatch(pg_sys::MyLatch);
         pgrx::check_for_interrupts!();
-        if std::ptr::read_volatile(&raw const pg_sys::ConfigReloadPending) != 0 {
+        let reload = std::ptr::read_volatile(&raw const pg_sys::ConfigReloadPending) != 0;
+        if reload {
             pg_sys::ConfigReloadPending = 0;
             pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
         }
+        reload
     }
 }
 

@@ -1,16 +1,15 @@
 //! The worker of one database: it sleeps until the next due time, and does what is due.
 
 use crate::clock::firing::Firing;
+use crate::clock::retention::Retention;
 use crate::clock::{duties, heed_signals, sleep, transaction};
 use crate::desk::{self, Home, with_board};
 use crate::moves::reclaim;
 use crate::{moment, settings};
-use board::Door;
+use board::{Board, Door};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-/// How often partitions are looked after, in microseconds.
-const RETAIN_EVERY: i64 = 600_000_000;
 /// How long to sleep at the least, in microseconds: what could not be done now is not tried at once.
 const LEAST_SLEEP: i64 = 500;
 /// How long to wait before a board that could not be built is tried again, in microseconds.
@@ -42,18 +41,21 @@ pub extern "C-unwind" fn scylla_clock(database: pg_sys::Datum) {
 
 /// What a database or role may have set otherwise, and must not for the clock: it never waits long
 /// for a lock (I10), and never gets a serialisation failure.
-const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 3] = [
+const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 5] = [
     (c"lock_timeout", c"200ms"),
     (c"default_transaction_isolation", c"read committed"),
     (c"default_transaction_read_only", c"off"),
+    // Bounds of partitions are read as they are printed.
+    (c"timezone", c"UTC"),
+    (c"datestyle", c"ISO"),
 ];
 
 /// Keeps the clock until the extension is dropped, created anew, or given another owner.
 fn serve(home: &Home) {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
-    let (mut next_sweep, mut next_retain) = (0, 0);
-    let (mut most, mut pause) = (reclaim::BATCH, desk::SOON);
+    let (mut next_sweep, mut most, mut pause) = (0, reclaim::BATCH, desk::SOON);
+    let (mut retention, mut was_served, mut retains) = (Retention::default(), false, false);
     let mut firing = Firing::new();
     loop {
         // After a crash under the board's lock there is no house any more: it is entered anew.
@@ -61,7 +63,9 @@ fn serve(home: &Home) {
         let now = moment::monotonic();
         let sweeping = now >= next_sweep;
         let (door, refresh, is_mine, overdue) = with_board(|board| {
-            let overdue = board.next_deadline(house) <= now;
+            // Another creation of the extension calls for its clock as well.
+            let overdue =
+                board.next_deadline(house) <= now || find_other(board, Some(home)).is_some();
             let it = board.house_mut(house);
             let is_mine = std::mem::replace(&mut it.clock, me) == me;
             // An earlier clock may have ended amid taking up.
@@ -84,8 +88,12 @@ fn serve(home: &Home) {
             firing.look_anew();
         }
         if door != Door::Open {
-            duties::retain(home);
-            if !duties::build(home, house) {
+            // Before anybody settles a task, lest its day begin in the default partition.
+            let known = duties::look(home, house, true);
+            if known && is_served(house) {
+                retention.tend(home);
+            }
+            if !known || !duties::build(home, house) {
                 sleep(TRY_AGAIN);
                 continue;
             }
@@ -94,7 +102,8 @@ fn serve(home: &Home) {
         }
         // A backlog does not keep the clock from its other duties.
         let more = loop {
-            let more = duties::reclaim(home, house, &mut most) | firing.fire(home, house);
+            let fires = !is_shut(house) && firing.fire(home, house);
+            let more = duties::reclaim(home, house, &mut most) | fires;
             pgrx::check_for_interrupts!();
             if !more || moment::monotonic() >= next_sweep {
                 break more;
@@ -104,21 +113,35 @@ fn serve(home: &Home) {
             duties::take_up(home, house, &mut pause);
         }
         if sweeping {
+            duties::look(home, house, false);
             duties::persist(home, house);
             next_sweep = now + settings::sweep_interval().min(persist_interval());
         }
-        if now >= next_retain {
-            duties::retain(home);
-            next_retain = now + RETAIN_EVERY;
-        }
+        let served = is_served(house);
+        retains = served && (retains || sweeping || !was_served) && retention.tend(home);
+        was_served = served;
         duties::announce(house);
         let wake_at = with_board(|board| {
             let wake_at = board.next_duty(house).min(next_sweep);
             board.house_mut(house).wake_at = wake_at;
             wake_at
         });
-        sleep(if more { 0 } else { (wake_at - moment::monotonic()).max(LEAST_SLEEP) });
+        let idle = (wake_at - moment::monotonic()).max(LEAST_SLEEP);
+        if sleep(if more || retains { 0 } else { idle }) {
+            next_sweep = 0;
+        }
     }
+}
+
+/// Whether settled tasks are looked after: a database that is being restored gets its partitions from
+/// there, a closed one is left as it is.
+fn is_served(house: u32) -> bool {
+    with_board(|board| board.house(house).used && !board.house(house).shut)
+}
+
+/// Whether the database is closed: nothing is handed out or fired (I12).
+fn is_shut(house: u32) -> bool {
+    with_board(|board| board.house(house).shut)
 }
 
 /// Leases are written behind no later than twice the age from which they are to outlive a crash.
@@ -129,17 +152,18 @@ fn persist_interval() -> i64 {
 /// Takes the houses of this database off the board, but for the one of this creation of the
 /// extension (I12).
 fn vacate_others(home: Option<&Home>) {
+    while let Some(house) = with_board(|board| find_other(board, home)) {
+        duties::clear(house);
+        with_board(|board| board.vacate_house(house));
+    }
+}
+
+fn find_other(board: &Board, home: Option<&Home>) -> Option<u32> {
     // SAFETY: reads this process's database.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     let mine = home.map(|home| home.extension.to_u32());
-    loop {
-        let other = with_board(|board| {
-            board.houses().iter().position(|it| {
-                it.door != Door::Vacant && it.database == database && Some(it.extension) != mine
-            })
-        });
-        let Some(house) = other else { return };
-        duties::clear(house as u32);
-        with_board(|board| board.vacate_house(house as u32));
-    }
+    let other = board.houses().iter().position(|it| {
+        it.door != Door::Vacant && it.database == database && Some(it.extension) != mine
+    });
+    other.map(|house| house as u32)
 }

@@ -110,6 +110,18 @@ impl Home {
         board.find_house(self.database.to_u32(), self.extension.to_u32())
     }
 
+    /// The database's name, for messages.
+    pub fn database_name(&self) -> String {
+        // SAFETY: a catalog look-up inside a transaction; the name, if there is one, ends with a zero.
+        unsafe {
+            let name = pg_sys::get_database_name(self.database);
+            if name.is_null() {
+                return self.database.to_u32().to_string();
+            }
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
+    }
+
     /// Runs moves on this home's part of the board, under one hold of the lock, once the clock has
     /// built it from the tables (I1).
     pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {

@@ -64,6 +64,15 @@ pub enum Change {
     Settled(Id),
     /// The lanes may lack what somebody changed by hand: the clock surveys the tables.
     Refresh,
+    /// The database hands out and fires tasks, or does not any more (I12).
+    Open(bool),
+}
+
+impl Change {
+    /// Whether it shows that the database is used, not restored.
+    fn is_use(&self) -> bool {
+        !matches!(self, Change::Refresh | Change::Open(_))
+    }
 }
 
 struct Promise {
@@ -213,9 +222,11 @@ fn keep(promises: Vec<Promise>) {
         Change::PutOff => board.house_mut(house).put_off = true,
         Change::LetGo => let_go(board, house, soon),
         Change::Settled(id) => board.note_settled(house, *id),
+        Change::Open(open) => board.house_mut(house).shut = !open,
         Change::Refresh => {}
     });
-    for promise in promises.iter().filter(|it| matches!(it.change, Change::Refresh)) {
+    let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
+    for promise in promises.iter().filter(|it| refreshes(&it.change)) {
         ask_for_refresh(promise.database, promise.extension);
     }
 }
@@ -262,7 +273,8 @@ fn undo(promises: Vec<Promise>) {
         | Change::Gone(_)
         | Change::PutOff
         | Change::Settled(_)
-        | Change::Refresh => {}
+        | Change::Refresh
+        | Change::Open(_) => {}
     });
 }
 
@@ -284,7 +296,8 @@ fn in_steps<'p>(
             for promise in promises.by_ref().take(AT_ONCE) {
                 if let Some(house) = board.find_house(promise.database, promise.extension) {
                     change(board, house, promise);
-                    if board.wants_clock(house) {
+                    let first = promise.change.is_use() && board.begin_use(house);
+                    if first || board.wants_clock(house) {
                         early = Some(house);
                     }
                 }

@@ -1,10 +1,10 @@
-//! `task`, `why`, `leases` and `refresh`.
+//! `task`, `why`, `leases`, `refresh` and `open`.
 
 use crate::complaint;
 use crate::desk::{self, Change};
 use crate::doors::call::Call;
 use crate::doors::door;
-use crate::moves::look;
+use crate::moves::{incarnation, look};
 use crate::payload::{self, Uuid};
 use pgrx::pg_sys::Datum;
 
@@ -57,6 +57,17 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.refresh()")?;
         desk::promise(&desk::home(), [Change::Refresh]);
+        Ok(None)
+    }
+);
+
+door!(
+    /// `open(enabled)`
+    pg_finfo_scylla_open,
+    scylla_open,
+    |call: &mut Call| {
+        call.changes("scylla.open()")?;
+        incarnation::open(&desk::home(), call.bool(0, "enabled")?);
         Ok(None)
     }
 );

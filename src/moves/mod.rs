@@ -10,6 +10,7 @@ pub mod extend;
 pub mod fire;
 pub mod follow;
 pub mod glance;
+pub mod incarnation;
 pub mod key;
 pub mod lock;
 pub mod look;
@@ -28,7 +29,7 @@ use crate::desk::{Home, Offer};
 use crate::payload::{self, UUIDS, Uuid};
 use crate::statement::{Rows, Session, Statement, statement};
 use board::{Id, LaneName, Rank, Seal};
-use pgrx::pg_sys::Datum;
+use pgrx::pg_sys::{self, Datum};
 use sha2::{Digest, Sha256};
 
 statement!(FINISHED, "finished", [UUIDS]);
@@ -116,4 +117,13 @@ impl Place {
 
 fn session(home: &Home) -> Session {
     Session::new(home.owner)
+}
+
+/// One of the extension's tables.
+fn table(name: &std::ffi::CStr) -> pg_sys::Oid {
+    // SAFETY: catalog look-ups inside a transaction.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
+        pg_sys::get_relname_relid(name.as_ptr(), schema)
+    }
 }

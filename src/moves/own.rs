@@ -39,6 +39,14 @@ enum Stop {
     Empty { spilled: bool },
 }
 
+/// What one task's place on the board allows.
+enum Found {
+    Shut,
+    Full,
+    Running,
+    Task(Taken),
+}
+
 /// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`.
 /// `length`: of the leases, in microseconds; `None`: each task's own.
 pub fn own_tasks(
@@ -117,15 +125,23 @@ pub fn own_task(
     let token = Uuid::random();
     let sealed = seal(token);
     desk::reserve(1);
-    let taken = home.on_board(|board, house| {
-        let at = board.admit(house, place.lane(), place.rank, place.timeout)?;
-        let queued = board.slot_at(at, house).is_some_and(|slot| slot.state() == State::Queued);
-        Some(queued.then(|| board.reserve(at, &claim, sealed)))
+    let found = home.on_board(|board, house| {
+        if board.house(house).shut {
+            return Found::Shut;
+        }
+        match board.admit(house, place.lane(), place.rank, place.timeout) {
+            None => Found::Full,
+            Some(at) if board.slot_at(at, house).is_some_and(|it| it.state() == State::Queued) => {
+                Found::Task(board.reserve(at, &claim, sealed))
+            }
+            Some(_) => Found::Running,
+        }
     });
-    match taken {
-        None => Err(complaint::board_full()),
-        Some(None) => Err(complaint::wrong_status(id, "running")),
-        Some(Some(taken)) => {
+    match found {
+        Found::Shut => Err(complaint::closed(&home.database_name())),
+        Found::Full => Err(complaint::board_full()),
+        Found::Running => Err(complaint::wrong_status(id, "running")),
+        Found::Task(taken) => {
             desk::promise(home, [Change::Own(taken.ticket)]);
             // Settled between the two looks at its row.
             match hand_out(home, vec![(taken, token)], show) {
@@ -162,6 +178,9 @@ fn take(
     desk::reserve(wanted);
     let (house, stop, early) = home.on_board(|board, house| {
         let stop = loop {
+            if board.house(house).shut {
+                break Stop::Empty { spilled: false };
+            }
             let Some((token, seal)) = tokens.get(taken.len()) else { break Stop::Enough };
             match board.front_of(house, queue, actions) {
                 Front::Task(at) => taken.push((board.reserve(at, claim, *seal), *token)),

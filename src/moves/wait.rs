@@ -30,6 +30,9 @@ fn has_work(home: &Home, queue: &[u8]) -> bool {
     loop {
         pgrx::check_for_interrupts!();
         let (house, front, spilled) = home.on_board(|board, house| {
+            if board.house(house).shut {
+                return (house, Front::Empty, false);
+            }
             (house, board.front_of(house, queue, None), board.house(house).spilled > 0)
         });
         match front {

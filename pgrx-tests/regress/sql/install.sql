@@ -62,6 +62,7 @@ set role regress_stranger;
 select * from scylla.task;
 select * from scylla.finished;
 select * from scylla.lease;
+select * from scylla.incarnation;
 select * from scylla.tasks;
 select nextval('scylla.worker_number');
 insert into scylla.task select null;
@@ -81,6 +82,7 @@ select scylla.cancel_tasks('{}');
 select scylla.task(gen_random_uuid());
 select * from scylla.leases();
 select scylla.refresh();
+select scylla.open();
 select scylla.newest('[]');
 select scylla.history_with('[]', 'w', now());
 \set VERBOSITY default

@@ -26,6 +26,7 @@ set scylla.max_spec_size = '1GB';
 set scylla.board_size = 1000;
 set scylla.sweep_interval = '1s';
 set scylla.persist_leases_after = '1s';
+set scylla.retention = '1 d';
 create role regress_setter;
 set role regress_setter;
 set scylla.lease_timeout = '1 s';

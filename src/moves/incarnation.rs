@@ -1,0 +1,50 @@
+//! Which database this is: one that was copied or restored knows it from the rows that came with it,
+//! and starts closed (I12).
+
+use crate::desk::{self, Change, Home, with_board};
+use crate::moves::{refill, session, table};
+use crate::payload::{self, BOOL};
+use crate::statement::statement;
+use pgrx::pg_sys::{self, Datum};
+
+statement!(INCARNATION, "incarnation", []);
+statement!(OPEN, "open", [BOOL]);
+statement!(USE, "use", []);
+
+/// Tells the board whether the database is open; its answer. `None`: somebody is changing it, so
+/// that what can be seen may be over already.
+pub fn look(home: &Home, house: u32) -> Option<bool> {
+    let incarnation = table(c"incarnation");
+    // SAFETY: a lock of this transaction, held until its end: whoever changes the table tells the
+    // board before he lets go of his.
+    if !unsafe { pg_sys::ConditionalLockRelationOid(incarnation, pg_sys::ShareLock as i32) } {
+        return None;
+    }
+    let session = session(home);
+    let rows = session.run(&INCARNATION, &[]);
+    let [open, used] = [0, 1].map(|column| payload::number(rows.get(0, column)) != 0);
+    with_board(|board| {
+        let house = board.house_mut(house);
+        house.shut = !open;
+        house.used |= used;
+    });
+    Some(open)
+}
+
+/// Opens or closes the database from the commit on.
+pub fn open(home: &Home, enabled: bool) {
+    // The lanes of what was restored are known as soon as they may be served.
+    let house = home.on_board(|_, house| house);
+    // SAFETY: a lock of this transaction: one such call at a time.
+    unsafe { pg_sys::LockRelationOid(table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32) };
+    session(home).run(&OPEN, &[Some(Datum::from(enabled))]);
+    if enabled {
+        refill::survey(home, house);
+    }
+    desk::promise(home, [Change::Open(enabled)]);
+}
+
+/// Notes that this database makes partitions of its own, not those of another that it restores.
+pub fn note_use(home: &Home) {
+    session(home).run(&USE, &[]);
+}
