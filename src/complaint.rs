@@ -90,10 +90,29 @@ pub fn not_created() -> Complaint {
 pub fn no_clock() -> Complaint {
     Complaint::new(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "scylla's worker for this database is not running",
+        "scylla's board for this database is not built",
     )
-    .detail("It builds the board from the tables before tasks can be owned.")
-    .hint("See the server's log; max_worker_processes may be too low.")
+    .detail("Its worker is not running, and a transaction that has written already cannot build it.")
+    .hint("Try again in a transaction of its own. See the server's log: max_worker_processes may be too low.")
+}
+
+/// Nobody keeps the clock of a database.
+pub fn unattended(database: &str) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+        format!("scylla's worker for database \"{database}\" is not running"),
+    )
+    .detail("Owning and returning go on; what waits for its time waits for the worker.")
+    .hint("Raise max_worker_processes and restart the server.")
+}
+
+/// Leases that the table has and the board has no place for.
+pub fn leases_lost(count: usize) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+        format!("{count} leases found no place on scylla's board and are forgotten"),
+    )
+    .hint("Raise scylla.board_size and restart the server.")
 }
 
 /// The database was copied, restored or closed by hand (I12).

@@ -31,6 +31,7 @@ pub extern "C-unwind" fn _PG_init() {
     quieten();
     settings::define();
     desk::request_memory();
+    desk::build_by(moves::build::build);
     clock::register_launcher();
 }
 

@@ -133,6 +133,24 @@ impl Board<'_> {
         )
     }
 
+    /// Makes a process the only one that builds a board without a clock; false when it need not.
+    pub fn begin_build(&mut self, house: u32, builder: i32) -> bool {
+        let it = self.house_mut(house);
+        let wanted = it.door == Door::Closed && it.clock == 0 && it.builder == 0;
+        if wanted {
+            it.builder = builder;
+        }
+        wanted
+    }
+
+    /// Ends it, built or not.
+    pub fn end_build(&mut self, house: u32, builder: i32) {
+        let it = self.house_mut(house);
+        if it.builder == builder {
+            it.builder = 0;
+        }
+    }
+
     /// Notes that somebody has called from the database; whether he is the first.
     pub fn begin_use(&mut self, house: u32) -> bool {
         !std::mem::replace(&mut self.house_mut(house).used, true)

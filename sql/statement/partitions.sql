@@ -1,7 +1,7 @@
 -- The commands that make the partitions of scylla.finished that are missing: yesterday's to those of
--- three days ahead, by the day in UTC, unless its time stands in the default partition already. Each has
--- an index of its own.
--- No parameters. Result: a text of two commands each.
+-- three days ahead, by the day in UTC, unless all in it would be past, or its time stands in the default
+-- partition already. Each has an index of its own.
+-- Parameters: $1 the time up to which settled tasks are past. Result: a text of two commands each.
 -- Reads the catalog and scylla.finished_default; changes and locks nothing.
 select pg_catalog.format(
     'create table scylla.%1$I partition of scylla.finished for values from (%2$L) to (%3$L);'
@@ -16,6 +16,7 @@ from (
         ) g
 ) d
 where pg_catalog.to_regclass('scylla.' || d.name) is null
+    and (d.day + interval '1 day') at time zone 'UTC' > $1
     and not exists (
         select
         from scylla.finished_default f

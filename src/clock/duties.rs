@@ -1,11 +1,10 @@
 //! What the clock does, each duty in transactions of its own.
 
 use crate::clock::{attempt, log, transaction};
-use crate::complaint;
 use crate::desk::{self, Home, with_board};
-use crate::moves::{announce, follow, incarnation, persist, reclaim, refill};
+use crate::moves::{announce, build, follow, incarnation, persist, reclaim, refill};
 use crate::{moment, settings};
-use board::{Door, Round};
+use board::Round;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -14,8 +13,6 @@ use std::cell::Cell;
 const ASIDE: i64 = 60_000_000;
 /// How many counts one transaction takes up (I10).
 const TAKEN_UP_AT_ONCE: usize = 1_000;
-/// How many places of the board are cleared under one hold of its lock.
-const CLEARED_AT_ONCE: u32 = 256;
 
 /// Does a duty in a transaction of its own, unless the extension is dropped meanwhile: locks the
 /// table first that DROP EXTENSION locks first, so that neither waits for the other in a circle.
@@ -28,57 +25,15 @@ pub fn at_home<T>(home: &Home, what: &str, duty: impl FnOnce() -> T) -> Option<T
     .flatten()
 }
 
-/// Builds the board of a database from its tables: the leases that were written, then the lanes,
-/// each known to the table only until somebody asks. Callers wait until it is open (I1).
+/// Builds the board of a database from its tables.
 pub fn build(home: &Home, house: u32) -> bool {
-    clear(house);
-    let built = at_home(home, "restore its leases", || {
-        let lost = persist::restore(home, house);
-        if lost > 0 {
-            ereport!(
-                PgLogLevel::WARNING,
-                PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-                format!("{lost} leases found no place on scylla's board and are forgotten"),
-                "Raise scylla.board_size."
-            );
-        }
-    })
-    .and_then(|()| survey(home, house));
-    if built.is_none() {
-        return false;
-    }
-    with_board(|board| {
-        board.house_mut(house).door = Door::Open;
-        board.house_mut(house).refresh = false;
-        // What was put off before a restart.
-        board.house_mut(house).put_off = true;
-    });
-    desk::broadcast();
-    true
+    at_home(home, "build its board", || build::build(home, house)) == Some(true)
 }
 
-/// Looks whether the database is open, and logs it when it is not any more (I12). False when that
-/// cannot be told now.
-pub fn look(home: &Home, house: u32, anew: bool) -> bool {
-    let was_shut = with_board(|board| board.house(house).shut) && !anew;
-    at_home(home, "look whether it is open", || {
-        let open = incarnation::look(home, house)?;
-        if !open && !was_shut {
-            complaint::closed(&home.database_name()).report(PgLogLevel::LOG);
-        }
-        Some(())
-    })
-    .flatten()
-    .is_some()
-}
-
-/// Takes everything of a house off the board, and closes it.
-pub fn clear(house: u32) {
-    with_board(|board| board.house_mut(house).door = Door::Closed);
-    let mut from = Some(0);
-    while let Some(at) = from {
-        from = with_board(|board| board.clear_house(house, at, CLEARED_AT_ONCE));
-    }
+/// Looks whether the database is open (I12). False when that cannot be told now.
+pub fn look(home: &Home, house: u32) -> bool {
+    let looked = at_home(home, "look whether it is open", || incarnation::look(home, house));
+    looked.flatten().is_some()
 }
 
 /// Looks at the tables anew.

@@ -1,6 +1,7 @@
 //! The launcher: finds the databases that have the extension, and keeps one worker for each.
 
 use crate::clock::{builder, heed_signals, sleep, transaction};
+use crate::complaint;
 use crate::desk::{self, with_board};
 use crate::moment;
 use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};
@@ -44,11 +45,11 @@ pub extern "C-unwind" fn scylla_launcher(_arg: pg_sys::Datum) {
             sleep(LOOK_AROUND);
             continue;
         };
-        posts.retain(|database, _| databases.contains(database));
+        posts.retain(|database, _| databases.contains_key(database));
         let mut pause = LOOK_AROUND;
-        for database in databases {
+        for (database, name) in databases {
             let post = posts.entry(database).or_default();
-            pause = pause.min(post.tend(database));
+            pause = pause.min(post.tend(database, &name));
         }
         sleep(pause);
     }
@@ -56,7 +57,7 @@ pub extern "C-unwind" fn scylla_launcher(_arg: pg_sys::Datum) {
 
 impl Post {
     /// Starts the database's worker if it is wanted and does not run. Returns when to look again.
-    fn tend(&mut self, database: u32) -> i64 {
+    fn tend(&mut self, database: u32, name: &str) -> i64 {
         let now = moment::monotonic();
         let away = desk::is_kept_away(database);
         if let Some(worker) = &self.worker {
@@ -82,7 +83,7 @@ impl Post {
         if now < self.not_before {
             return self.not_before - now;
         }
-        self.start(database, now)
+        self.start(database, name, now)
     }
 
     fn ended(&mut self, now: i64) {
@@ -94,7 +95,7 @@ impl Post {
         }
     }
 
-    fn start(&mut self, database: u32, now: i64) -> i64 {
+    fn start(&mut self, database: u32, name: &str, now: i64) -> i64 {
         // SAFETY: reads this process's id.
         let me = unsafe { pg_sys::MyProcPid };
         let started = builder("scylla clock", "scylla_clock")
@@ -110,12 +111,7 @@ impl Post {
                 LOOK_AROUND
             }
             Err(_) => {
-                ereport!(
-                    PgLogLevel::WARNING,
-                    PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-                    format!("scylla could not start its worker for database {database}"),
-                    "Raise max_worker_processes and restart the server."
-                );
+                complaint::unattended(name).report(PgLogLevel::WARNING);
                 self.not_before = now + MOST_PAUSE;
                 MOST_PAUSE
             }
@@ -123,9 +119,9 @@ impl Post {
     }
 }
 
-/// The oids of the databases that one can connect to.
-fn databases() -> Vec<u32> {
-    let mut found = Vec::new();
+/// The databases that one can connect to, by their oids.
+fn databases() -> HashMap<u32, String> {
+    let mut found = HashMap::new();
     // SAFETY: scans a shared catalog inside a transaction, and closes what it opens.
     unsafe {
         let relation =
@@ -138,7 +134,8 @@ fn databases() -> Vec<u32> {
             }
             let database = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
             if database.datallowconn {
-                found.push(database.oid.to_u32());
+                let name = std::ffi::CStr::from_ptr(database.datname.data.as_ptr());
+                found.insert(database.oid.to_u32(), name.to_string_lossy().into_owned());
             }
         }
         pg_sys::heap_endscan(scan.cast());

@@ -30,15 +30,14 @@ impl Retention {
         if std::mem::replace(&mut self.kept, retention) != retention {
             self.next = 0;
         }
-        let due = now >= self.next;
+        let (past, due) = (Past::of(retention), now >= self.next);
         if due {
-            let made = at_home(home, "make partitions", || retain::make_partitions(home));
+            let made = at_home(home, "make partitions", || retain::make_partitions(home, past));
             self.next = now + if made == Some(true) { PARTITIONS_EVERY } else { PARTITIONS_AGAIN };
         }
         let Some(days) = at_home(home, "find its partitions", || retain::days(home)) else {
             return false;
         };
-        let past = Past::of(retention);
         if due && let Some(day) = days.iter().find(|day| past.covers(day)) {
             let dropped = at_home(home, "drop a partition", || retain::drop_day(home, day));
             // One in a turn; the others at once.

@@ -4,7 +4,7 @@ use crate::clock::firing::Firing;
 use crate::clock::retention::Retention;
 use crate::clock::{duties, heed_signals, sleep, transaction};
 use crate::desk::{self, Home, with_board};
-use crate::moves::reclaim;
+use crate::moves::{build, reclaim};
 use crate::{moment, settings};
 use board::{Board, Door};
 use pgrx::pg_sys;
@@ -62,7 +62,7 @@ fn serve(home: &Home) {
         let house = home.enter();
         let now = moment::monotonic();
         let sweeping = now >= next_sweep;
-        let (door, refresh, is_mine, overdue) = with_board(|board| {
+        let (door, builder, refresh, is_mine, overdue) = with_board(|board| {
             // Another creation of the extension calls for its clock as well.
             let overdue =
                 board.next_deadline(house) <= now || find_other(board, Some(home)).is_some();
@@ -72,7 +72,7 @@ fn serve(home: &Home) {
             it.put_off |= !is_mine;
             // Awake: nobody need wake it.
             it.wake_at = i64::MIN;
-            (it.door, std::mem::take(&mut it.refresh), is_mine, overdue)
+            (it.door, it.builder, std::mem::take(&mut it.refresh), is_mine, overdue)
         });
         if !is_mine {
             desk::serve_as(Some(house));
@@ -89,11 +89,11 @@ fn serve(home: &Home) {
         }
         if door != Door::Open {
             // Before anybody settles a task, lest its day begin in the default partition.
-            let known = duties::look(home, house, true);
+            let known = duties::look(home, house);
             if known && is_served(house) {
                 retention.tend(home);
             }
-            if !known || !duties::build(home, house) {
+            if builder != 0 || !known || !duties::build(home, house) {
                 sleep(TRY_AGAIN);
                 continue;
             }
@@ -113,7 +113,7 @@ fn serve(home: &Home) {
             duties::take_up(home, house, &mut pause);
         }
         if sweeping {
-            duties::look(home, house, false);
+            duties::look(home, house);
             duties::persist(home, house);
             next_sweep = now + settings::sweep_interval().min(persist_interval());
         }
@@ -153,7 +153,7 @@ fn persist_interval() -> i64 {
 /// extension (I12).
 fn vacate_others(home: Option<&Home>) {
     while let Some(house) = with_board(|board| find_other(board, home)) {
-        duties::clear(house);
+        build::clear(house);
         with_board(|board| board.vacate_house(house));
     }
 }

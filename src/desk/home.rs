@@ -2,16 +2,28 @@
 
 use crate::complaint;
 use crate::desk::memory::{wait, wake_launcher, with_board};
-use crate::desk::transaction::note_call;
+use crate::desk::transaction::{building, note_call};
 use crate::moment;
 use board::{Board, Door};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
 use std::ffi::CStr;
+use std::sync::OnceLock;
 
 /// How long a caller waits for the clock to build the board, in microseconds.
 const PATIENCE: i64 = 10_000_000;
+
+/// How long a caller leaves building the board to a clock that may be starting, in microseconds.
+const GRACE: i64 = 2_000_000;
+
+/// Builds a board from the tables: a move, which this floor does not know.
+static BUILD: OnceLock<fn(&Home, u32) -> bool> = OnceLock::new();
+
+/// Tells how a board is built; called while the library is preloaded.
+pub fn build_by(build: fn(&Home, u32) -> bool) {
+    let _ = BUILD.set(build);
+}
 
 /// The columns of a task that its worker sees, behind the one that says whether it may be owned.
 pub const SEEN_COLUMNS: [&CStr; 7] =
@@ -89,20 +101,18 @@ impl Home {
         self.look_in().0
     }
 
-    /// This home's number on the board, and whether it is open.
-    fn look_in(&self) -> (u32, bool) {
+    /// This home's number on the board, and whether it is open and attended by a clock.
+    fn look_in(&self) -> (u32, bool, bool) {
         let found = with_board(|board| {
             let house = board.enter_house(self.database.to_u32(), self.extension.to_u32())?;
             let it = board.house(house);
-            Some((house, it.door == Door::Open, it.clock == 0))
+            Some((house, it.door == Door::Open, it.clock != 0))
         });
-        let Some((house, open, unattended)) = found else {
-            complaint::too_many_databases().raise()
-        };
-        if unattended {
+        let Some((house, open, attended)) = found else { complaint::too_many_databases().raise() };
+        if !attended {
             wake_launcher();
         }
-        (house, open)
+        (house, open, attended)
     }
 
     /// This home's number on the board, if it is there.
@@ -138,12 +148,36 @@ impl Home {
     }
 
     fn wait_until_open(&self) {
-        let until = moment::monotonic() + PATIENCE;
-        while !self.look_in().1 {
-            if moment::monotonic() > until {
+        let begun = moment::monotonic();
+        loop {
+            let (house, open, attended) = self.look_in();
+            let waited = moment::monotonic() - begun;
+            if open {
+                return;
+            } else if waited > PATIENCE {
                 complaint::no_clock().raise();
+            } else if attended || waited < GRACE || !self.build(house) {
+                wait();
             }
-            wait();
         }
+    }
+
+    /// Builds the board where no clock does; false when it is somebody else's to build.
+    fn build(&self, house: u32) -> bool {
+        // SAFETY: reads this process's id and its transaction's state.
+        let (me, writes) = unsafe {
+            let xid = pg_sys::GetTopTransactionIdIfAny();
+            (pg_sys::MyProcPid, xid != pg_sys::InvalidTransactionId)
+        };
+        // What this transaction alone knows must not get onto the board.
+        if writes || !with_board(|board| board.begin_build(house, me)) {
+            return false;
+        }
+        building(Some(house));
+        complaint::unattended(&self.database_name()).report(PgLogLevel::WARNING);
+        let built = BUILD.get().is_some_and(|build| build(self, house));
+        with_board(|board| board.end_build(house, me));
+        building(None);
+        built
     }
 }

@@ -6,7 +6,7 @@ mod memory;
 mod patience;
 mod transaction;
 
-pub use home::{Home, SEEN_COLUMNS, find_anew, home};
+pub use home::{Home, SEEN_COLUMNS, build_by, find_anew, home};
 pub use memory::{
     broadcast, is_attended, is_kept_away, keep_away, let_back, request_memory, serve_as, wait,
     wake_clock, with_board,

@@ -89,6 +89,8 @@ thread_local! {
     static REFILLING: Cell<Option<u32>> = const { Cell::new(None) };
     /// This backend has a waiter on the board.
     static WAITING: Cell<bool> = const { Cell::new(false) };
+    /// The house whose board this backend builds.
+    static BUILDING: Cell<Option<u32>> = const { Cell::new(None) };
     static CALLED: Cell<bool> = const { Cell::new(false) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
@@ -143,6 +145,12 @@ pub fn stop_waiting() {
     if WAITING.take() {
         with_board(|board| board.stop_waiting(process()));
     }
+}
+
+/// Notes the house whose board this backend builds, so that an error gives it up.
+pub fn building(house: Option<u32>) {
+    register();
+    BUILDING.set(house);
 }
 
 fn register() {
@@ -259,6 +267,10 @@ fn undo(promises: Vec<Promise>) {
         // SAFETY: reads this process's id.
         with_board(|board| board.abandon_refill(lane, unsafe { pg_sys::MyProcPid }));
         broadcast();
+    }
+    if let Some(house) = BUILDING.take() {
+        // SAFETY: as above.
+        with_board(|board| board.end_build(house, unsafe { pg_sys::MyProcPid }));
     }
     let now = moment::monotonic();
     let (soon, later) = (now + SOON, now + LATER);

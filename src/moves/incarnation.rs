@@ -1,18 +1,20 @@
 //! Which database this is: one that was copied or restored knows it from the rows that came with it,
 //! and starts closed (I12).
 
+use crate::complaint;
 use crate::desk::{self, Change, Home, with_board};
 use crate::moves::{refill, session, table};
 use crate::payload::{self, BOOL};
 use crate::statement::statement;
+use pgrx::PgLogLevel;
 use pgrx::pg_sys::{self, Datum};
 
 statement!(INCARNATION, "incarnation", []);
 statement!(OPEN, "open", [BOOL]);
 statement!(USE, "use", []);
 
-/// Tells the board whether the database is open; its answer. `None`: somebody is changing it, so
-/// that what can be seen may be over already.
+/// Tells the board whether the database is open, and the log when it is not any more; its answer.
+/// `None`: somebody is changing it, so that what can be seen may be over already.
 pub fn look(home: &Home, house: u32) -> Option<bool> {
     let incarnation = table(c"incarnation");
     // SAFETY: a lock of this transaction, held until its end: whoever changes the table tells the
@@ -23,11 +25,14 @@ pub fn look(home: &Home, house: u32) -> Option<bool> {
     let session = session(home);
     let rows = session.run(&INCARNATION, &[]);
     let [open, used] = [0, 1].map(|column| payload::number(rows.get(0, column)) != 0);
-    with_board(|board| {
+    let was_shut = with_board(|board| {
         let house = board.house_mut(house);
-        house.shut = !open;
         house.used |= used;
+        std::mem::replace(&mut house.shut, !open)
     });
+    if !open && !was_shut {
+        complaint::closed(&home.database_name()).report(PgLogLevel::LOG);
+    }
     Some(open)
 }
 

@@ -31,6 +31,9 @@ pub fn why(home: &Home, id: Uuid) -> Option<String> {
     } else if let Some(lease) = leases(home, Some(id)).pop() {
         let worker = String::from_utf8_lossy(lease.worker.as_bytes()).into_owned();
         format!("it is running, owned by worker \"{worker}\"")
+    } else if with_board(|board| home.find(board).is_some_and(|house| board.house(house).shut)) {
+        "the database is closed, as one that was copied or restored; scylla.open() opens it"
+            .to_owned()
     } else if pending > 0 {
         let oldest =
             oldest.map_or(String::new(), |_| format!(", the oldest {}", id_at(&rows, 0, 5)));

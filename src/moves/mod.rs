@@ -2,6 +2,8 @@
 //! by what it promises for the end of the transaction.
 
 pub mod announce;
+pub mod attend;
+pub mod build;
 pub mod cancel;
 pub mod delay;
 pub mod delete;

@@ -3,11 +3,11 @@
 use crate::complaint::{self, Answer};
 use crate::desk::{self, AT_ONCE, Change, Home, with_board};
 use crate::moves::glance::{Glance, Seen};
-use crate::moves::{Place, refill, seal, session, settled};
+use crate::moves::{Place, attend, refill, seal, session, settled};
 use crate::payload::{self, UUID, Uuid};
 use crate::statement::statement;
 use crate::{moment, settings};
-use board::{Claim, Dry, Front, Seal, State, Taken};
+use board::{Board, Claim, Dry, Front, Seal, State, Taken};
 use pgrx::pg_sys::{self, Datum};
 use std::cell::OnceCell;
 
@@ -34,9 +34,13 @@ const READ_AT_ONCE: usize = 1_024;
 /// Why taking from the board ended.
 enum Stop {
     Enough,
+    /// No clock ends leases whose deadline has passed.
+    Unattended,
     Dry(Dry),
     Refilling,
-    Empty { spilled: bool },
+    Empty {
+        spilled: bool,
+    },
 }
 
 /// What one task's place on the board allows.
@@ -61,13 +65,13 @@ pub fn own_tasks(
     // Only a dry lane needs a statement.
     let opened = OnceCell::new();
     let table = || opened.get_or_init(|| session(home));
-    let (mut owned, mut surveyed) = (0, false);
+    let (mut owned, mut surveyed, mut attended) = (0, false, false);
     let mut claim = claim_now(worker, length);
     let mut held = Vec::new();
     while owned < most {
         pgrx::check_for_interrupts!();
         let wanted = (most - owned - held.len()).min(most_at_once(actions));
-        let (taken, house, stop) = take(home, queue, wanted, actions, &claim);
+        let (taken, house, stop) = take(home, queue, wanted, actions, &claim, attended);
         held.extend(taken);
         if matches!(stop, Stop::Enough) && held.len() < READ_AT_ONCE.min(most - owned) {
             continue;
@@ -77,6 +81,10 @@ pub fn own_tasks(
         }
         match stop {
             Stop::Enough => {}
+            Stop::Unattended => {
+                attended = true;
+                attend::attend(home, house);
+            }
             Stop::Dry(dry) => {
                 let room = refill::refill(table(), house, queue, &dry);
                 if !room && owned == 0 {
@@ -171,6 +179,7 @@ fn take(
     wanted: usize,
     actions: Option<&[&[u8]]>,
     claim: &Claim,
+    attended: bool,
 ) -> (Vec<(Taken, Uuid)>, u32, Stop) {
     let tokens: Vec<(Uuid, Seal)> =
         (0..wanted).map(|_| Uuid::random()).map(|token| (token, seal(token))).collect();
@@ -178,6 +187,9 @@ fn take(
     desk::reserve(wanted);
     let (house, stop, early) = home.on_board(|board, house| {
         let stop = loop {
+            if !attended && board.house(house).clock == 0 && is_overdue(board, house, claim) {
+                break Stop::Unattended;
+            }
             if board.house(house).shut {
                 break Stop::Empty { spilled: false };
             }
@@ -196,6 +208,12 @@ fn take(
         desk::wake_clock(house);
     }
     (taken, house, stop)
+}
+
+/// Whether a clock would have something to do.
+fn is_overdue(board: &mut Board, house: u32, claim: &Claim) -> bool {
+    let it = board.house(house);
+    it.refresh || it.put_off || board.next_deadline(house) <= claim.now.monotonic
 }
 
 /// Checks what was taken against the table, under a snapshot taken after it left the board (I5),

@@ -8,7 +8,7 @@ use crate::payload::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::statement::statement;
 use pgrx::pg_sys::{self, Datum};
 
-statement!(PARTITIONS, "partitions", []);
+statement!(PARTITIONS, "partitions", [TIMESTAMPTZ]);
 statement!(DAYS, "days", []);
 
 const DELETE_PAST: &str = include_str!("../../sql/statement/delete_past.sql");
@@ -85,9 +85,10 @@ pub fn days(home: &Home) -> Vec<Day> {
 
 /// Makes the partitions that are missing among today's and the next days', unless somebody reads the
 /// default one at this moment. False then.
-pub fn make_partitions(home: &Home) -> bool {
+pub fn make_partitions(home: &Home, past: Past) -> bool {
     let session = session(home);
-    if session.run(&PARTITIONS, &[]).len() == 0 {
+    let until = [Some(Datum::from(past.until))];
+    if session.run(&PARTITIONS, &until).len() == 0 {
         return true;
     }
     if !is_unused(table(c"finished_default")) {
@@ -96,7 +97,7 @@ pub fn make_partitions(home: &Home) -> bool {
     session.run_text(PATIENCE, &[], &[]);
     session.run_text("lock table scylla.finished in access exclusive mode", &[], &[]);
     // Once more, now that nobody adds rows to the default partition.
-    let rows = session.run(&PARTITIONS, &[]);
+    let rows = session.run(&PARTITIONS, &until);
     let commands: Vec<String> =
         (0..rows.len()).map(|row| payload::string(rows.get(row, 0))).collect();
     for command in commands {

@@ -14,7 +14,7 @@ select scylla.submit('open') as later \gset
 select * from scylla.own_task(:'later', 'w');
 \echo :LAST_ERROR_SQLSTATE
 \set VERBOSITY default
-select scylla.task(:'later') ->> 'status' as status;
+select scylla.task(:'later') ->> 'status' as status, scylla.why(:'later');
 
 -- The worker that has a task keeps and returns it; anybody may cancel one.
 select scylla.extend(:'id', :'token'), scylla.return_task(:'id', :'token', 'retry');
