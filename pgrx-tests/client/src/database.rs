@@ -26,6 +26,11 @@ impl Database {
         Database { address: server.address(), name: self.name.clone() }
     }
 
+    /// Another database of the same server, such as a copy.
+    pub fn named(&self, name: &str) -> Database {
+        Database { address: self.address.clone(), name: name.to_owned() }
+    }
+
     fn elsewhere(&self) -> Result<Session, postgres::Error> {
         Session::open(&config(&self.address, "postgres"))
     }

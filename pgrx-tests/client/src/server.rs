@@ -55,15 +55,43 @@ impl Server {
     /// A hot standby of this server, following it.
     pub fn standby(&self) -> Server {
         let standby = Server::planned();
-        let (host, port) = self.address.read().unwrap().clone();
-        let (copy, port) = (format!("{}/pg_basebackup", self.bin()), port.to_string());
-        let connection = ["-h", &host, "-p", &port, "-U", "postgres"];
-        let options = ["-D", standby.folder.to_str().unwrap(), "-R", "-c", "fast"];
-        let mut command = Command::new(SCRIPT);
-        command.arg("run-as-server").arg(copy).args(connection).args(options);
-        succeed(&mut command);
+        let folder = standby.folder.to_str().unwrap();
+        self.tool("pg_basebackup", &["-D", folder, "-R", "-c", "fast"]);
         standby.launch(&[]);
         standby
+    }
+
+    /// Runs one of PostgreSQL's client programs as the server's user; returns what it printed, and
+    /// panics when it fails.
+    pub fn tool(&self, name: &str, arguments: &[&str]) -> String {
+        let (host, port) = self.address.read().unwrap().clone();
+        let reach = self.pg("env", &[]);
+        let program = format!("{}/{name}", word(&reach, "SCYLLA_BIN="));
+        let connection = ["-h", &host, "-p", &port.to_string(), "-U", "postgres"];
+        let mut command = Command::new(SCRIPT);
+        succeed(command.arg("run-as-server").arg(program).args(connection).args(arguments))
+    }
+
+    /// A path in the server's folder, for what its user reads and writes.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Sets something in the configuration, and has it read again.
+    pub fn configure(&self, setting: &str, value: &str) {
+        let mut session = self.connect();
+        session.run(&format!("alter system set {setting} = '{value}'"));
+        session.run("select pg_reload_conf()");
+    }
+
+    /// Stops it and starts it again as pg_upgrade does.
+    pub fn restart_for_upgrade(&self) {
+        let reach = self.pg("env", &[]);
+        self.stop("fast");
+        let program = format!("{}/pg_ctl", word(&reach, "SCYLLA_BIN="));
+        let (data, log) = (self.folder.to_str().unwrap(), self.path("server.log"));
+        let options = ["-D", data, "-l", log.to_str().unwrap(), "-o", "-b", "-w", "-s", "start"];
+        succeed(Command::new(SCRIPT).arg("run-as-server").arg(program).args(options));
     }
 
     /// The server that all tests of this binary may share. Nobody may crash it.

@@ -1,0 +1,183 @@
+//! Settled tasks are kept for `scylla.retention`: 58, 59, 60.
+
+use client::*;
+use std::time::Instant;
+
+/// Settled tasks as a worker leaves them, `age` old.
+fn settle(s: &mut Session, queue: &str, n: i32, age: &str) {
+    let sql = format!(
+        "insert into scylla.finished (id, queue, action, priority, post_result, created, updated, tries, num_failures,
+             progress, status, spec, errors, history)
+         select gen_random_uuid(), '{queue}', '', 0, false, now(), clock_timestamp() - interval '{age}', 1, 0,
+             1, 'completed', '{{}}', '[]', '[]'
+         from generate_series(1, {n})"
+    );
+    s.run(&sql);
+}
+
+fn count(s: &mut Session, queue: &str) -> i64 {
+    s.value("select count(*) from scylla.finished where queue = $1", &[&queue])
+}
+
+#[track_caller]
+fn wait_until_gone(s: &mut Session, queue: &str) {
+    eventually(seconds(5), "what is past is deleted", || (count(s, queue) == 0).then_some(()));
+}
+
+/// 58, 59, 60: exactly what is past goes, by the row below a day, and never what lives.
+#[test]
+fn settled_tasks_past_retention_go_and_others_stay() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit("live");
+    let held = s.own_one_with("live", "timeout => '1 hour'");
+    s.submit("live");
+    s.submit("q");
+    let settled = s.own_one("q");
+    s.complete(&settled);
+    assert_eq!(s.text("select tableoid::regclass::text from scylla.finished"), {
+        s.text("select 'scylla.finished_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')")
+    });
+    // No partition was made for their day: they are in the default one.
+    settle(&mut s, "past", 2_500, "10 days 1 minute");
+    settle(&mut s, "kept", 10, "9 days 23 hours");
+    wait_until_gone(&mut s, "past");
+    assert_eq!((count(&mut s, "kept"), count(&mut s, "q")), (10, 1));
+
+    server.configure("scylla.retention", "2 s");
+    let configured = Instant::now();
+    wait_until_gone(&mut s, "kept");
+    wait_until_gone(&mut s, "q");
+    assert!(configured.elapsed() < seconds(5));
+    let complaint = s.refusal("select scylla.task($1)", &[&settled.id]);
+    assert_eq!(complaint.code().code(), "P0002");
+    settle(&mut s, "soon", 1, "0 s");
+    sleep(milliseconds(500));
+    assert_eq!(count(&mut s, "soon"), 1, "it is not past yet");
+
+    server.configure("scylla.retention", "0");
+    wait_until_gone(&mut s, "soon");
+    s.submit("q");
+    let settled = s.own_one("q");
+    s.complete(&settled);
+    wait_until_gone(&mut s, "q");
+    assert_eq!(s.count("select count(*) from scylla.task"), 2);
+    assert!(s.extend(&held), "what lives is not touched");
+    server.assert_log_is_clean();
+}
+
+/// A partition goes as a whole when all in it is past. Who reads it keeps it, and keeps nobody from
+/// settling tasks.
+#[test]
+fn partitions_that_are_past_are_dropped_without_waiting() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    let there =
+        "select count(*) from pg_inherits where inhrelid = to_regclass('scylla.finished_old')";
+    s.run(
+        "create table scylla.finished_old partition of scylla.finished
+             for values from ('2001-01-01 00:00+00') to ('2001-01-02 00:00+00');
+         create index on scylla.finished_old (id);
+         insert into scylla.finished select (jsonb_populate_record(null::scylla.finished, jsonb_build_object(
+             'id', gen_random_uuid(), 'queue', 'q', 'action', '', 'priority', 0, 'post_result', false,
+             'created', '2001-01-01 00:00+00', 'updated', '2001-01-01 12:00+00', 'tries', 1, 'num_failures', 0,
+             'progress', 1, 'status', 'completed', 'spec', '{}', 'errors', '[]', 'history', '[]'))).*",
+    );
+    let mut reader = database.connect();
+    reader.run("begin; select count(*) from scylla.finished_old");
+    server.configure("scylla.retention", "9 d");
+    let until = Instant::now() + seconds(2);
+    let mut longest = milliseconds(0);
+    while Instant::now() < until {
+        s.submit("q");
+        let lease = s.own_one("q");
+        let begun = Instant::now();
+        s.complete(&lease);
+        longest = longest.max(begun.elapsed());
+    }
+    assert!(longest < milliseconds(500), "a task took {longest:?} to settle");
+    assert_eq!(s.count(there), 1, "the reader keeps it");
+    reader.run("commit");
+    server.configure("scylla.retention", "8 d");
+    eventually(seconds(5), "the partition is dropped", || (s.count(there) == 0).then_some(()));
+    let days = "select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass";
+    assert_eq!(s.count(days), 6, "yesterday to three days ahead, and the default one");
+    assert!(!server.log().contains("scylla could not"), "{}", server.log());
+}
+
+/// I10: a row that somebody holds does not stop the rest.
+#[test]
+fn held_rows_are_passed_over() {
+    let server = Server::start(&["scylla.retention = '1 h'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit("q");
+    settle(&mut s, "held", 1, "2 hours");
+    let mut holder = database.connect();
+    holder.run("begin; select from scylla.finished where queue = 'held' for update");
+    settle(&mut s, "past", 3_000, "2 hours");
+    wait_until_gone(&mut s, "past");
+    if count(&mut s, "held") == 1 {
+        holder.run("commit");
+    }
+    wait_until_gone(&mut s, "held");
+}
+
+/// However many rows there are, a tick looks at a few blocks and deletes 1,000 rows a transaction.
+#[test]
+fn a_tick_is_short_however_many_rows_there_are() {
+    let server = Server::start(&["scylla.retention = '12 h'", "autovacuum = off"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit("q");
+    settle(&mut s, "young", 200_000, "0 s");
+    let partition = s.text("select distinct tableoid::regclass::text from scylla.finished");
+    let blocks = s.count(&format!("select pg_relation_size('{partition}') / 8192"));
+    assert!(blocks > 3_000, "{blocks} blocks");
+
+    // The statement, as the clock runs it.
+    let text = include_str!("../../../sql/statement/delete_past.sql")
+        .replace("scylla.finished_default", &partition);
+    s.run(&format!(
+        "prepare past (timestamptz, text[], timestamptz[], bigint, bigint, bigint) as {text}"
+    ));
+    let plan = "explain (analyze, buffers, format json) execute past (now() + interval '1 hour', '{}', '{}', $1, $1 + 1024, 1000)";
+    let mut explained = |from: i64| -> (i64, i64) {
+        let text = plan.replace("$1", &from.to_string());
+        let plan: Value = s.value(&text, &[]);
+        let top = &plan[0]["Plan"];
+        let number = |name: &str| top[name].as_i64().unwrap();
+        let past = top["Plans"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|it| it["Subplan Name"] == "CTE past")
+            .unwrap();
+        (
+            number("Shared Hit Blocks") + number("Shared Read Blocks"),
+            past["Actual Rows"].as_i64().unwrap(),
+        )
+    };
+    let (looked_at, deleted) = explained(0);
+    assert_eq!(deleted, 1_000);
+    assert!(looked_at < 5_000, "{looked_at} blocks for 1,000 rows");
+    let (looked_at, deleted) = explained(blocks + 5);
+    assert_eq!((looked_at, deleted), (0, 0));
+
+    // What the clock reads while nothing is past: a tick a second.
+    let read = "select heap_blks_hit + heap_blks_read from pg_statio_user_tables where relid = $1::text::regclass";
+    let reads = |s: &mut Session| s.value::<i64>(read, &[&partition]);
+    let (mut watch, mut before) = (database.connect(), 0);
+    eventually(seconds(10), "the clock has looked", || {
+        let now = reads(&mut watch);
+        let first = std::mem::replace(&mut before, now) == 0;
+        (!first && now > 0).then_some(())
+    });
+    sleep(seconds(1));
+    let (begun, before) = (Instant::now(), reads(&mut watch));
+    sleep(seconds(3));
+    let (ticks, read) = (begun.elapsed().as_secs() as i64 + 3, reads(&mut watch) - before);
+    assert!(read > 0 && read <= ticks * 1_100, "{read} blocks in {ticks} ticks, of {blocks}");
+}
