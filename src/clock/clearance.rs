@@ -6,6 +6,7 @@ use crate::desk;
 use crate::moment;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use std::cell::{Cell, RefCell};
 
 /// How long the command waits for the worker to go, in microseconds.
 const PATIENCE: i64 = 4_000_000;
@@ -36,10 +37,12 @@ unsafe extern "C-unwind" fn utility(
     // SAFETY: a whole statement, as PostgreSQL calls; the arguments are handed on as they came.
     unsafe {
         let named = named_database((*statement).utilityStmt).filter(|it| may_command(*it));
-        let _clearance = named.map(Clearance::of);
+        if let Some(database) = named {
+            clear(database.to_u32());
+        }
         let tree = read_only_tree;
         match BEFORE {
-            // Guarded, so that an error unwinds through here and drops the clearance.
+            // Guarded, since an error unwinds through here.
             Some(next) => pg_sys::ffi::pg_guard_ffi_boundary(|| {
                 next(statement, text, tree, context, parameters, environment, receiver, completion)
             }),
@@ -129,24 +132,34 @@ unsafe fn option(options: *mut pg_sys::List, name: &str) -> Option<*mut pg_sys::
     }
 }
 
-/// While it lives, the database's worker is kept away.
-struct Clearance(u32);
+thread_local! {
+    /// The databases that this transaction keeps the workers of away from.
+    static CLEARED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    static REGISTERED: Cell<bool> = const { Cell::new(false) };
+}
 
-impl Clearance {
-    fn of(database: pg_sys::Oid) -> Clearance {
-        let database = database.to_u32();
-        desk::keep_away(database);
-        let clearance = Clearance(database);
-        let until = moment::monotonic() + PATIENCE;
-        while desk::is_attended(database) && moment::monotonic() < until {
-            desk::wait();
-        }
-        clearance
+/// Keeps the database's worker away until the transaction has ended: before its commit a dropped
+/// database still seems to be there.
+fn clear(database: u32) {
+    if !REGISTERED.replace(true) {
+        // SAFETY: registered once for the life of the backend.
+        unsafe { pg_sys::RegisterXactCallback(Some(transaction_ends), std::ptr::null_mut()) };
+    }
+    CLEARED.with_borrow_mut(|cleared| cleared.push(database));
+    desk::keep_away(database);
+    let until = moment::monotonic() + PATIENCE;
+    while desk::is_attended(database) && moment::monotonic() < until {
+        desk::wait();
     }
 }
 
-impl Drop for Clearance {
-    fn drop(&mut self) {
-        desk::let_back(self.0);
+#[pg_guard]
+unsafe extern "C-unwind" fn transaction_ends(
+    event: pg_sys::XactEvent::Type,
+    _arg: *mut core::ffi::c_void,
+) {
+    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
+    if matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE) {
+        CLEARED.take().into_iter().for_each(desk::let_back);
     }
 }

@@ -43,24 +43,22 @@ pub fn survey(home: &Home, house: u32) -> Option<()> {
     })
 }
 
-/// Ends leases whose deadline has passed. True when there may be more.
-pub fn reclaim(home: &Home, house: u32, most: &mut usize) -> bool {
+/// Ends leases whose deadline has passed. True when there may be more. One at a time finds the one
+/// that is in the way: `singly` are to be tried so, after they failed together.
+pub fn reclaim(home: &Home, house: u32, singly: &mut usize) -> bool {
     if with_board(|board| board.next_deadline(house)) > moment::monotonic() {
-        *most = reclaim::BATCH;
         return false;
     }
+    let most = if *singly > 0 { 1 } else { reclaim::BATCH };
+    *singly = singly.saturating_sub(1);
     let mut due = Vec::new();
     let done = at_home(home, "reclaim expired leases", || {
-        due = reclaim::take_due(home, house, *most);
+        due = reclaim::take_due(home, house, most);
         reclaim::reclaim(home, &mut due);
     });
     if done.is_some() {
         return true;
     }
-    if due.is_empty() {
-        return false;
-    }
-    // One at a time finds the one that is in the way.
     if let [(_, slot)] = due.as_slice() {
         let until = moment::monotonic() + ASIDE;
         with_board(|board| board.postpone(house, slot.id, until));
@@ -70,8 +68,10 @@ pub fn reclaim(home: &Home, house: u32, most: &mut usize) -> bool {
             format!("the expired lease of task {} is set aside", crate::payload::Uuid(slot.id))
         );
     }
-    *most = 1;
-    true
+    if due.len() > 1 {
+        *singly = due.len();
+    }
+    !due.is_empty()
 }
 
 /// Counts down what returning workers put off, since somebody held the waiting task. As long as

@@ -4,7 +4,7 @@ use crate::clock::firing::Firing;
 use crate::clock::retention::Retention;
 use crate::clock::{duties, heed_signals, sleep, transaction};
 use crate::desk::{self, Home, with_board};
-use crate::moves::{build, reclaim};
+use crate::moves::build;
 use crate::{moment, settings};
 use board::{Board, Door};
 use pgrx::pg_sys;
@@ -54,7 +54,7 @@ const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 5] = [
 fn serve(home: &Home) {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
-    let (mut next_sweep, mut most, mut pause) = (0, reclaim::BATCH, desk::SOON);
+    let (mut next_sweep, mut singly, mut pause) = (0, 0, desk::SOON);
     let (mut retention, mut was_served, mut retains) = (Retention::default(), false, false);
     let mut firing = Firing::new();
     loop {
@@ -103,7 +103,7 @@ fn serve(home: &Home) {
         // A backlog does not keep the clock from its other duties.
         let more = loop {
             let fires = !is_shut(house) && firing.fire(home, house);
-            let more = duties::reclaim(home, house, &mut most) | fires;
+            let more = duties::reclaim(home, house, &mut singly) | fires;
             pgrx::check_for_interrupts!();
             if !more || moment::monotonic() >= next_sweep {
                 break more;

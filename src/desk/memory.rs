@@ -176,7 +176,15 @@ fn attach() {
     }
 }
 
-/// The place of AddinShmemInitLock among the main locks (lwlocknames.h).
+/// The place of AddinShmemInitLock among the main locks, which bindings do not have: look it up in
+/// lwlocknames.h (from 17 on lwlocklist.h) before a version is added.
+#[cfg(any(
+    feature = "pg14",
+    feature = "pg15",
+    feature = "pg16",
+    feature = "pg17",
+    feature = "pg18"
+))]
 const ADDIN_SHMEM_INIT_LOCK: usize = 21;
 
 fn shared() -> NonNull<Shared> {

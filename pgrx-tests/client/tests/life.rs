@@ -1,0 +1,258 @@
+//! Life in the server: settings, shutdown, workers that end, that cannot start, or must not: 61, 62, 102, 106–108.
+
+use client::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+const WORKERS: &str = "select count(*) from pg_stat_activity where backend_type like 'scylla%'";
+
+/// The configuration is read again within a second, even by a clock that means to sleep for an hour.
+#[test]
+fn settings_change_within_a_second() {
+    let server =
+        Server::start(&["scylla.sweep_interval = '1 h'", "scylla.persist_leases_after = '1 h'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit("q");
+    let lease = s.own_one_with("q", "timeout => '1 hour'");
+    let written = "select count(*) from scylla.lease";
+    sleep(milliseconds(300));
+    assert_eq!(s.count(written), 0);
+    server.configure("scylla.persist_leases_after", "10 ms");
+    let begun = Instant::now();
+    eventually(seconds(5), "the lease is written", || (s.count(written) == 1).then_some(()));
+    assert!(begun.elapsed() < seconds(1), "took {:?}", begun.elapsed());
+    // And the length of a lease by who owns.
+    server.configure("scylla.lease_timeout", "77 s");
+    eventually(seconds(1), "the length of a lease changes", || {
+        s.submit("q");
+        let left = s.own_one("q").seconds_left.unwrap();
+        (70.0..=77.0).contains(&left).then_some(())
+    });
+    assert!(s.extend(&lease));
+}
+
+/// I9: under load, within three seconds.
+#[test]
+fn fast_shutdown_takes_less_than_three_seconds_under_load() {
+    let server = Server::start(&[]);
+    let databases: Vec<Database> = (0..3).map(|_| server.database()).collect();
+    databases.iter().for_each(|database| drop(database.connect().submit_many("full", 5_000)));
+    let ended = AtomicBool::new(false);
+    let took = std::thread::scope(|scope| {
+        for database in databases.iter().flat_map(|database| [database; 3]) {
+            let ended = &ended;
+            scope.spawn(move || {
+                let mut s = database.connect();
+                let sql = "select count(scylla.return_task(id, token)) from scylla.own_tasks('w', 'full', 50, timeout => '50 ms')";
+                while s.query(sql, &[]).is_ok() {
+                    let batch = "select count(*) from scylla.submit_tasks(
+                        (select jsonb_agg('{\"queue\": \"full\"}'::jsonb) from generate_series(1, 50)))";
+                    let _ = s.query(batch, &[]);
+                }
+                assert!(ended.load(Ordering::Relaxed) || s.is_dead());
+            });
+        }
+        sleep(milliseconds(500));
+        ended.store(true, Ordering::Relaxed);
+        let begun = Instant::now();
+        server.stop("fast");
+        begun.elapsed()
+    });
+    assert!(took < seconds(3), "took {took:?}");
+    server.start_again();
+    databases.iter().for_each(|database| assert!(database.worker() > 0));
+    server.assert_log_is_clean();
+}
+
+/// A worker that is ended is back within a second; one that keeps dying is left alone for longer and
+/// longer.
+#[test]
+fn ended_worker_is_back_within_a_second() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit("q");
+    let lease = s.own_one_with("q", "timeout => '1 hour'");
+    let mut other = server.connect();
+    for _ in 0..3 {
+        let pid = database.worker();
+        sleep(milliseconds(600));
+        other.value::<bool>("select pg_terminate_backend($1)", &[&pid]);
+        let begun = Instant::now();
+        eventually(seconds(3), "there is a worker", || (database.worker() != pid).then_some(()));
+        assert!(begun.elapsed() < seconds(1), "took {:?}", begun.elapsed());
+    }
+    assert!(s.extend(&lease));
+
+    // Without this file nobody new gets into the database.
+    let oid = s.text("select oid::text from pg_database where datname = current_database()");
+    let [file, aside] = ["PG_VERSION", "aside"].map(|it| server.path(&format!("base/{oid}/{it}")));
+    std::fs::rename(&file, &aside).unwrap();
+    let before = server.log().matches("FATAL").count();
+    other.value::<bool>("select pg_terminate_backend($1)", &[&database.worker()]);
+    sleep(milliseconds(2_500));
+    let died = server.log().matches("FATAL").count() - before;
+    assert!((3..=9).contains(&died), "it was started {died} times");
+    std::fs::rename(&aside, &file).unwrap();
+    eventually(seconds(10), "there is a worker", || {
+        (other.value::<i64>("select count(*) from pg_stat_activity where datname = $1 and backend_type = 'scylla clock'", &[&database.name]) == 1)
+            .then_some(())
+    });
+    assert!(s.extend(&lease));
+}
+
+/// Owning and returning go on without a clock, and what has expired is found by who comes next.
+fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
+    let mut s = database.connect();
+    assert!(
+        server
+            .connect()
+            .count("select count(*) from pg_stat_activity where backend_type = 'scylla clock'")
+            == 0
+    );
+    let begun = Instant::now();
+    assert!(s.extend(held), "the board is built by who comes, with the leases that were written");
+    assert!(begun.elapsed() < seconds(5), "took {:?}", begun.elapsed());
+    s.complete(held);
+    let id = s.submit("q");
+    let lease = s.own_one("q");
+    assert_eq!(lease.id, id);
+    s.complete(&lease);
+    // 102, 106–108: found by whoever comes next.
+    let id = s.submit("q");
+    let lost = s.own_one_with("q", "timeout => '100 ms'");
+    let mut other = database.connect();
+    sleep(milliseconds(150));
+    let again = eventually(seconds(2), "it is offered again", || other.own("w2", "q", 1).pop());
+    assert_eq!((again.id, again.tries), (id, 2));
+    assert_eq!(other.history(id), ["Assignment", "Timeout", "Assignment"]);
+    assert_eq!(s.not_returned(&lost).code().code(), "55006");
+    other.complete(&again);
+    // A rollback takes the expiry back, and loses nothing.
+    let id = s.submit("q");
+    s.own_one_with("q", "timeout => '50 ms'");
+    sleep(milliseconds(60));
+    s.run("begin");
+    s.own("w", "q", 1);
+    s.run("rollback");
+    let again = eventually(seconds(2), "it is offered again", || s.own("w", "q", 1).pop());
+    assert_eq!((again.id, s.history(id).len()), (id, 3));
+    s.complete(&again);
+    // The last try.
+    let id = s.submit_with("q", "max_tries => 1");
+    s.own_one_with("q", "timeout => '50 ms'");
+    sleep(milliseconds(60));
+    assert!(s.own("w", "q", 1).is_empty());
+    assert_eq!(s.status(id), "aborted");
+    // A snapshot of before would fail at what others changed since: it leaves what has expired to them.
+    s.run("begin isolation level repeatable read");
+    assert!(s.own("w", "q", 1).is_empty());
+    s.run("commit");
+}
+
+#[test]
+fn owning_and_returning_go_on_without_workers() {
+    let server = Server::start(&["scylla.persist_leases_after = '10 ms'"]);
+    let database = server.database();
+    for (workers, launcher) in [(2, 1), (0, 0)] {
+        let mut s = database.connect();
+        s.submit("held");
+        let held = s.own_one_with("held", "timeout => '1 hour'");
+        eventually(seconds(5), "the lease is written", || {
+            (s.count("select count(*) from scylla.lease") == 1).then_some(())
+        });
+        drop(s);
+        server.stop("fast");
+        let before = server.log().len();
+        server.start_with(&[&format!("max_worker_processes = {workers}")]);
+        let count = "select count(*) from pg_stat_activity where backend_type = 'scylla launcher'";
+        eventually(seconds(3), "the launcher", || {
+            (server.connect().count(count) == launcher).then_some(())
+        });
+        serves_without_a_clock(&server, &database, &held);
+        let log = server.log().split_off(before);
+        let warning =
+            log.lines().position(|it| it.contains("WARNING:  scylla's worker for database"));
+        let warning = warning.unwrap_or_else(|| panic!("a warning in {log}"));
+        let hint = log.lines().skip(warning).take(3).find(|it| it.contains("HINT:"));
+        assert!(hint.is_some_and(|hint| hint.contains("max_worker_processes")), "{log}");
+        // A transaction that has written cannot build a board for others.
+        server.stop("fast");
+        server.start_with(&["max_worker_processes = 40"]);
+        eventually(seconds(5), "its clock is back", || {
+            (database.connect().count(WORKERS) >= 2).then_some(())
+        });
+    }
+    server.assert_log_is_clean();
+}
+
+/// pg_upgrade wants no workers, and finds the database open afterwards.
+#[test]
+fn binary_upgrade_starts_no_worker() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let id = database.connect().submit("q");
+    database.worker();
+    server.restart_for_upgrade();
+    let mut s = server.connect();
+    for _ in 0..10 {
+        assert_eq!(s.count(WORKERS), 0);
+        sleep(milliseconds(100));
+    }
+    server.stop("fast");
+    server.start_again();
+    assert_eq!(database.connect().own_one("q").id, id);
+}
+
+/// The launcher starts no worker for a database that is being dropped.
+#[test]
+fn dropping_databases_leaves_the_log_quiet() {
+    let server = Server::start(&[]);
+    let mut s = server.connect();
+    for _ in 0..3 {
+        let database = server.database();
+        database.connect().submit("q");
+        database.worker();
+        s.run(&format!("drop database {}", database.name));
+    }
+    s.run("create database renamed");
+    s.run("begin; alter database renamed rename to again; rollback");
+    sleep(milliseconds(500));
+    let log = server.log();
+    let noise =
+        |line: &&str| line.contains("FATAL") && !line.contains("due to administrator command");
+    let noise: Vec<&str> = log.lines().filter(noise).collect();
+    assert!(noise.is_empty(), "{noise:#?}");
+}
+
+/// I10, 62: neither a row that cannot be written, nor a step of anybody's own settings, stops the clock.
+#[test]
+fn clock_survives_a_bad_row() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    let bad = s.submit_with("q", "action => 'bad'");
+    let ids = s.submit_many("q", 30);
+    s.run(
+        "create function public.refuse() returns trigger language plpgsql as $$ begin
+             if old.action = 'bad' then raise exception 'no'; end if; return new; end $$;
+         create trigger refuse before update on scylla.task for each row execute function public.refuse()",
+    );
+    let pid = database.worker();
+    s.own_with("w", "q", 50, "timeout => '100 ms'");
+    eventually(seconds(10), "the others are ready again", || {
+        let ready = s.value::<i64>(
+            "select count(*) from scylla.tasks where status = 'ready' and id = any ($1)",
+            &[&ids],
+        );
+        (ready == 30).then_some(())
+    });
+    eventually(seconds(5), "it is set aside and named", || {
+        server
+            .log()
+            .contains(&format!("the expired lease of task {bad} is set aside"))
+            .then_some(())
+    });
+    assert_eq!(database.worker(), pid, "the same worker");
+}
