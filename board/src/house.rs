@@ -48,6 +48,8 @@ pub struct House {
     pub shut: bool,
     /// Somebody has called from this database: it is not one that is being restored.
     pub used: bool,
+    /// The clock has looked after the partitions of settled tasks.
+    pub prepared: bool,
     /// The process that builds the board while there is no clock; 0: none.
     pub builder: i32,
     /// How often a lane found no room on the board since the last survey: its tasks are known to
@@ -80,6 +82,7 @@ impl House {
         refresh: false,
         shut: false,
         used: false,
+        prepared: false,
         builder: 0,
         spilled: 0,
         news: Ends::NONE,
@@ -149,6 +152,12 @@ impl Board<'_> {
         if it.builder == builder {
             it.builder = 0;
         }
+    }
+
+    /// Whether settled tasks have no partitions yet, though the clock is about to make them.
+    pub fn is_unprepared(&self, house: u32) -> bool {
+        let it = self.house(house);
+        !it.prepared && it.used && !it.shut && it.clock != 0
     }
 
     /// Notes that somebody has called from the database; whether he is the first.

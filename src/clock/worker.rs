@@ -119,6 +119,10 @@ fn serve(home: &Home) {
         }
         let served = is_served(house);
         retains = served && (retains || sweeping || !was_served) && retention.tend(home);
+        if served && !was_served {
+            with_board(|board| board.house_mut(house).prepared = true);
+            desk::broadcast();
+        }
         was_served = served;
         duties::announce(house);
         let wake_at = with_board(|board| {

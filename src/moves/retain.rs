@@ -95,8 +95,9 @@ pub fn make_partitions(home: &Home, past: Past) -> bool {
         return false;
     }
     session.run_text(PATIENCE, &[], &[]);
-    session.run_text("lock table scylla.finished in access exclusive mode", &[], &[]);
-    // Once more, now that nobody adds rows to the default partition.
+    session.run_text("lock table only scylla.finished in access exclusive mode", &[], &[]);
+    // Once more, now that nobody adds rows to the default partition. Who reads another one is not in
+    // the way.
     let rows = session.run(&PARTITIONS, &until);
     let commands: Vec<String> =
         (0..rows.len()).map(|row| payload::string(rows.get(row, 0))).collect();

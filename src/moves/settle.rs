@@ -138,6 +138,9 @@ pub fn explain(home: &Home, id: Uuid, refusal: Refusal) -> Complaint {
     }
 }
 
+/// How often a worker waits for the clock to make the first partitions, 20 ms at the most each time.
+const MOST_WAITS: usize = 50;
+
 /// Compares tokens and holds the slots (I7); waits for those that the clock has in hand.
 fn hold(
     home: &Home,
@@ -151,8 +154,14 @@ fn hold(
     let mut tickets = Vec::with_capacity(sealed.len());
     let mut left: Vec<(usize, Seal)> = sealed.to_vec();
     desk::reserve(sealed.len());
+    let mut waits = 0;
     while !left.is_empty() {
         home.on_board(|board, house| {
+            // The first tasks of all would begin their day in the default partition.
+            if board.is_unprepared(house) && waits < MOST_WAITS {
+                waits += 1;
+                return;
+            }
             left.retain(|(at, seal)| {
                 let answer = board.settle(house, returns[*at].id.0, seal, me);
                 let busy = matches!(answer, Err(Refusal::Busy));
