@@ -192,6 +192,8 @@ impl Board<'_> {
                 self.slots[at].state = State::Leased;
             }
             State::Settling if slot.holder == self.house(house).clock => return Held::Busy,
+            // As one that is queued, should its ending roll back.
+            State::Settling if slot.was == State::Queued => self.slots[at].was = State::Leased,
             State::Settling => {}
             State::Reserved | State::Free => return Held::No,
         }

@@ -36,6 +36,39 @@ fn a_late_owner_keeps_the_task_until_somebody_else_owns_it() {
 }
 
 #[test]
+fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_back() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.put(0, WORK, rank(1), 0);
+    own(&mut board, 1);
+    expire(&mut board);
+    let seized = board.seize(0, WORK, rank(1), 0, 8).expect("room");
+    let ticket = seized.expect("nobody owns it");
+    assert_eq!(board.extend(0, 1, &seal(1), &claim(9_000, None), None), Held::Yes);
+    board.unsettle(ticket, i64::MIN);
+    assert!(matches!(board.front_of(0, b"work", None), Front::Empty), "it is not offered");
+    assert_eq!(board.next_deadline(0), 9_100);
+    assert!(board.settle(0, 1, &seal(1), 7).is_ok());
+    board.audit();
+}
+
+#[test]
+fn a_task_that_its_lane_has_not_come_to_can_be_seized() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.survey(0, WORK);
+    let ticket = board.seize(0, WORK, rank(1), 0, 8).expect("room").expect("nobody owns it");
+    let again = board.seize(0, WORK, rank(1), 0, 9).expect("a slot");
+    assert!(matches!(again, Err(Refusal::Settling)));
+    board.unsettle(ticket, i64::MIN);
+    assert!(board.peek(0, 1).is_none(), "left to the table, where it was");
+    let ticket = board.seize(0, WORK, rank(2), 0, 8).expect("room").expect("nobody owns it");
+    board.finish(ticket);
+    assert!(board.peek(0, 2).is_none());
+    board.audit();
+}
+
+#[test]
 fn a_token_is_void_once_its_task_was_given_back() {
     let mut memory = small(4, 4);
     let mut board = memory.board();

@@ -49,7 +49,7 @@ impl World<'_> {
         self.cards.iter().filter(|(_, card)| card.state == State::Queued)
     }
 
-    fn card(&mut self, key: Key) -> &mut Card {
+    pub(super) fn card(&mut self, key: Key) -> &mut Card {
         self.cards.get_mut(&key).expect("a card")
     }
 
@@ -182,6 +182,7 @@ impl World<'_> {
         let (now, name) = (self.now, worker(pid));
         let claim = Claim { worker: &name, holder: pid, now, length, fallback: 20 };
         let held = self.board.extend(key.0, key.1, seal, &claim, progress);
+        let mut revived = 0;
         let should = match self.sealed(key, seal) {
             None => Held::No,
             Some(card) if card.state == State::Reserved && card.holder != pid => Held::No,
@@ -189,8 +190,12 @@ impl World<'_> {
                 Held::Busy
             }
             Some(card) => {
+                // Nobody owned it since: the worker has it again, whatever becomes of its ending.
                 if card.state == State::Queued {
                     card.state = State::Leased;
+                } else if card.state == State::Settling && card.was == State::Queued {
+                    card.was = State::Leased;
+                    revived = 1;
                 }
                 card.lease(now, length.unwrap_or(card.length));
                 card.progress = progress.unwrap_or(card.progress);
@@ -198,6 +203,7 @@ impl World<'_> {
             }
         };
         assert_eq!(held, should);
+        self.tally.revived += revived;
         self.reconcile(Expect::default());
     }
 
@@ -308,26 +314,32 @@ impl World<'_> {
     /// Gives a ready task a slot wherever its lane stands; `None` when all of the board is leased.
     pub fn admit(&mut self, key: Key) -> Option<u32> {
         let row = self.rows[&key].clone();
-        let known = self.cards.contains_key(&key);
         let place = self.named(row.lane, |it, name| it.admit(key.0, name, row.rank, row.timeout));
-        let mut expect = Expect { makes: Some(row.lane), ..Expect::default() };
         if let Some(at) = place {
-            let slot = self.board.slot_at(at, key.0).expect("a slot");
-            assert_eq!(slot.id, key.1);
-            if !known {
-                let epoch = self.serial();
-                self.cards.insert(key, Card::new(&row, epoch));
-                expect.arrivals.push(key);
-                (expect.read, expect.asked) = (true, true);
-            }
-        } else {
-            let usage = self.board.usage();
-            let no_room = usage.slots_used == usage.slots && self.queued().count() == 0;
-            assert!(!known && (no_room || usage.lanes_used == usage.lanes));
+            assert_eq!(self.board.slot_at(at, key.0).expect("a slot").id, key.1);
         }
+        let expect = self.admitted(key, place.is_some());
         self.reconcile(expect);
         assert_eq!(self.cards.contains_key(&key), place.is_some());
         place
+    }
+
+    /// What giving a task a slot does beside, if it has none yet; or why it found no room.
+    pub(super) fn admitted(&mut self, key: Key, found: bool) -> Expect {
+        let row = self.rows[&key].clone();
+        let known = self.cards.contains_key(&key);
+        let mut expect = Expect { makes: Some(row.lane), ..Expect::default() };
+        if !found {
+            let usage = self.board.usage();
+            let no_room = usage.slots_used == usage.slots && self.queued().count() == 0;
+            assert!(!known && (no_room || usage.lanes_used == usage.lanes));
+        } else if !known {
+            let epoch = self.serial();
+            self.cards.insert(key, Card::new(&row, epoch));
+            expect.arrivals.push(key);
+            (expect.read, expect.asked) = (true, true);
+        }
+        expect
     }
 
     /// A lease comes back from the table, with one full length, if its task finds room.

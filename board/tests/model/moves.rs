@@ -77,6 +77,12 @@ pub enum Move {
         pick: u8,
         outcome: Outcome,
     },
+    /// Somebody is about to end a ready task that nobody owns, or to make it wait.
+    Seize {
+        holder: u8,
+        pick: u8,
+        outcome: Outcome,
+    },
     Commit {
         holder: u8,
         late: bool,
@@ -213,13 +219,16 @@ impl World<'_> {
                     self.settle(pid, key, &seal, End { outcome, expired: false });
                 }
             }
+            Move::Seize { holder, pick, outcome } => {
+                let (house, pid) = house_of(holder);
+                self.seize_some(house, pid, pick, outcome);
+            }
             Move::Commit { holder, late } => self.commit(house_of(holder).1, late),
             Move::RollBack { holder, acts } => self.roll_back(house_of(holder).1, acts.into()),
             Move::Due { house, max, outcome } => self.due(u32::from(house) % HOUSES, max, outcome),
             Move::Extend { holder, pick, length, progress } => {
                 let (house, pid) = house_of(holder);
-                let of_house = self.tokens.iter().rev().filter(|token| token.0.0 == house);
-                if let Some((key, seal)) = nth(pick, of_house.copied()) {
+                if let Some((key, seal)) = self.token_to_extend(house, pick) {
                     self.extend(pid, key, &seal, length, progress);
                 }
             }

@@ -1,6 +1,6 @@
 //! Transactions in flight: what they do to the table, and when the board is told.
 
-use board::State;
+use board::{Refusal, Seal, State};
 
 use super::moves::{End, Outcome, Verb, nth};
 use super::{Act, Key, Right, World, clock_of};
@@ -23,7 +23,7 @@ impl World<'_> {
         }
     }
 
-    pub fn settle(&mut self, pid: i32, key: Key, seal: &board::Seal, end: End) {
+    pub fn settle(&mut self, pid: i32, key: Key, seal: &Seal, end: End) {
         let Some(right) = self.begin_settling(pid, key, seal) else {
             return;
         };
@@ -34,6 +34,67 @@ impl World<'_> {
         } else {
             self.unsettle(right, 0);
         }
+    }
+
+    /// Somebody locks the row of a ready task that nobody owns: half of the time of one whose last
+    /// worker is late.
+    pub fn seize_some(&mut self, house: u32, pid: i32, pick: u8, outcome: Outcome) {
+        self.finish_commit(pid);
+        let locked = self.locked();
+        let free = self
+            .rows
+            .iter()
+            .filter(|(key, row)| row.ready && key.0 == house && !locked.contains(key));
+        let free: Vec<Key> = free.map(|(key, _)| *key).collect();
+        let late = free.iter().copied().filter(|key| {
+            let card = self.cards.get(key);
+            card.is_some_and(|it| it.state == State::Queued && it.seal.is_some())
+        });
+        let late = nth(pick, late).filter(|_| pick.is_multiple_of(2));
+        if let Some(key) = late.or_else(|| nth(pick, free.iter().copied()))
+            && let Some(right) = self.seize(pid, key)
+        {
+            let act = Act::Settle { right, end: End { outcome, expired: false } };
+            self.transactions.entry(pid).or_default().acts.push(act);
+        }
+    }
+
+    /// Holds a ready task that nobody owns; the caller has locked its row.
+    pub fn seize(&mut self, pid: i32, key: Key) -> Option<Right> {
+        let serial = self.serial();
+        let row = self.rows[&key].clone();
+        let seized =
+            self.named(row.lane, |it, name| it.seize(key.0, name, row.rank, row.timeout, pid));
+        let expect = self.admitted(key, seized.is_some());
+        let refusal = seized.is_some().then(|| {
+            let card = self.card(key);
+            match card.state {
+                State::Queued => {
+                    (card.state, card.was) = (State::Settling, State::Queued);
+                    (card.holder, card.settling_by, card.again) = (pid, serial, false);
+                    self.tally.seized += 1;
+                    None
+                }
+                State::Settling if card.holder == clock_of(key.0) => Some(Refusal::Busy),
+                State::Settling => Some(Refusal::Settling),
+                _ => Some(Refusal::Stale),
+            }
+        });
+        self.reconcile(expect);
+        assert_eq!(seized.map(Result::err), refusal);
+        let ticket = seized?.ok()?;
+        Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch })
+    }
+
+    /// Any token: half of the time one that had run out and whose task is being ended.
+    pub fn token_to_extend(&self, house: u32, pick: u8) -> Option<(Key, Seal)> {
+        let tokens = || self.tokens.iter().rev().filter(|token| token.0.0 == house).copied();
+        let late = tokens().filter(|(key, seal)| {
+            let card = self.cards.get(key).filter(|it| it.seal == Some(*seal));
+            card.is_some_and(|it| it.state == State::Settling && it.was == State::Queued)
+        });
+        let late = nth(pick, late).filter(|_| pick.is_multiple_of(2));
+        late.or_else(|| nth(pick, tokens()))
     }
 
     pub fn due(&mut self, house: u32, max: u8, outcome: Outcome) {
