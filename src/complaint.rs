@@ -219,7 +219,7 @@ pub fn duplicate_key(key: &[u8], holder: Uuid) -> Complaint {
         format!("key \"{key}\" is borne by a live task of this queue already"),
     )
     .detail(format!("It is task {holder}."))
-    .hint("on_conflict says what to do instead: ignore or replace.")
+    .hint("Set on_conflict to ignore or replace to say what to do instead.")
 }
 
 /// Two elements of one array with one key.
@@ -239,8 +239,8 @@ pub fn not_replaceable(id: Uuid) -> Complaint {
 }
 
 pub fn circle(id: Uuid) -> Complaint {
-    invalid(format!("task {id} would wait for itself"))
-        .detail("The tasks that it waits for wait for it in turn, directly or through others.")
+    invalid(format!("task {id} would never be ready"))
+        .detail("It would wait for itself, directly or through others, or for a task that does.")
 }
 
 pub fn no_such_task(id: Uuid) -> Complaint {

@@ -7,16 +7,19 @@ exception when others then
     get stacked diagnostics state = returned_sqlstate, message = message_text, advice = pg_exception_hint;
 end $$;
 
--- A ready task r, a running one o with its token, one completed c, one cancelled x, and no task n.
+-- A ready task r, a running one o with its token, one completed c, one cancelled x, one that waits for r
+-- w, and no task n. r and o bear keys.
 create temp table known (name text, id uuid, token uuid);
 insert into known values ('n', '00000000-0000-4000-8000-000000000060');
-insert into known select 'o', '00000000-0000-4000-8000-000000000061' from scylla.submit('errors', id => '00000000-0000-4000-8000-000000000061');
+insert into known select 'o', '00000000-0000-4000-8000-000000000061' from scylla.submit('errors', id => '00000000-0000-4000-8000-000000000061', key => 'owned');
 insert into known select 'c', '00000000-0000-4000-8000-000000000062' from scylla.submit('errors', id => '00000000-0000-4000-8000-000000000062');
 insert into known select 'x', '00000000-0000-4000-8000-000000000063' from scylla.submit('errors', id => '00000000-0000-4000-8000-000000000063');
 update known k set token = o.token from scylla.own_tasks('w', 'errors', 2, timeout => '1 hour') o where k.id = o.id;
 select scylla.return_task(id, token) from known where name = 'c';
 select scylla.cancel(id) from known where name = 'x';
-insert into known select 'r', '00000000-0000-4000-8000-000000000064' from scylla.submit('errors', id => '00000000-0000-4000-8000-000000000064');
+insert into known select 'r', '00000000-0000-4000-8000-000000000064' from scylla.submit('errors', id => '00000000-0000-4000-8000-000000000064', key => 'taken');
+insert into known select 'w', id from scylla.submit('errors', id => '00000000-0000-4000-8000-000000000065',
+    after => array['00000000-0000-4000-8000-000000000064'::uuid]) id;
 create temp table before as select * from scylla.tasks;
 
 -- In a call, :o is that task's id, :o.token its token.
@@ -73,6 +76,22 @@ insert into bad (call) values
     ($$retry_worst_case(null, '1 s', '1 s')$$), ($$retry_worst_case(0, '1 s', '1 s')$$), ($$retry_worst_case(2, '-1 s', '1 s')$$),
     ($$retry_worst_case(2147483647, '1 year', '1 year')$$),
     ($$delay(null::uuid, now())$$), ($$delay(:r, null)$$), ($$delay(:r, 'infinity')$$), ($$delay(:r, '-infinity')$$), ($$delay(:n, now())$$),
+    ($$submit('q', key => 'k', after => array[array[:r]])$$), ($$submit('errors', key => 'taken')$$),
+    ($$submit('errors', key => 'owned', on_conflict => 'replace')$$), ($$submit('q', id => :n, after => array[:n])$$),
+    ($$submit_tasks('[{"queue": "q", "after": "x"}]')$$), ($$submit_tasks('[{"queue": "q", "after": ["x"]}]')$$),
+    ($$submit_tasks('[{"queue": "q", "after": [null]}]')$$), ($$submit_tasks('[{"queue": "q", "key": ""}]')$$),
+    ($$submit_tasks('[{"queue": "q", "on_conflict": "maybe"}]')$$), ($$submit_tasks('[{"queue": "q", "on_failure": 1}]')$$),
+    ($$add_dependencies(null, '{}')$$), ($$add_dependencies('{}', null)$$), ($$add_dependencies(array[:r], '{}')$$),
+    ($$add_dependencies(array[null::uuid], array[:r])$$), ($$add_dependencies(array[:r], array[null::uuid])$$),
+    ($$add_dependencies(array[array[:o]], array[array[:r]])$$), ($$add_dependencies(array[:r], array[:r])$$),
+    ($$add_dependencies(array[:n], array[:n])$$), ($$add_dependencies(array[:w], array[:r])$$),
+    ($$add_dependencies(array[:r], array[:o])$$), ($$add_dependencies(array[:n], array[:o])$$),
+    ($$add_dependencies(array[:r], array[:c])$$), ($$add_dependencies(array[:r], array[:x])$$), ($$add_dependencies(array[:r], array[:n])$$),
+    ($$add_dependencies(array[:o, :r], array[:w, :n])$$),
+    ($$delete_tasks(null)$$), ($$delete_tasks(array[null::uuid])$$), ($$delete_tasks(array[array[:r]])$$),
+    ($$task_id(null, 'k')$$), ($$task_id('', 'k')$$), ($$task_id(repeat('q', 49), 'k')$$),
+    ($$task_id('q', null)$$), ($$task_id('q', '')$$), ($$task_id('q', repeat('k', 257))$$),
+    ($$why(null)$$), ($$why(:n)$$),
     ($$task(null)$$), ($$task(:n)$$);
 
 create function filled(call text) returns text language plpgsql as $$
