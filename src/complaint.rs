@@ -65,6 +65,24 @@ impl Complaint {
     }
 }
 
+/// Warns of a message that was dropped, in the server's log: its sender is told by the answer alone.
+pub fn warn_of_dropped(queue: &[u8], id: Option<&[u8]>, why: &Complaint) {
+    let queue = String::from_utf8_lossy(queue);
+    let message = format!("scylla dropped a message for queue \"{queue}\": {}", why.message);
+    let mut report = ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "");
+    if let Some(id) = id {
+        let id: String = String::from_utf8_lossy(id).chars().take(128).collect();
+        report = report.set_detail(format!("Its id is \"{id}\"."));
+    }
+    // SAFETY: a plain setting of this backend, restored at once: a warning does not unwind.
+    unsafe {
+        let errors = PgLogLevel::ERROR as i32;
+        let was = std::ptr::replace(&raw mut pg_sys::client_min_messages, errors);
+        report.report(PgLogLevel::WARNING);
+        pg_sys::client_min_messages = was;
+    }
+}
+
 /// What a door answers, or its error raised.
 pub fn settle<T>(answer: Answer<T>) -> T {
     answer.unwrap_or_else(|complaint| complaint.raise())
@@ -166,9 +184,10 @@ pub fn unknown_value(argument: &str, got: &str, known: &str) -> Complaint {
         .hint(format!("Available values: {known}."))
 }
 
-pub fn unknown_member(name: &str) -> Complaint {
-    invalid(format!("unrecognized member of a task: \"{name}\""))
-        .hint("The members are the arguments of scylla.submit.")
+/// A member of an object that stands for a call of a function.
+pub fn unknown_member(of: &str, name: &str, function: &str) -> Complaint {
+    invalid(format!("unrecognized member of a {of}: \"{name}\""))
+        .hint(format!("The members are the arguments of {function}."))
 }
 
 pub fn wrong_type(member: &str, wanted: &str) -> Complaint {

@@ -1,5 +1,6 @@
 //! jsonb taken apart one level deep: what is nested inside passes through unread.
 
+use crate::payload;
 use pgrx::pg_sys::{self, Datum, JsonbIteratorToken as Token, jbvType};
 use std::ptr;
 
@@ -39,11 +40,63 @@ pub fn parse(text: &str) -> Datum {
 }
 
 fn string(bytes: &[u8]) -> Datum {
-    let mut value = pg_sys::JsonbValue { type_: jbvType::jbvString, val: Default::default() };
-    value.val.string.len = bytes.len() as i32;
-    value.val.string.val = bytes.as_ptr().cast_mut().cast();
     // SAFETY: the value is a whole string; its bytes are copied.
-    Datum::from(unsafe { pg_sys::JsonbValueToJsonb(&mut value) })
+    Datum::from(unsafe { pg_sys::JsonbValueToJsonb(&mut scalar(Some(bytes))) })
+}
+
+/// An object of members, each a string (`None`: null).
+///
+/// With `last` as one more member, an object that passes through unread.
+pub fn object(members: &[(&str, Option<&[u8]>)], last: (&str, Datum)) -> Datum {
+    let mut state: *mut pg_sys::JsonbParseState = ptr::null_mut();
+    // SAFETY: the tokens are those of an object; the strings outlive the call, which copies them; `last`
+    // is a detoasted object.
+    unsafe {
+        let mut push = |token, value: Option<&mut pg_sys::JsonbValue>| {
+            let value = value.map_or(ptr::null_mut(), |it| it as *mut _);
+            pg_sys::pushJsonbValue(&mut state, token, value)
+        };
+        push(Token::WJB_BEGIN_OBJECT, None);
+        for (name, text) in members {
+            push(Token::WJB_KEY, Some(&mut scalar(Some(name.as_bytes()))));
+            push(Token::WJB_VALUE, Some(&mut scalar(*text)));
+        }
+        let inner = last.1.cast_mut_ptr::<pg_sys::Jsonb>();
+        let mut value = pg_sys::JsonbValue { type_: jbvType::jbvBinary, val: Default::default() };
+        value.val.binary.len = size(last.1) as i32 - size_of::<i32>() as i32;
+        value.val.binary.data = &raw mut (*inner).root;
+        push(Token::WJB_KEY, Some(&mut scalar(Some(last.0.as_bytes()))));
+        push(Token::WJB_VALUE, Some(&mut value));
+        let whole = push(Token::WJB_END_OBJECT, None);
+        Datum::from(pg_sys::JsonbValueToJsonb(whole))
+    }
+}
+
+/// An object without some of its members.
+///
+/// # Safety
+/// The datum must come from a `Json::Object`.
+pub unsafe fn without(object: Datum, names: &[&str]) -> Datum {
+    let names = names.iter().map(|name| Some(payload::varlena(name.as_bytes())));
+    let names = payload::array(payload::TEXTS, names);
+    // SAFETY: a jsonb and an array of texts.
+    unsafe {
+        pgrx::direct_function_call_as_datum(
+            pg_sys::jsonb_delete_array,
+            &[Some(object), Some(names)],
+        )
+    }
+    .unwrap_or(object)
+}
+
+fn scalar(text: Option<&[u8]>) -> pg_sys::JsonbValue {
+    let mut value = pg_sys::JsonbValue { type_: jbvType::jbvNull, val: Default::default() };
+    if let Some(bytes) = text {
+        value.type_ = jbvType::jbvString;
+        value.val.string.len = bytes.len() as i32;
+        value.val.string.val = bytes.as_ptr().cast_mut().cast();
+    }
+    value
 }
 
 /// The value of a whole jsonb.

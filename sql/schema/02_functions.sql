@@ -125,6 +125,26 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_task_id';
 
 comment on function scylla.task_id is 'the id of a queue''s unfinished task that bears a key; null when none does';
 
+create function scylla.delay(
+    id text, deadline timestamptz, queue text, value text,
+    key text default null, headers jsonb default '{}'
+) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_delay_message';
+
+comment on function scylla.delay(text, timestamptz, text, text, text, jsonb) is
+    'delays a message: at its deadline it is a ready task of its queue; false when it is ignored or dropped';
+
+create function scylla.delay_messages(queue text, messages jsonb) returns table (id text, outcome text)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_delay_messages';
+
+comment on function scylla.delay_messages is
+    'delays an array of messages; tells of each whether it was delayed, fired, ignored or invalid';
+
+create function scylla.cancel_message(queue text, id text) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_message';
+
+comment on function scylla.cancel_message is 'cancels a message that waits; false when none of this id does';
+
 -- Recurring
 
 create function scylla.retry_worst_case(max_tries integer, retry_interval interval, retry_jitter interval)

@@ -111,8 +111,12 @@ impl Call {
     }
 
     pub fn text(&self, number: usize, name: &str) -> Answer<Vec<u8>> {
+        self.optional_text(number).ok_or_else(|| complaint::missing(name))
+    }
+
+    pub fn optional_text(&self, number: usize) -> Option<Vec<u8>> {
         // SAFETY: declared as text.
-        Ok(unsafe { payload::bytes(self.needed(number, name)?) })
+        self.datum(number).map(|it| unsafe { payload::bytes(it) })
     }
 
     pub fn jsonb(&self, number: usize, name: &str) -> Answer<Datum> {

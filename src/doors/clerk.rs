@@ -5,10 +5,13 @@ use crate::moves::submit::OnConflict;
 use crate::payload::Uuid;
 use crate::{json, json::Json, settings};
 use board::{ACTION_MAX, QUEUE_MAX, WORKER_MAX};
-use pgrx::pg_sys::Datum;
+use pgrx::pg_sys::{self, Datum};
 
 /// The longest key, in bytes.
 const KEY_MAX: usize = 256;
+
+/// The longest id of a message, in characters.
+const MESSAGE_ID_MAX: i32 = 128;
 
 fn name(text: Vec<u8>, argument: &str, least: usize, most: usize) -> Answer<Vec<u8>> {
     if (least..=most).contains(&text.len()) {
@@ -119,6 +122,18 @@ pub fn spec(datum: Datum) -> Answer<Datum> {
         _ if size > most => Err(complaint::spec_too_large(size, most)),
         Json::Null => Err(complaint::out_of_range("spec", "something other than JSON null")),
         _ => Ok(datum),
+    }
+}
+
+/// The id of a message, in characters.
+pub fn message_id(text: Vec<u8>) -> Answer<Vec<u8>> {
+    // SAFETY: counts the characters of whole bytes, in the database's encoding.
+    let characters =
+        unsafe { pg_sys::pg_mbstrlen_with_len(text.as_ptr().cast(), text.len() as i32) };
+    if (1..=MESSAGE_ID_MAX).contains(&characters) {
+        Ok(text)
+    } else {
+        Err(complaint::out_of_range("id", "1 to 128 characters long"))
     }
 }
 

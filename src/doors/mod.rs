@@ -4,6 +4,7 @@ mod call;
 mod clerk;
 mod depending;
 mod looking;
+mod messaging;
 mod owning;
 mod recurring;
 mod returning;

@@ -198,7 +198,7 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
             (name, _) if MEMBERS.contains(&name) => {
                 return Err(complaint::wrong_type(name, "a string"));
             }
-            (name, _) => return Err(complaint::unknown_member(name)),
+            (name, _) => return Err(complaint::unknown_member("task", name, "scylla.submit")),
         }
     }
     draft.queue = shared(&mut names.queue, queue.ok_or_else(|| complaint::missing("queue"))?);
@@ -233,7 +233,7 @@ fn interval(name: &str, text: &[u8]) -> Answer<(Datum, i64)> {
 }
 
 /// A timestamptz of its text.
-fn time(name: &str, text: &[u8]) -> Answer<i64> {
+pub(super) fn time(name: &str, text: &[u8]) -> Answer<i64> {
     let time = parsed(pg_sys::timestamptz_in, text);
     time.map(|it| it.value() as i64).ok_or_else(|| complaint::wrong_type(name, "a timestamptz"))
 }

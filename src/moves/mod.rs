@@ -16,6 +16,7 @@ pub mod incarnation;
 pub mod key;
 pub mod lock;
 pub mod look;
+pub mod message;
 pub mod own;
 pub mod persist;
 pub mod reclaim;

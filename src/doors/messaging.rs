@@ -1,0 +1,170 @@
+//! `delay` and `delay_messages` of messages, and `cancel_message`.
+
+use crate::complaint::{self, Answer};
+use crate::desk;
+use crate::doors::call::Call;
+use crate::doors::{clerk, door, submitting};
+use crate::json::{self, Json};
+use crate::moves::message::{self, Delayed, Message};
+use crate::payload;
+use crate::settings;
+use pgrx::pg_sys::Datum;
+
+/// Headers that are for the delay, not for whoever gets the message.
+const OWN_HEADERS: [&str; 2] = ["chronosMessageId", "chronosDeadline"];
+
+door!(
+    /// `delay(id, deadline, queue, value, key, headers) → boolean`
+    pg_finfo_scylla_delay_message,
+    scylla_delay_message,
+    |call: &mut Call| {
+        call.changes("scylla.delay()")?;
+        let queue = clerk::queue(call.text(2, "queue")?)?;
+        let (id, value, key) = (call.optional_text(0), call.optional_text(3), call.optional_text(4));
+        let sound = call
+            .text(0, "id")
+            .and_then(clerk::message_id)
+            .and_then(|_| clerk::time("deadline", call.bigint(1, "deadline")?));
+        let deadline = match sound {
+            Ok(deadline) => deadline,
+            Err(why) => {
+                complaint::warn_of_dropped(&queue, id.as_deref(), &why);
+                return Ok(Some(Datum::from(false)));
+            }
+        };
+        // SAFETY: declared as jsonb.
+        let headers = headers(unsafe { json::read(call.jsonb(5, "headers")?) })?;
+        let id = id.unwrap_or_default();
+        let spec = spec(&id, key.as_deref(), value.as_deref(), headers)?;
+        let message = Message { id, deadline, spec };
+        let answer = message::delay_messages(&desk::home(), &queue, &[message]);
+        Ok(Some(Datum::from(answer[0] != Delayed::Ignored)))
+    }
+);
+
+door!(
+    /// `delay_messages(queue, messages) → (id, outcome) …`
+    pg_finfo_scylla_delay_messages,
+    scylla_delay_messages,
+    |call: &mut Call| {
+        call.changes("scylla.delay_messages()")?;
+        let queue = clerk::queue(call.text(0, "queue")?)?;
+        // SAFETY: declared as jsonb; looked into if it is an array.
+        let elements = unsafe {
+            match json::read(call.jsonb(1, "messages")?) {
+                Json::Array(array) => json::inside(array),
+                _ => return Err(complaint::wrong_type("messages", "an array of objects")),
+            }
+        };
+        let mut sink = call.rows()?;
+        let mut messages = Vec::with_capacity(elements.len());
+        // Of each element: the id that it bears, and whether there is a message of it.
+        let mut checked = Vec::with_capacity(elements.len());
+        for (_, element) in elements {
+            let mut id = None;
+            let answer = message(element, &mut id);
+            if let Err(why) = &answer {
+                complaint::warn_of_dropped(&queue, id.as_deref(), why);
+            }
+            checked.push((id, answer.is_ok()));
+            messages.extend(answer);
+            pgrx::check_for_interrupts!();
+        }
+        let mut delayed =
+            message::delay_messages(&desk::home(), &queue, &messages).into_iter();
+        for (id, is_sound) in checked {
+            let delayed = if is_sound { delayed.next() } else { None };
+            let outcome = match delayed {
+                Some(Delayed::Waits) => "delayed",
+                Some(Delayed::Fired) => "fired",
+                Some(Delayed::Ignored) => "ignored",
+                None => "invalid",
+            };
+            sink.add([
+                id.map(|id| payload::varlena(&id)),
+                Some(payload::varlena(outcome.as_bytes())),
+            ]);
+        }
+        Ok(None)
+    }
+);
+
+door!(
+    /// `cancel_message(queue, id) → boolean`
+    pg_finfo_scylla_cancel_message,
+    scylla_cancel_message,
+    |call: &mut Call| {
+        call.changes("scylla.cancel_message()")?;
+        let queue = clerk::queue(call.text(0, "queue")?)?;
+        let id = call.text(1, "id")?;
+        Ok(Some(Datum::from(message::cancel_message(&desk::home(), &queue, &id))))
+    }
+);
+
+/// A message of an element of a batch; `id` is what the element bears, valid or not.
+fn message(element: Json, id: &mut Option<Vec<u8>>) -> Answer<Message> {
+    let Json::Object(object) = element else {
+        return Err(complaint::wrong_type("an element of messages", "an object"));
+    };
+    // SAFETY: of a Json::Object.
+    let mut members = unsafe { json::inside(object) };
+    let mut take = |name: &str| {
+        let at = members.iter().position(|(it, _)| it == name.as_bytes());
+        at.map(|at| members.swap_remove(at).1)
+    };
+    let given = take("id");
+    if let Some(Json::String(text)) = &given {
+        *id = Some(text.clone());
+    }
+    let own = string("id", given)?.ok_or_else(|| complaint::missing("id"))?;
+    let own = clerk::message_id(own)?;
+    let deadline = string("deadline", take("deadline"))?;
+    let deadline = deadline.ok_or_else(|| complaint::missing("deadline"))?;
+    let deadline = clerk::time("deadline", submitting::time("deadline", &deadline)?)?;
+    let (key, value) = (string("key", take("key"))?, string("value", take("value"))?);
+    let headers = match take("headers") {
+        None => json::parse("{}"),
+        Some(given) => headers(given)?,
+    };
+    if let Some((name, _)) = members.first() {
+        return Err(complaint::unknown_member(
+            "message",
+            &String::from_utf8_lossy(name),
+            "scylla.delay",
+        ));
+    }
+    let spec = spec(&own, key.as_deref(), value.as_deref(), headers)?;
+    Ok(Message { id: own, deadline, spec })
+}
+
+/// A member that may be null or missing.
+fn string(name: &str, given: Option<Json>) -> Answer<Option<Vec<u8>>> {
+    match given {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text)),
+        _ => Err(complaint::wrong_type(name, "a string")),
+    }
+}
+
+/// The headers that go on with the message.
+fn headers(given: Json) -> Answer<Datum> {
+    match given {
+        // SAFETY: of a Json::Object.
+        Json::Object(headers) => Ok(unsafe { json::without(headers, &OWN_HEADERS) }),
+        _ => Err(complaint::wrong_type("headers", "an object")),
+    }
+}
+
+/// The spec of the task that a message becomes.
+fn spec(id: &[u8], key: Option<&[u8]>, value: Option<&[u8]>, headers: Datum) -> Answer<Datum> {
+    // Before it is made: a jsonb holds 256 MB at the most.
+    let (size, most) =
+        (key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len), settings::max_spec_size());
+    if size > most {
+        return Err(complaint::spec_too_large(size, most));
+    }
+    clerk::spec(json::object(
+        &[("id", Some(id)), ("key", key), ("value", value)],
+        ("headers", headers),
+    ))
+}
