@@ -282,6 +282,14 @@ pub fn being_settled(id: Uuid) -> Complaint {
     .detail("Another transaction, or an earlier call of this one, uses the same token.")
 }
 
+/// As PostgreSQL says it of any table. `change`: update or delete.
+pub fn changed_meanwhile(change: &str) -> Complaint {
+    Complaint::new(
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        format!("could not serialize access due to concurrent {change}"),
+    )
+}
+
 pub fn wrong_status(id: Uuid, status: &str) -> Complaint {
     Complaint::new(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -2,7 +2,7 @@
 
 use crate::payload::Kind;
 use pgrx::pg_sys;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::CString;
 use std::ptr;
 
@@ -28,9 +28,14 @@ macro_rules! statement {
 }
 pub(crate) use statement;
 
-/// An SPI session as the owner of the tables, on a search path that holds pg_catalog only, with
-/// a planner that goes by index. Ends, whatever happens, when dropped.
+/// A session as the owner of the tables, on a search path that holds pg_catalog only, with a planner
+/// that goes by index. Begins with its first statement, and ends, whatever happens, when dropped.
 pub struct Session {
+    owner: pg_sys::Oid,
+    begun: OnceCell<Begun>,
+}
+
+struct Begun {
     user: pg_sys::Oid,
     context: i32,
     planner: [bool; PLANNER.len()],
@@ -48,8 +53,8 @@ const PLANNER: [*mut bool; 6] = [
     &raw mut pg_sys::jit_enabled,
 ];
 
-impl Session {
-    pub fn new(owner: pg_sys::Oid) -> Session {
+impl Begun {
+    fn new(owner: pg_sys::Oid) -> Begun {
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
         // SAFETY: SPI and the user id are this backend's; both are undone in drop, and by the
         // abort of the transaction if that cannot run.
@@ -62,12 +67,19 @@ impl Session {
         let path = SearchPath::restrict();
         // SAFETY: plain flags of this backend, restored in drop; no code of a user runs between.
         let planner = PLANNER.map(|flag| unsafe { ptr::replace(flag, false) });
-        Session { user, context, planner, path }
+        Begun { user, context, planner, path }
+    }
+}
+
+impl Session {
+    pub fn new(owner: pg_sys::Oid) -> Session {
+        Session { owner, begun: OnceCell::new() }
     }
 
     /// Runs a statement under a snapshot taken now, whatever the isolation level (I5).
     pub fn run(&self, statement: &Statement, arguments: &[Option<pg_sys::Datum>]) -> Rows {
         assert_eq!(arguments.len(), statement.kinds.len());
+        self.begun.get_or_init(|| Begun::new(self.owner));
         let (mut values, nulls) = spread(arguments);
         // SAFETY: the plan is kept; values and nulls are as long as its parameters, and of their types.
         unsafe {
@@ -94,6 +106,7 @@ impl Session {
         arguments: &[Option<pg_sys::Datum>],
     ) -> Rows {
         assert_eq!(arguments.len(), kinds.len());
+        self.begun.get_or_init(|| Begun::new(self.owner));
         let (mut values, nulls) = spread(arguments);
         let mut oids: Vec<_> = kinds.iter().map(|kind| kind.oid).collect();
         let text = CString::new(text).unwrap_or_default();
@@ -123,7 +136,7 @@ fn spread(arguments: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<std::
     )
 }
 
-impl Drop for Session {
+impl Drop for Begun {
     fn drop(&mut self) {
         for (flag, was) in PLANNER.into_iter().zip(self.planner) {
             // SAFETY: as in new.

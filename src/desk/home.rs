@@ -39,6 +39,8 @@ pub struct Home {
     /// The table of live tasks, its primary key, and where its columns are that a worker sees.
     pub task: pg_sys::Oid,
     pub task_key: pg_sys::Oid,
+    /// The table of settled tasks.
+    pub finished: pg_sys::Oid,
     pub columns: [i16; SEEN_COLUMNS.len()],
 }
 
@@ -70,6 +72,7 @@ fn find_home() -> Option<Home> {
         let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
         let task = pg_sys::get_relname_relid(c"task".as_ptr(), schema);
         let task_key = pg_sys::get_relname_relid(c"task_pkey".as_ptr(), schema);
+        let finished = pg_sys::get_relname_relid(c"finished".as_ptr(), schema);
         let key = pg_sys::SysCacheIdentifier::RELOID as i32;
         let tuple = pg_sys::SearchSysCache1(key, task.into());
         if extension == pg_sys::InvalidOid || tuple.is_null() {
@@ -78,10 +81,11 @@ fn find_home() -> Option<Home> {
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
         pg_sys::ReleaseSysCache(tuple);
         let columns = SEEN_COLUMNS.map(|name| pg_sys::get_attnum(task, name.as_ptr()));
-        if task_key == pg_sys::InvalidOid || columns.contains(&0) {
+        if [task_key, finished].contains(&pg_sys::InvalidOid) || columns.contains(&0) {
             return None;
         }
-        Home { database: pg_sys::MyDatabaseId, extension, owner, task, task_key, columns }
+        let database = pg_sys::MyDatabaseId;
+        Home { database, extension, owner, task, task_key, finished, columns }
     };
     HOME.set(Some(home));
     Some(home)

@@ -61,7 +61,7 @@ fn end(home: &Home, session: &Session, endings: &[Ending]) -> HashSet<Uuid> {
     if endings.is_empty() {
         return HashSet::new();
     }
-    let ended = settle(session, CANCELLED, endings);
+    let ended = settle(home, session, CANCELLED, endings);
     follow(home, session, &ended);
     ended.into_iter().map(|ended| ended.id).collect()
 }

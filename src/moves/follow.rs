@@ -150,7 +150,7 @@ fn abort_followers(home: &Home, session: &Session, counts: &mut Counts) -> (Vec<
         return (Vec::new(), held);
     }
     unlink(session, &links);
-    (settle(session, ABORTED, &endings), held)
+    (settle(home, session, ABORTED, &endings), held)
 }
 
 /// The end of a task whose predecessor failed.

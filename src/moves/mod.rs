@@ -1,5 +1,5 @@
-//! The moves: what a task can go through. Each changes the tables by one statement, and the board
-//! by what it promises for the end of the transaction.
+//! The moves: what a task can go through. Each changes the tables by few statements or none, and the
+//! board by what it promises for the end of the transaction.
 
 pub mod announce;
 pub mod attend;
@@ -14,6 +14,8 @@ pub mod follow;
 pub mod glance;
 pub mod incarnation;
 pub mod key;
+mod layout;
+mod leaf;
 pub mod lock;
 pub mod look;
 pub mod message;
@@ -26,6 +28,7 @@ pub mod retry;
 pub mod seize;
 pub mod settle;
 pub mod submit;
+mod transfer;
 pub mod wait;
 
 use crate::desk::{Home, Offer};

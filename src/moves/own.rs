@@ -9,7 +9,6 @@ use crate::statement::statement;
 use crate::{moment, settings};
 use board::{Board, Claim, Dry, Front, Seal, State, Taken};
 use pgrx::pg_sys::{self, Datum};
-use std::cell::OnceCell;
 
 statement!(FIND, "find", [UUID]);
 statement!(NEXT_WORKER, "next_worker", []);
@@ -62,9 +61,7 @@ pub fn own_tasks(
     length: Option<i64>,
     mut show: impl FnMut(Owned),
 ) {
-    // Only a dry lane needs a statement.
-    let opened = OnceCell::new();
-    let table = || opened.get_or_init(|| session(home));
+    let session = session(home);
     let (mut owned, mut surveyed, mut attended) = (0, false, false);
     let mut claim = claim_now(worker, length);
     let mut held = Vec::new();
@@ -86,7 +83,7 @@ pub fn own_tasks(
                 attend::attend(home, house);
             }
             Stop::Dry(dry) => {
-                let room = refill::refill(table(), house, queue, &dry);
+                let room = refill::refill(&session, house, queue, &dry);
                 if !room && owned == 0 {
                     complaint::board_full().raise();
                 } else if !room {
@@ -99,7 +96,7 @@ pub fn own_tasks(
             }
             Stop::Empty { spilled } if spilled && owned == 0 && !surveyed => {
                 surveyed = true;
-                if !refill::survey_queue(table(), house, queue) {
+                if !refill::survey_queue(&session, house, queue) {
                     complaint::board_full().raise();
                 }
             }
@@ -219,7 +216,9 @@ fn is_overdue(board: &mut Board, house: u32, claim: &Claim) -> bool {
 /// Checks what was taken against the table, under a snapshot taken after it left the board (I5),
 /// and shows it in the board's order. Returns how many there were; strays leave the board.
 fn hand_out(home: &Home, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
-    let mut glance = Glance::open(home);
+    let Some(mut glance) = Glance::open(home, pg_sys::AccessShareLock) else {
+        complaint::not_created().raise()
+    };
     let mut shown = 0;
     for (taken, token) in taken {
         match glance.at(Uuid(taken.id)) {

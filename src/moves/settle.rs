@@ -4,10 +4,10 @@ use crate::complaint::{self, Answer, Complaint};
 use crate::desk::{self, AT_ONCE, Change, Home};
 use crate::moment;
 use crate::moves::follow::follow;
-use crate::moves::{LIVE, id_at, ids, ids_of, retry, seal, session, settled};
+use crate::moves::transfer::transfer;
+use crate::moves::{LIVE, id_at, ids_of, retry, seal, session, settled};
 use crate::payload::{
-    self, BOOLS, FLOAT, FLOATS, INTEGER, JSONB, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ,
-    TIMESTAMPTZS, UUIDS, Uuid,
+    self, BOOLS, FLOATS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS, Uuid,
 };
 use crate::recurrence::Backoff;
 use crate::statement::{Rows, Session, statement};
@@ -19,11 +19,6 @@ statement!(
     SETTLE,
     "settle",
     [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS]
-);
-statement!(
-    SETTLE_ALIKE,
-    "settle_alike",
-    [TEXT, TIMESTAMPTZ, UUIDS, TEXT, TIMESTAMPTZ, INTEGER, FLOAT, JSONB]
 );
 statement!(
     RELEASE,
@@ -55,17 +50,18 @@ impl Ending {
         Ending { id, lease: None, result: None, error: None }
     }
 
-    /// Whether the tables are told the same of both, but for their ids.
-    fn is_like(&self, other: &Ending) -> bool {
-        let lease = |ending: &Ending| {
-            ending.lease.map(|it| (it.since_at, it.recorded, it.progress, it.worker))
-        };
-        // Results are not compared: one goes with its own task alone.
-        let same_result = match (self.result, other.result) {
-            (Some(_), Some(_)) => self.id == other.id,
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        self.error.is_none() && same_result && lease(self) == lease(other)
+    /// The lease, if there was one that the history does not tell of.
+    pub fn untold(&self) -> Option<&Slot> {
+        self.lease.as_ref().filter(|lease| !lease.recorded)
+    }
+
+    /// How far the task is now.
+    pub fn progress(&self, word: &str) -> f64 {
+        if word == COMPLETED {
+            1.0
+        } else {
+            self.lease.as_ref().map_or(0.0, |lease| lease.progress)
+        }
     }
 }
 
@@ -102,7 +98,7 @@ pub fn return_tasks(
     let session = session(home);
     let (places, endings): (Vec<usize>, Vec<Ending>) = endings.into_iter().unzip();
     let mut ended = match outcome.end() {
-        End::Settled(status) => settle(&session, status, &endings),
+        End::Settled(status) => settle(home, &session, status, &endings),
         End::Released(event) => release(&session, event, &endings),
     };
     follow(home, &session, &ended);
@@ -210,42 +206,30 @@ impl Ended {
     }
 }
 
-/// Moves tasks to the finished ones; returns those that were live.
-pub fn settle(session: &Session, status: &'static str, endings: &[Ending]) -> Vec<Ended> {
-    let like = endings.first().filter(|first| endings.iter().all(|it| it.is_like(first)));
-    let rows = match like {
-        Some(like) => settle_alike(session, status, like, endings),
-        None => {
-            let mut arguments = arguments(status, endings);
-            let results = payload::array(JSONBS, endings.iter().map(|ending| ending.result));
-            arguments.insert(7, Some(results));
-            session.run(&SETTLE, &arguments)
-        }
-    };
-    (0..rows.len()).map(|row| Ended::at(&rows, row, status, 1)).collect()
-}
-
-fn settle_alike(session: &Session, status: &str, like: &Ending, endings: &[Ending]) -> Rows {
-    let [_, worker, since, _, progress, _] = values(status, like);
-    let untold = like.lease.is_some_and(|lease| !lease.recorded);
-    session.run(
-        &SETTLE_ALIKE,
-        &[
-            Some(payload::varlena(status.as_bytes())),
-            Some(Datum::from(moment::now().wall)),
-            ids(endings.iter().map(|ending| ending.id)),
-            worker,
-            since.filter(|_| untold),
-            Some(Datum::from(i32::from(untold))),
-            progress,
-            like.result,
-        ],
-    )
+/// Moves tasks to the finished ones; returns those that were live. The endings are in the order of
+/// their ids.
+pub fn settle(
+    home: &Home,
+    session: &Session,
+    status: &'static str,
+    endings: &[Ending],
+) -> Vec<Ended> {
+    let now = moment::now().wall;
+    let (mut ended, done) = transfer(home, status, now, endings);
+    let left = &endings[done..];
+    if !left.is_empty() {
+        let mut arguments = arguments(status, now, left);
+        let results = payload::array(JSONBS, left.iter().map(|ending| ending.result));
+        arguments.insert(7, Some(results));
+        let rows = session.run(&SETTLE, &arguments);
+        ended.extend((0..rows.len()).map(|row| Ended::at(&rows, row, status, 1)));
+    }
+    ended
 }
 
 /// Makes tasks ready again, or aborts those that had their last try; returns those that were live.
 pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
-    let rows = session.run(&RELEASE, &arguments(event, endings));
+    let rows = session.run(&RELEASE, &arguments(event, moment::now().wall, endings));
     let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { 0 };
     let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2);
     (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect()
@@ -263,12 +247,12 @@ fn status_at(rows: &Rows, row: usize) -> &'static str {
 }
 
 /// What the statements take, the arrays in the order of the endings.
-fn arguments(word: &str, endings: &[Ending]) -> Vec<Option<Datum>> {
+fn arguments(word: &str, now: i64, endings: &[Ending]) -> Vec<Option<Datum>> {
     let rows: Vec<[Option<Datum>; 6]> = endings.iter().map(|ending| values(word, ending)).collect();
     let column =
         |(at, kind): (usize, Kind)| Some(payload::array(kind, rows.iter().map(|row| row[at])));
     let columns = [UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS];
-    [Some(payload::varlena(word.as_bytes())), Some(Datum::from(moment::now().wall))]
+    [Some(payload::varlena(word.as_bytes())), Some(Datum::from(now))]
         .into_iter()
         .chain(columns.into_iter().enumerate().map(column))
         .collect()
@@ -278,14 +262,12 @@ fn arguments(word: &str, endings: &[Ending]) -> Vec<Option<Datum>> {
 /// tells of it, progress, error.
 fn values(word: &str, ending: &Ending) -> [Option<Datum>; 6] {
     let lease = ending.lease.as_ref();
-    let completed = word == COMPLETED;
-    let progress = if completed { 1.0 } else { lease.map_or(0.0, |it| it.progress) };
     [
         Some(ending.id.datum()),
         lease.map(|it| payload::varlena(it.worker.as_bytes())),
         lease.map(|it| Datum::from(it.since_at)),
         Some(Datum::from(lease.is_some_and(|it| it.recorded))),
-        Some(payload::float(progress)),
+        Some(payload::float(ending.progress(word))),
         ending.error,
     ]
 }

@@ -1,0 +1,198 @@
+//! How a live task's row becomes a settled one's, and whether that may be done past the executor: the
+//! tables are as they were made, up to indexes and the order of columns.
+
+use crate::payload::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
+use pgrx::pg_sys::{self, Oid, Relation};
+use pgrx::{PgTupleDesc, pg_guard};
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::rc::Rc;
+
+/// The columns of a settled task that its row had when it was live.
+const KEPT: [&CStr; 15] = [
+    c"id",
+    c"queue",
+    c"action",
+    c"priority",
+    c"post_result",
+    c"created",
+    c"run_at",
+    c"timeout",
+    c"max_tries",
+    c"num_failures",
+    c"key",
+    c"after",
+    c"spec",
+    c"errors",
+    c"history",
+];
+
+/// Those that its end gives it, and which of them may be null.
+const GIVEN: [(&CStr, Kind, bool); 6] = [
+    (c"updated", TIMESTAMPTZ, false),
+    (c"status", TEXT, false),
+    (c"progress", FLOAT, false),
+    (c"owner", TEXT, true),
+    (c"owned_at", TIMESTAMPTZ, true),
+    (c"result", JSONB, true),
+];
+
+/// The values of `GIVEN`, in its order.
+pub type Given = [Option<pg_sys::Datum>; GIVEN.len()];
+
+/// Where a column of a settled task comes from; columns of a live one count from 1.
+#[derive(Clone, Copy)]
+pub enum Source {
+    Kept(i16),
+    Given(usize),
+    Tries(i16),
+    /// The column was dropped.
+    Nothing,
+}
+
+/// What is known of the tables.
+pub struct Layout {
+    tables: [Oid; 3],
+    /// Of each column of the partition.
+    pub sources: Vec<Source>,
+    /// The columns of a live task that are read, up to this one.
+    pub last: i16,
+    /// Where a live task's `followed` and `post_result` are.
+    pub flags: [i16; 2],
+    /// False: the statements are to do it.
+    fits: bool,
+}
+
+thread_local! {
+    static LAYOUT: Cell<Option<Rc<Layout>>> = const { Cell::new(None) };
+    static WATCHING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How rows go from `task` to `leaf`, a partition of `finished`; `None`: by statements only. All three
+/// are open and locked, so that none changes meanwhile. Found once, and again when one has changed.
+pub fn layout(task: Relation, finished: Relation, leaf: Relation) -> Option<Rc<Layout>> {
+    // SAFETY: open relations.
+    let tables = [task, finished, leaf].map(|table| unsafe { (*table).rd_id });
+    let known = LAYOUT.take().filter(|known| known.tables == tables);
+    let known = known.unwrap_or_else(|| {
+        if !WATCHING.replace(true) {
+            // SAFETY: registered once for the life of the backend.
+            unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), 0.into()) };
+        }
+        // SAFETY: open relations.
+        Rc::new(unsafe { find(tables, task, finished, leaf) })
+    });
+    LAYOUT.set(Some(known.clone()));
+    known.fits.then_some(known)
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn table_changed(_arg: pg_sys::Datum, table: Oid) {
+    let known = LAYOUT.take();
+    LAYOUT.set(known.filter(|it| table != pg_sys::InvalidOid && !it.tables.contains(&table)));
+}
+
+/// # Safety
+/// The relations are open.
+unsafe fn find(tables: [Oid; 3], task: Relation, finished: Relation, leaf: Relation) -> Layout {
+    // SAFETY: open relations.
+    unsafe {
+        let (live, settled) = (columns(task), columns(leaf));
+        let sources: Option<Vec<Source>> = settled.iter().map(|it| source(it, &live)).collect();
+        let flags =
+            [c"followed", c"post_result"].map(|name| Some(find_column(&live, name)?.attnum));
+        let fits = is_plain(task, pg_sys::RELKIND_RELATION)
+            && !(*(*task).rd_rel).relhassubclass
+            && is_plain(finished, pg_sys::RELKIND_PARTITIONED_TABLE)
+            && is_partitioned_by_updated(tables[1])
+            && is_plain(leaf, pg_sys::RELKIND_RELATION)
+            && sources.as_deref().is_some_and(are_whole)
+            && flags.iter().all(Option::is_some);
+        Layout {
+            tables,
+            sources: sources.unwrap_or_default(),
+            last: live.len() as i16,
+            flags: flags.map(Option::unwrap_or_default),
+            fits,
+        }
+    }
+}
+
+/// # Safety
+/// The relation is open, and the columns are used no longer than that.
+unsafe fn columns<'r>(table: Relation) -> PgTupleDesc<'r> {
+    // SAFETY: the relation's descriptor.
+    unsafe { PgTupleDesc::from_pg_unchecked((*table).rd_att) }
+}
+
+/// A table on which nothing happens but what is done to it.
+///
+/// # Safety
+/// The relation is open.
+unsafe fn is_plain(table: Relation, kind: u8) -> bool {
+    // SAFETY: an open relation's.
+    unsafe {
+        let class = &*(*table).rd_rel;
+        let heap = kind != pg_sys::RELKIND_RELATION || class.relam == pg_sys::HEAP_TABLE_AM_OID;
+        class.relkind as u8 == kind
+            && heap
+            && (*table).trigdesc.is_null()
+            && !class.relhasrules
+            && !class.relrowsecurity
+            && class.relchecks == 0
+    }
+}
+
+fn is_partitioned_by_updated(finished: Oid) -> bool {
+    let argument = [Some(finished.into())];
+    // SAFETY: a function of PostgreSQL's, with its argument; it answers with a text.
+    let key = unsafe { pgrx::direct_function_call::<String>(pg_sys::pg_get_partkeydef, &argument) };
+    key.as_deref() == Some("RANGE (updated)")
+}
+
+fn name_of(column: &pg_sys::FormData_pg_attribute) -> &CStr {
+    // SAFETY: a name ends with a zero.
+    unsafe { CStr::from_ptr(column.attname.data.as_ptr()) }
+}
+
+fn find_column<'c>(
+    columns: &'c PgTupleDesc,
+    name: &CStr,
+) -> Option<&'c pg_sys::FormData_pg_attribute> {
+    columns.iter().find(|it| !it.attisdropped && name_of(it) == name)
+}
+
+/// Where a column of the partition comes from; `None`: it cannot be told, or must be computed.
+fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<Source> {
+    if column.attisdropped {
+        return Some(Source::Nothing);
+    }
+    if column.attgenerated != 0 || column.attidentity != 0 {
+        return None;
+    }
+    let name = name_of(column);
+    if let Some(at) = GIVEN.iter().position(|(given, ..)| *given == name) {
+        let (_, kind, null) = GIVEN[at];
+        let takes_null = !(null && column.attnotnull);
+        return (takes_null && has_type(column, kind.oid, -1)).then_some(Source::Given(at));
+    }
+    let from = find_column(live, name)?;
+    let takes_null = from.attnotnull || !column.attnotnull;
+    if !takes_null || !has_type(column, from.atttypid, from.atttypmod) {
+        None
+    } else if name == c"tries" {
+        has_type(column, INTEGER.oid, -1).then_some(Source::Tries(from.attnum))
+    } else {
+        KEPT.contains(&name).then_some(Source::Kept(from.attnum))
+    }
+}
+
+fn has_type(column: &pg_sys::FormData_pg_attribute, oid: Oid, modifier: i32) -> bool {
+    column.atttypid == oid && column.atttypmod == modifier
+}
+
+/// Whether nothing is missing: of a table's columns none bears another's name.
+fn are_whole(sources: &[Source]) -> bool {
+    let there = sources.iter().filter(|it| !matches!(it, Source::Nothing)).count();
+    there == KEPT.len() + GIVEN.len() + 1
+}
