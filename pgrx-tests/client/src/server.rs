@@ -210,13 +210,18 @@ impl Server {
         .into_owned()
     }
 
-    /// No PANIC, no assertion, no internal error was logged.
+    /// No PANIC, no assertion, no internal error, nothing left open was logged.
     #[track_caller]
     pub fn assert_log_is_clean(&self) {
         let log = self.log();
-        for sign in
-            ["PANIC:", "TRAP:", " XX000 ", "terminated by signal 11", "terminated by signal 6"]
-        {
+        for sign in [
+            "PANIC:",
+            "TRAP:",
+            " XX000 ",
+            " leak: ",
+            "terminated by signal 11",
+            "terminated by signal 6",
+        ] {
             let bad: Vec<&str> = log.lines().filter(|line| line.contains(sign)).take(5).collect();
             assert!(bad.is_empty(), "{sign} in the server's log: {bad:#?}");
         }

@@ -1,0 +1,591 @@
+//! Settling past the executor: the same comes of it as by the statement, and the statement does what
+//! is unusual.
+
+use client::*;
+use std::thread;
+
+/// Whether this session has settled anything by the statement: its plan is kept.
+fn used_statement(s: &mut Session) -> bool {
+    s.value(
+        "select count(*) > 0 from pg_backend_memory_contexts
+         where ident like '-- Moves tasks to their end: out of the live%'",
+        &[],
+    )
+}
+
+/// From now on, settling is left to the statement.
+fn make_unusual(s: &mut Session) {
+    s.run("create function nothing() returns trigger language plpgsql as 'begin return null; end'");
+    s.run("create trigger nothing after delete on scylla.task for each statement execute function nothing()");
+}
+
+/// Every index of the tables of tasks has an entry for each row, and the right one.
+#[track_caller]
+fn check_indexes(s: &mut Session) {
+    s.run("create extension if not exists amcheck");
+    let checked = s.count(
+        "select count(bt_index_check(i.indexrelid, true)::text)
+         from pg_index i join pg_class c on c.oid = i.indexrelid join pg_am a on a.oid = c.relam
+         where i.indrelid::regclass::text ~ '^scylla.(task|finished)' and a.amname = 'btree'
+           and c.relkind = 'i'",
+    );
+    assert!(checked > 2, "{checked}");
+}
+
+fn return_all(s: &mut Session, leases: &[Lease]) -> Result<Vec<Option<String>>, postgres::Error> {
+    let (ids, tokens): (Vec<Uuid>, Vec<Uuid>) = leases.iter().map(|it| (it.id, it.token)).unzip();
+    s.try_value("select scylla.return_tasks($1, $2)", &[&ids, &tokens])
+}
+
+/// What stands in `finished` of a task that need not differ from its like.
+fn settled_row(s: &mut Session, id: Uuid) -> Value {
+    s.value(
+        "select to_jsonb(f) - '{id, created, updated, owned_at, run_at}'::text[]
+             || jsonb_build_object('owned', owned_at is not null, 'after creation', updated > created,
+                 'on time', updated between now() - interval '1 minute' and clock_timestamp(),
+                 'run_at', run_at - created between interval '-1 hour' and '1 hour',
+                 'history', (select jsonb_agg(e - 'time') from jsonb_array_elements(history) e),
+                 'partition', tableoid::regclass)
+         from scylla.finished f where id = $1",
+        &[&id],
+    )
+}
+
+const SUBMISSIONS: [&str; 6] = [
+    "select scylla.submit('q')",
+    "select scylla.submit('q', action => 'a', priority => 7, max_tries => 3, timeout => '1 hour',
+         post_result => true,
+         run_at => now() - interval '1 s', retry_interval => '1 ms', retry_jitter => '1 us')",
+    "select scylla.submit('q', key => 'k' || gen_random_uuid())",
+    "select scylla.submit('q', '{\"n\": null}', on_failure => 'run', after => array[gen_random_uuid()])",
+    // outside of the row, as it is and compressed
+    "select scylla.submit('q', (select jsonb_agg(encode(sha512(n::text::bytea), 'base64')) from generate_series(1, 3000) n))",
+    "select scylla.submit('q', jsonb_build_object('s', repeat('compress me ', 20000) || sha256('a')::text))",
+];
+
+const ENDS: [&str; 4] = [
+    "select scylla.return_task($1, $2)",
+    "select scylla.return_task($1, $2, result => '{\"r\": [1, null]}')",
+    "select scylla.return_task($1, $2, result =>
+         (select jsonb_agg(encode(sha512((-n)::text::bytea), 'base64')) from generate_series(1, 3000) n))",
+    "select scylla.cancel($1)::text where $2::uuid is not null",
+];
+
+/// Settles one task for each way to submit and each way to end; returns their rows.
+fn settle_all(database: &Database, statement: bool) -> Vec<Value> {
+    let mut s = database.connect();
+    let mut rows = Vec::new();
+    for (end, had_retry) in ENDS.iter().flat_map(|end| [(end, false), (end, true)]) {
+        for submission in SUBMISSIONS {
+            let id: Uuid = s.value(submission, &[]);
+            let take = |s: &mut Session| {
+                eventually(seconds(5), "the task is ready", || s.try_own_task(id).ok())
+            };
+            let mut lease = take(&mut s);
+            if had_retry {
+                s.give(&lease, "retry").unwrap();
+                lease = take(&mut s);
+                s.extend_with(&lease, "progress => 0.25");
+            }
+            let status: String = s.value(end, &[&lease.id, &lease.token]);
+            assert!(["completed", "true"].contains(&status.as_str()), "{status}");
+            rows.push((id, format!("{submission} {end} {had_retry}")));
+        }
+        let never_owned = s.submit("q");
+        assert!(s.cancel(never_owned));
+        rows.push((never_owned, "never owned".into()));
+    }
+    assert_eq!(used_statement(&mut s), statement);
+    // what a live task kept outside of its row is gone now
+    s.run("vacuum scylla.task");
+    let mut row = |(id, what): (Uuid, String)| {
+        let mut row = settled_row(&mut s, id);
+        if row["key"].is_string() {
+            row["key"] = json!("a key");
+        }
+        if row["after"].is_array() {
+            row["after"] = json!(row["after"].as_array().unwrap().len());
+        }
+        row["what"] = json!(what);
+        row
+    };
+    rows.drain(..).map(&mut row).collect()
+}
+
+#[test]
+fn settled_tasks_are_the_same_both_ways() {
+    let database = database();
+    let direct = settle_all(&database, false);
+    let mut s = database.connect();
+    check_indexes(&mut s);
+    make_unusual(&mut s);
+    let by_statement = settle_all(&database, true);
+    assert_eq!(direct.len(), ENDS.len() * 2 * (SUBMISSIONS.len() + 1));
+    for (direct, by_statement) in direct.iter().zip(&by_statement) {
+        assert_eq!(direct, by_statement);
+        assert_eq!(direct["after creation"], json!(true));
+        assert_eq!(direct["on time"], json!(true));
+    }
+    assert_eq!(s.count("select count(*) from scylla.task"), 0);
+    Server::shared().assert_log_is_clean();
+}
+
+/// A change of the tables, whether settling is left to the statement then, what must be true of one
+/// more task that completes, and how to undo the change.
+const CHANGES: [(&str, bool, &str, &str); 17] = [
+    (
+        "create table seen (id uuid);
+         create function note() returns trigger language plpgsql as
+             'begin insert into public.seen values (old.id); return old; end';
+         create trigger note after delete on scylla.task for each row execute function note()",
+        true,
+        "exists (select from seen where id = $1)",
+        "drop trigger note on scylla.task",
+    ),
+    (
+        "create function mark() returns trigger language plpgsql as
+             'begin new.key := ''marked''; return new; end';
+         create trigger mark before insert on scylla.finished for each row execute function mark()",
+        true,
+        "(select key = 'marked' from scylla.finished where id = $1)",
+        "drop trigger mark on scylla.finished",
+    ),
+    (
+        "alter table scylla.finished add check (tries < 100)",
+        true,
+        "true",
+        "alter table scylla.finished drop constraint finished_tries_check",
+    ),
+    (
+        "alter table scylla.finished add column note text default 'noted'",
+        true,
+        "(select note = 'noted' from scylla.finished where id = $1)",
+        "alter table scylla.finished drop column note",
+    ),
+    // what is left of that is no matter
+    (
+        "select 1",
+        false,
+        "(select tries = 1 and spec = '{}' and history = '[]' from scylla.finished where id = $1)",
+        "select 1",
+    ),
+    (
+        "alter table scylla.finished add column twice integer generated always as (tries * 2) stored",
+        true,
+        "(select twice = 2 from scylla.finished where id = $1)",
+        "alter table scylla.finished drop column twice",
+    ),
+    (
+        "create index partly on scylla.finished (queue) where status = 'completed'",
+        true,
+        "(select count(*) = 1 from scylla.finished where queue = 'q' and status = 'completed' and id = $1)",
+        "drop index scylla.partly",
+    ),
+    (
+        "create index expressed on scylla.finished ((spec ->> 'n'))",
+        true,
+        "(select count(*) = 1 from scylla.finished where spec ->> 'n' is null and id = $1)",
+        "drop index scylla.expressed",
+    ),
+    (
+        "create index inverted on scylla.finished using gin (spec)",
+        true,
+        "true",
+        "drop index scylla.inverted",
+    ),
+    ("create index more on scylla.finished (queue, updated desc) include (status)", false, "true", "select 1"),
+    ("create unique index one on scylla.finished (id, updated)", false, "true", "select 1"),
+    (
+        "alter table scylla.task enable row level security; alter table scylla.task force row level security",
+        true,
+        "true",
+        "alter table scylla.task disable row level security",
+    ),
+    ("create table heir () inherits (scylla.task)", true, "true", "drop table heir; analyze scylla.task"),
+    ("alter table scylla.task add column extra integer default 5", false, "true", "alter table scylla.task drop column extra"),
+    (
+        "alter table scylla.finished alter owner set not null",
+        true,
+        "(select owner = 'w' from scylla.finished where id = $1)",
+        "alter table scylla.finished alter owner drop not null",
+    ),
+    (
+        "do $$ declare p regclass; begin
+             for p in select inhrelid from pg_inherits where inhparent = 'scylla.finished'::regclass
+             loop
+                 if p::text <> 'scylla.finished_default' then execute 'alter table scylla.finished detach partition ' || p; end if;
+             end loop; end $$",
+        true,
+        "exists (select from scylla.finished_default where id = $1)",
+        "delete from scylla.finished_default",
+    ),
+    // its columns lie otherwise than its parent's
+    (
+        "create table reversed (history jsonb not null, errors jsonb not null, result jsonb, spec jsonb not null,
+             after uuid[], owner text collate \"C\", key text collate \"C\", gone integer, status text not null collate \"C\",
+             owned_at timestamptz, progress double precision not null, num_failures integer not null,
+             tries integer not null, max_tries integer, timeout interval, run_at timestamptz,
+             updated timestamptz not null, created timestamptz not null, post_result boolean not null,
+             priority bigint not null, action text not null collate \"C\", queue text not null collate \"C\",
+             id uuid not null);
+         alter table reversed drop column gone;
+         alter table scylla.finished attach partition reversed
+             for values from (minvalue) to (maxvalue)",
+        false,
+        "(select owner = 'w' and action = 'act' and tries = 1 and status = 'completed' and progress = 1
+             from reversed where id = $1)",
+        "select 1",
+    ),
+];
+
+#[test]
+fn changed_tables_are_served() {
+    let database = database();
+    let mut admin = database.connect();
+    // one that has settled already must learn of each change
+    let mut old = database.connect();
+    old.submit_with("old", "action => 'act'");
+    let first = old.own_one("old");
+    old.complete(&first);
+    for (change, statement, truth, back) in CHANGES {
+        admin.run(change);
+        for s in [&mut database.connect(), &mut old] {
+            let id = s.submit_with("q", "action => 'act'");
+            let lease = s.own_one("q");
+            s.complete(&lease);
+            assert!(
+                s.value::<bool>(&format!("select {truth} and $1::uuid is not null"), &[&id]),
+                "{change}"
+            );
+            assert_eq!(s.status(id), "completed", "{change}");
+        }
+        let mut s = database.connect();
+        s.submit("q");
+        let lease = s.own_one("q");
+        s.complete(&lease);
+        assert_eq!(used_statement(&mut s), statement, "{change}");
+        admin.run(back);
+    }
+    check_indexes(&mut admin);
+    assert_eq!(admin.count("select count(*) from scylla.task"), 0);
+    Server::shared().assert_log_is_clean();
+}
+
+#[test]
+fn what_a_table_refuses_leaves_the_task_as_it_was() {
+    for (change, code, back) in [
+        (
+            "alter table scylla.finished add constraint never check (false) not valid",
+            "23514",
+            "alter table scylla.finished drop constraint never",
+        ),
+        (
+            "alter table scylla.finished alter key set not null",
+            "23502",
+            "alter table scylla.finished alter key drop not null",
+        ),
+        // a rule the statement cannot obey
+        (
+            "create rule copy as on insert to scylla.finished do also select 1",
+            "0A000",
+            "drop rule copy on scylla.finished",
+        ),
+        (
+            "alter table scylla.task replica identity nothing;
+             create publication p for table scylla.task",
+            "55000",
+            "drop publication p; alter table scylla.task replica identity default",
+        ),
+    ] {
+        let database = database();
+        let mut s = database.connect();
+        s.submit("q");
+        let lease = s.own_one("q");
+        s.run(change);
+        assert_eq!(failure(s.give(&lease, "completed"), change).code().code(), code, "{change}");
+        assert!(s.extend(&lease), "{change}");
+        s.run(back);
+        s.complete(&lease);
+    }
+    Server::shared().assert_log_is_clean();
+}
+
+/// Waits until a session waits for a lock.
+#[track_caller]
+fn waits(s: &mut Session, pid: i32) {
+    let sql = "select coalesce(bool_or(wait_event_type = 'Lock'), false) from pg_stat_activity where pid = $1";
+    eventually(seconds(10), "it waits", || s.value::<bool>(sql, &[&pid]).then_some(()));
+}
+
+/// Somebody changes the middle one of three tasks while they are returned; returns the answer, and
+/// what the middle one's row says then.
+fn return_beside(
+    database: &Database,
+    isolation: &str,
+    change: &str,
+    end: &str,
+) -> Result<Vec<Option<String>>, String> {
+    let (mut s, mut other, mut watch) =
+        (database.connect(), database.connect(), database.connect());
+    s.submit_many("q", 3);
+    let leases = s.own("w", "q", 3);
+    let mut sorted: Vec<Uuid> = leases.iter().map(|it| it.id).collect();
+    sorted.sort();
+    other.run(&format!("begin; {}", change.replace("$1", &format!("'{}'", sorted[1]))));
+    let pid = s.pid;
+    let returning = {
+        let begin =
+            format!("begin isolation level {isolation}; select count(*) from scylla.finished");
+        thread::spawn(move || {
+            s.run(&begin);
+            let answer = return_all(&mut s, &leases);
+            s.run(if answer.is_ok() { "commit" } else { "rollback" });
+            answer.map_err(|error| code(&error))
+        })
+    };
+    waits(&mut watch, pid);
+    other.run(end);
+    let answer = returning.join().expect("the other thread");
+    let left = watch.count("select count(*) from scylla.task");
+    assert_eq!(left, if answer.is_ok() { 0 } else { 3 });
+    if left > 0 {
+        watch.run("select scylla.cancel_tasks(array(select id from scylla.task))");
+    }
+    answer
+}
+
+#[test]
+fn return_waits_for_whoever_holds_a_row() {
+    let database = database();
+    let mut s = database.connect();
+    let touch = "update scylla.task set num_failures = 77 where id = $1";
+    let lock = "select from scylla.task where id = $1 for update";
+    let delete = "delete from scylla.task where id = $1";
+    let all = || Ok(vec![Some("completed".to_owned()); 3]);
+    let touched = "select count(*) from scylla.finished where num_failures = 77";
+    for isolation in ["read committed", "repeatable read", "serializable"] {
+        for change in [touch, lock, delete] {
+            assert_eq!(return_beside(&database, isolation, change, "rollback"), all());
+        }
+        assert_eq!(return_beside(&database, isolation, lock, "commit"), all());
+        let before = s.count(touched);
+        let touch = return_beside(&database, isolation, touch, "commit");
+        if isolation == "read committed" {
+            assert_eq!(touch, all());
+            assert_eq!(s.count(touched), before + 1, "the row as it is now is moved");
+            let some = vec![Some("completed".to_owned()), None, Some("completed".to_owned())];
+            let mut answer = return_beside(&database, isolation, delete, "commit").unwrap();
+            answer.sort();
+            assert_eq!(answer.iter().filter(|it| it.is_none()).count(), 1, "{answer:?} {some:?}");
+        } else {
+            assert_eq!(touch, Err("40001".to_owned()), "{isolation}");
+        }
+    }
+    check_indexes(&mut s);
+    Server::shared().assert_log_is_clean();
+}
+
+#[test]
+fn rolled_back_batch_leaves_its_leases() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 1_000);
+    let leases = s.own("w", "q", 1_000);
+    s.run("begin");
+    s.run("savepoint a");
+    assert_eq!(return_all(&mut s, &leases[..700]).unwrap().len(), 700);
+    assert_eq!(s.count("select count(*) from scylla.finished"), 700);
+    s.run("rollback to a");
+    assert_eq!(s.count("select count(*) from scylla.finished"), 0);
+    return_all(&mut s, &leases[300..400]).unwrap();
+    s.run("commit");
+    assert_eq!(s.count("select count(*) from scylla.finished"), 100);
+    s.run("begin");
+    return_all(&mut s, &leases[..300]).unwrap();
+    s.run("rollback");
+    assert!(leases[..300].iter().chain(&leases[400..]).all(|lease| s.extend(lease)));
+    // the rest, with tokens and tasks that are none between
+    let mut rest = leases.clone();
+    rest.iter_mut().step_by(10).for_each(|lease| lease.token = Uuid::new_v4());
+    let answers = return_all(&mut s, &rest).unwrap();
+    assert_eq!(answers.iter().flatten().count(), 810);
+    assert_eq!(s.count("select count(*) from scylla.finished"), 910);
+    check_indexes(&mut s);
+    Server::shared().assert_log_is_clean();
+}
+
+/// One statement that owns, returns, and looks.
+#[test]
+fn one_statement_may_own_and_return() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 600);
+    let returned = s.count(
+        "with owned as materialized (select id, token from scylla.own_tasks('w', 'q', 600)),
+              returned as materialized (select scylla.return_task(id, token) from owned)
+         select count(*) from returned",
+    );
+    assert_eq!(returned, 600);
+    assert_eq!(s.count("select count(*) from scylla.finished"), 600);
+    let one: Vec<Option<String>> = s.value(
+        "with new as materialized (select scylla.submit('q2') as id),
+              cancelled as materialized (select id, scylla.cancel(id) as done from new)
+         select array[done::text, (select scylla.cancel(id)::text from cancelled)] from cancelled",
+        &[],
+    );
+    assert_eq!(one, [Some("true".to_owned()), Some("false".to_owned())]);
+    assert!(!used_statement(&mut s));
+    Server::shared().assert_log_is_clean();
+}
+
+#[test]
+fn a_hundred_thousand_at_once() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 100_000);
+    s.submit_many("c", 10_000);
+    let counted = "select (select n_tup_del from pg_stat_user_tables where relid = 'scylla.task'::regclass),
+                          (select sum(n_tup_ins)::bigint from pg_stat_user_tables where relname like 'finished%')";
+    let counts = |s: &mut Session| {
+        s.run("select pg_stat_force_next_flush()");
+        let row = s.query_one(counted, &[]).unwrap();
+        [row.get::<_, i64>(0), row.get::<_, i64>(1)]
+    };
+    let before = counts(&mut s);
+    let leases = s.own("w", "q", 100_000);
+    let answers = return_all(&mut s, &leases).unwrap();
+    assert_eq!(answers.iter().flatten().filter(|it| *it == "completed").count(), 100_000);
+    let cancelled = "select count(*) from unnest(scylla.cancel_tasks(array(select id from scylla.task))) c where c";
+    assert_eq!(s.count(cancelled), 10_000);
+    let after = counts(&mut s);
+    assert_eq!([after[0] - before[0], after[1] - before[1]], [110_000; 2]);
+    assert!(!used_statement(&mut s));
+    assert_eq!(s.count("select count(distinct id) from scylla.finished"), 110_000);
+    let held = s.count(
+        "select sum(total_bytes)::bigint from pg_backend_memory_contexts where name like 'scylla%'
+                        or name = 'MessageContext' or name = 'ExprContext'",
+    );
+    assert!(held < 1_000_000, "{held} bytes are held");
+    check_indexes(&mut s);
+    Server::shared().assert_log_is_clean();
+}
+
+#[test]
+fn batch_that_waits_is_interrupted() {
+    let database = database();
+    let (mut s, mut other) = (database.connect(), database.connect());
+    s.submit_many("q", 1_000);
+    let leases = s.own("w", "q", 1_000);
+    let mut sorted: Vec<Uuid> = leases.iter().map(|it| it.id).collect();
+    sorted.sort();
+    other.run(&format!("begin; select from scylla.task where id = '{}' for update", sorted[600]));
+    s.run("set statement_timeout = '200 ms'");
+    let error = return_all(&mut s, &leases).expect_err("it waits");
+    assert_eq!(code(&error), "57014");
+    other.run("rollback");
+    s.run("reset statement_timeout");
+    assert_eq!(s.count("select count(*) from scylla.finished"), 0);
+    assert_eq!(return_all(&mut s, &leases).unwrap().iter().flatten().count(), 1_000);
+    check_indexes(&mut s);
+    Server::shared().assert_log_is_clean();
+}
+
+/// The functions' rights are the owner's of the tables, not the caller's.
+#[test]
+fn caller_needs_no_right_to_the_tables() {
+    let database = database();
+    let mut s = database.connect();
+    s.run("create role transferrer");
+    s.run("grant usage on schema scylla to transferrer; grant execute on all functions in schema scylla to transferrer");
+    s.run("set role transferrer");
+    s.submit("q");
+    let lease = s.own_one("q");
+    s.complete(&lease);
+    assert!(!used_statement(&mut database.connect()));
+    assert_eq!(s.refused("select from scylla.finished"), "42501");
+    s.run("reset role; drop owned by transferrer; drop role transferrer");
+}
+
+#[test]
+fn logical_decoding_sees_both_sides() {
+    let server = Server::start(&["wal_level = logical"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("select pg_create_logical_replication_slot('s', 'test_decoding')");
+    s.submit_many("q", 3);
+    let big: Uuid = s.value(SUBMISSIONS[4], &[]);
+    let leases = s.own("w", "q", 4);
+    return_all(&mut s, &leases).unwrap();
+    assert!(!used_statement(&mut s));
+    let rows = s
+        .query(
+            "select data from pg_logical_slot_get_changes('s', null, null, 'include-xids', '0')",
+            &[],
+        )
+        .unwrap();
+    let changes: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    for id in leases.iter().map(|lease| lease.id) {
+        let of = |what: &str| {
+            let is = |it: &&String| it.starts_with(what) && it.contains(&format!("'{id}'"));
+            changes.iter().filter(is).count()
+        };
+        assert_eq!(of("table scylla.task: DELETE: id[uuid]:"), 1, "{changes:#?}");
+        assert_eq!(of("table scylla.finished_2"), 1, "{changes:#?}");
+    }
+    let insert =
+        changes.iter().find(|it| it.contains("finished_2") && it.contains(&big.to_string()));
+    assert!(insert.unwrap().len() > 200_000, "with its whole spec");
+    s.run("select pg_drop_replication_slot('s')");
+    server.assert_log_is_clean();
+}
+
+/// Administrators come and go while tasks settle.
+#[test]
+fn tables_change_while_tasks_settle() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit_many("q", 20_000);
+    let workers: Vec<_> = (0..3)
+        .map(|n| {
+            let mut s = database.connect();
+            thread::spawn(move || {
+                let mut done = 0;
+                loop {
+                    let leases = s.own("w", "q", if n == 0 { 1 } else { 50 });
+                    if leases.is_empty() {
+                        return done;
+                    }
+                    done += return_all(&mut s, &leases).unwrap().iter().flatten().count();
+                }
+            })
+        })
+        .collect();
+    let today: String = s.text(
+        "select max(tableoid::regclass::text) from (select tableoid from scylla.finished union all
+             select inhrelid from pg_inherits where inhparent = 'scylla.finished'::regclass) p
+         where tableoid::regclass::text = 'scylla.finished_' || to_char(now() at time zone 'utc', 'YYYYMMDD')",
+    );
+    let bounds = s.text(&format!(
+        "select pg_get_expr(relpartbound, oid) from pg_class where oid = '{today}'::regclass"
+    ));
+    while !workers.iter().all(|it| it.is_finished()) {
+        s.run(&format!("create index extra on {today} (created)"));
+        s.run("alter table scylla.finished add column note text");
+        s.run("alter table scylla.finished drop column note");
+        s.run(&format!("reindex table {today}"));
+        s.run(&format!(
+            "begin; alter table scylla.finished detach partition {today};
+                        alter table scylla.finished attach partition {today} {bounds}; commit"
+        ));
+        s.run("drop index concurrently scylla.extra");
+        s.run(&format!("create index concurrently extra on {today} (created)"));
+        s.run("drop index scylla.extra");
+        s.run(&format!("vacuum {today}"));
+    }
+    let done: usize = workers.into_iter().map(|it| it.join().expect("no error")).sum();
+    assert_eq!(done, 20_000);
+    assert_eq!(s.count("select count(distinct id) from scylla.finished"), 20_000);
+    check_indexes(&mut s);
+    server.assert_log_is_clean();
+}
