@@ -45,6 +45,13 @@ pub fn eventually<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Opti
     }
 }
 
+/// The processor time that a process has used, in ticks of 10 ms.
+pub fn processor_time(pid: i32) -> i64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process");
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    fields[11..13].iter().map(|it| it.parse::<i64>().expect("a number")).sum()
+}
+
 /// What an aborted task is given as its error.
 pub fn an_error() -> Value {
     json!({"code": "test", "args": {"n": 1}, "description": "a test made this"})

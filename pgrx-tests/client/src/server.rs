@@ -2,7 +2,7 @@ use crate::{Database, Session, eventually, milliseconds, seconds};
 use postgres::Config;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
@@ -136,6 +136,14 @@ impl Server {
         } else {
             self.pg("remove", &[]);
         }
+    }
+
+    /// Runs a program as the server's user.
+    pub fn spawn(program: &str, arguments: &[&str]) -> Child {
+        let mut command = Command::new(SCRIPT);
+        command.arg("run-as-server").arg(program).args(arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("scripts/pg runs")
     }
 
     /// The folder of this server's programs.

@@ -169,13 +169,6 @@ fn an_idle_server_is_idle() {
     assert!(processor_time(worker) - ticks <= 1, "ticks of 10 ms");
 }
 
-/// In ticks.
-fn processor_time(pid: i32) -> i64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process");
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    fields[11].parse::<i64>().unwrap() + fields[12].parse::<i64>().unwrap()
-}
-
 /// Somebody's notification waits for a standby, at its commit: nobody else can announce meanwhile.
 /// Tasks and leases do not notice, the log is not flooded, and what is to be announced is kept.
 #[test]
