@@ -105,6 +105,9 @@ fn serve(home: &Home) {
             let fires = !is_shut(house) && firing.fire(home, house);
             let more = duties::reclaim(home, house, &mut singly) | fires;
             pgrx::check_for_interrupts!();
+            if more {
+                duties::announce(house);
+            }
             if !more || moment::monotonic() >= next_sweep {
                 break more;
             }
