@@ -257,12 +257,13 @@ pub fn take_up(home: &Home, most: usize) -> (usize, bool) {
     (rows.len(), let_go(home, &session, counts) < tasks)
 }
 
-/// Counts down what was put off of tasks that this transaction holds; returns whether there was any.
+/// Counts down what was put off of tasks that this transaction holds; false when there is no more.
 pub fn take_up_for(home: &Home, session: &Session, held: &[Uuid]) -> bool {
-    let counts = counts_in(&session.run(&TAKE_UP_FOR, &[ids(held.iter().copied())]));
-    let any = !counts.0.is_empty();
+    let rows = session.run(&TAKE_UP_FOR, &[ids(held.iter().copied())]);
+    let mut counts = counts_in(&rows);
+    counts.0.retain(|_, count| count.settled > 0);
     let_go(home, session, counts);
-    any
+    rows.len() > 0
 }
 
 fn counts_in(rows: &Rows) -> Counts {
