@@ -257,6 +257,38 @@ impl Session {
         self.value("select scylla.cancel($1)", &[&id])
     }
 
+    /// Submits a task that waits for others; `options` as in `submit_with`.
+    #[track_caller]
+    pub fn submit_after(&mut self, queue: &str, after: &[Uuid], options: &str) -> Uuid {
+        let sql = format!("select scylla.submit($1, after => $2, {options})");
+        self.value(&sql, &[&queue, &after])
+    }
+
+    /// Makes a task wait for another.
+    pub fn link(&mut self, after: Uuid, run: Uuid) -> Result<i32, Error> {
+        self.link_all(&[(after, run)])
+    }
+
+    /// Makes the second of each pair wait for the first.
+    pub fn link_all(&mut self, links: &[(Uuid, Uuid)]) -> Result<i32, Error> {
+        let (after, run): (Vec<Uuid>, Vec<Uuid>) = links.iter().copied().unzip();
+        self.try_value("select scylla.add_dependencies($1, $2)", &[&after, &run])
+    }
+
+    #[track_caller]
+    pub fn delete(&mut self, ids: &[Uuid]) -> i32 {
+        self.value("select scylla.delete_tasks($1)", &[&ids])
+    }
+
+    /// Owns a ready task by its id and returns it.
+    #[track_caller]
+    pub fn end(&mut self, id: Uuid, outcome: &str) {
+        let lease = self.try_own_task(id).unwrap_or_else(|error| panic!("{}", explain(&error)));
+        if let Err(error) = self.give(&lease, outcome) {
+            panic!("return_task({outcome}): {}", explain(&error));
+        }
+    }
+
     #[track_caller]
     pub fn entry(&mut self, id: Uuid) -> Value {
         self.value("select scylla.task($1)", &[&id])

@@ -1,0 +1,190 @@
+//! Who settles a task never waits for somebody who holds a follower.
+
+use crate::{assert_empty, return_all};
+use client::*;
+use std::time::Instant;
+
+/// Ends `other` while a transaction that has done something to its follower stays open; tells how long that
+/// took, and how long after the transaction's end the follower had `status`.
+struct Case {
+    database: Database,
+    s: Session,
+    holder: Session,
+}
+
+impl Case {
+    fn new() -> Case {
+        let database = database();
+        let (s, holder) = (database.connect(), database.connect());
+        Case { database, s, holder }
+    }
+}
+
+/// A return, an abort, a cancel or a deletion by an open transaction that has touched the follower does
+/// not delay the return of another predecessor; at the end the follower is right, at once.
+#[test]
+fn open_transactions_delay_no_return() {
+    let Case { database: _database, mut s, mut holder } = Case::new();
+    s.run("set statement_timeout = '3 s'");
+    let ways =
+        ["completed", "aborted", "cancel", "cancel follower", "delete follower", "submit", "add"];
+    let mut late = Vec::new();
+    for way in ways {
+        for (mine, end) in [
+            ("completed", "commit"),
+            ("completed", "rollback"),
+            ("aborted", "commit"),
+            ("aborted", "rollback"),
+        ] {
+            let (first, second) = (s.submit("p"), s.submit("p"));
+            let follower = s.submit_after("q", &[first, second], "action => ''");
+            let (lease, held) =
+                (s.try_own_task(second).unwrap(), holder.try_own_task(first).unwrap());
+            holder.run("begin");
+            match way {
+                "completed" | "aborted" => drop(holder.give(&held, way).unwrap()),
+                "cancel" => assert!(holder.cancel(first)),
+                "cancel follower" => assert!(holder.cancel(follower)),
+                "delete follower" => assert_eq!(holder.delete(&[follower]), 1),
+                "submit" => drop(holder.submit_after("later", &[follower], "action => ''")),
+                _ => assert_eq!(holder.link(held.id, follower).unwrap(), 0),
+            }
+            let begun = Instant::now();
+            if way == "add" {
+                // adding holds the predecessors it names, and no others
+                assert_eq!(s.give(&lease, mine).unwrap(), mine);
+            } else {
+                assert_eq!(s.give(&lease, mine).unwrap(), mine);
+            }
+            let waited = begun.elapsed();
+            assert!(waited < milliseconds(1_000), "{way}, {mine}: waited for {waited:?}");
+            holder.run(end);
+            let ended = Instant::now();
+            let gone = end == "commit" && way == "delete follower";
+            let expected = match (mine, way, end) {
+                _ if gone => "",
+                (_, "cancel follower", "commit") => "cancelled",
+                ("aborted", ..) | (_, "aborted" | "cancel", "commit") => "aborted",
+                (_, "completed", "commit") => "ready",
+                _ => "waiting",
+            };
+            let look = "select coalesce((select status from scylla.tasks where id = $1), '')";
+            eventually(seconds(5), &format!("{way} {mine} {end}: {expected}"), || {
+                (s.value::<String>(look, &[&follower]) == expected).then_some(())
+            });
+            late.push(ended.elapsed());
+            if expected == "waiting" {
+                // what was counted down is right: one more is enough
+                assert!(s.own("w", "q", 9).is_empty());
+                holder.complete(&held);
+            }
+            if ["ready", "waiting"].contains(&expected) {
+                let lease = eventually(seconds(5), "the follower is ready", || {
+                    s.own("w", "q", 9).into_iter().next()
+                });
+                assert_eq!(lease.id, follower, "{way} {mine} {end}");
+                s.complete(&lease);
+            }
+            s.execute("select scylla.cancel_tasks(array(select id from scylla.task))", &[])
+                .unwrap();
+        }
+    }
+    late.sort();
+    let median = late[late.len() / 2];
+    assert!(median < milliseconds(60), "the clock takes up at once: {median:?} of {late:?}");
+    // A link whose taking off was rolled back may stay behind.
+    assert_eq!(s.count("select count(*) from scylla.countdown"), 0);
+}
+
+/// Two that each abort one predecessor of the same followers do not wait for each other in a circle.
+#[test]
+fn aborts_with_shared_followers_do_not_deadlock() {
+    let database = database();
+    let mut s = database.connect();
+    for _ in 0..150 {
+        let roots = [s.submit("p"), s.submit("p")];
+        for _ in 0..20 {
+            s.submit_after("q", &roots, "action => ''");
+        }
+        std::thread::scope(|scope| {
+            for lease in s.own("w", "p", 2) {
+                let mut s = database.connect();
+                scope.spawn(move || s.give(&lease, "aborted").expect("aborts"));
+            }
+        });
+    }
+    eventually(seconds(5), "all are aborted", || (s.tasks("aborted") == 150 * 22).then_some(()));
+    assert_empty(&mut s);
+}
+
+/// Thousands of followers held at once neither stop the clock from its other duties nor keep it busy.
+#[test]
+fn held_followers_do_not_occupy_the_clock() {
+    let database = database();
+    let (mut s, mut holder) = (database.connect(), database.connect());
+    let roots = [s.submit("p"), s.submit("p")];
+    let batch: Vec<Value> = (0..3_000).map(|_| json!({"queue": "q", "after": roots})).collect();
+    s.execute("select * from scylla.submit_tasks($1)", &[&json!(batch)]).unwrap();
+    let leases = s.own("w", "p", 2);
+    holder.run("begin");
+    holder.complete(&leases[0]);
+    s.complete(&leases[1]);
+    let expiring = s.submit("e");
+    s.own_one_with("e", "timeout => '50 ms'");
+    eventually(seconds(2), "leases expire all the same", || {
+        (s.status(expiring) == "ready").then_some(())
+    });
+    sleep(milliseconds(300));
+    let written = "select (pg_current_wal_insert_lsn() - '0/0')::int8";
+    let before = s.count(written);
+    sleep(milliseconds(500));
+    let written = s.count(written) - before;
+    assert!(written < 20_000_000, "{written} bytes in half a second");
+    holder.run("commit");
+    eventually(seconds(5), "all are ready", || {
+        (s.count("select count(*) from scylla.task where ready") == 3_001).then_some(())
+    });
+    assert_eq!(s.own("w", "q", 5_000).len(), 3_000);
+}
+
+/// What was put off outlives the clock, however it ends.
+#[test]
+fn countdowns_outlive_the_clock_and_the_server() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let (mut s, mut holder) = (database.connect(), database.connect());
+    let graph = |s: &mut Session, holder: &mut Session| {
+        let roots = [s.submit("p"), s.submit("p")];
+        let follower = s.submit_after("q", &roots, "action => ''");
+        let leases = s.own("w", "p", 2);
+        holder.run("begin");
+        holder.complete(&leases[0]);
+        s.complete(&leases[1]);
+        assert_eq!(s.count("select sum(settled) from scylla.countdown"), 1, "put off");
+        (follower, leases[0].clone())
+    };
+    for _ in 0..3 {
+        sleep(milliseconds(600)); // a clock that dies of its start is not started again at once
+        let (follower, _) = graph(&mut s, &mut holder);
+        server.terminate_worker(&database);
+        holder.run("commit");
+        eventually(seconds(10), "another clock takes it up", || {
+            (s.status(follower) == "ready").then_some(())
+        });
+        let leases = s.own("w", "q", 2);
+        return_all(&mut s, &leases);
+    }
+    let (follower, lease) = graph(&mut s, &mut holder);
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    eventually(seconds(10), "the holder has rolled back", || {
+        (s.count("select count(*) from scylla.countdown") == 0).then_some(())
+    });
+    assert_eq!(s.status(follower), "waiting");
+    assert!(s.own("w", "q", 2).is_empty());
+    // its lease was young, and is forgotten
+    s.end(lease.id, "completed");
+    assert_eq!(s.own_one("q").id, follower);
+    server.assert_log_is_clean();
+}

@@ -1,0 +1,244 @@
+//! Well-known keys: one live task a queue and key, also while many submit, own and return at once.
+
+use client::*;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+fn submit(s: &mut Session, key: &str, on_conflict: &str) -> Result<Uuid, String> {
+    let sql = "select scylla.submit('q', key => $1, on_conflict => $2)";
+    s.try_value(sql, &[&key, &on_conflict]).map_err(|error| code(&error))
+}
+
+fn bearer(s: &mut Session, key: &str) -> Option<Uuid> {
+    s.value("select scylla.task_id('q', $1)", &[&key])
+}
+
+/// B74
+#[test]
+fn well_known_key_admits_one_task() {
+    let database = database();
+    let mut s = database.connect();
+    assert_eq!(bearer(&mut s, "k"), None);
+    let first = submit(&mut s, "k", "error").unwrap();
+    assert_eq!(submit(&mut s, "k", "error"), Err("23505".into()));
+    assert_eq!(submit(&mut s, "k", "ignore"), Ok(first));
+    assert_eq!(bearer(&mut s, "k"), Some(first));
+    s.submit_with("other", "key => 'k'");
+    let lease = s.own_one("q");
+    assert_eq!(submit(&mut s, "k", "error"), Err("23505".into()), "a running task is unfinished");
+    assert_eq!(submit(&mut s, "k", "ignore"), Ok(first));
+    s.complete(&lease);
+    assert_eq!(bearer(&mut s, "k"), None);
+    let second = submit(&mut s, "k", "error").unwrap();
+    assert_ne!(second, first, "once it is settled, the key is free");
+    // a waiting task bears its key too
+    let waiting = s.submit_after("q", &[second], "key => 'w'");
+    assert_eq!(submit(&mut s, "w", "error"), Err("23505".into()));
+    s.cancel(second);
+    assert_eq!((s.status(waiting), bearer(&mut s, "w")), ("aborted".into(), None));
+    let batch = json!([
+        {"queue": "q", "key": "a"},
+        {"queue": "q", "key": "a"},
+        {"queue": "q", "key": "a", "on_conflict": "ignore"},
+        {"queue": "other", "key": "k", "on_conflict": "ignore"},
+        {"queue": "other", "key": "k"}
+    ]);
+    let rows = s
+        .query(
+            "select outcome, id = scylla.task_id('q', 'a') from scylla.submit_tasks($1, false)",
+            &[&batch],
+        )
+        .unwrap();
+    let outcomes: Vec<(String, bool)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let words: Vec<&str> = outcomes.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!(words, ["inserted", "duplicate", "duplicate", "duplicate", "duplicate"]);
+    assert!(outcomes[0].1 && outcomes[2].1);
+}
+
+/// B71
+#[test]
+fn replace_swaps_a_task_that_is_not_running() {
+    let database = database();
+    let (mut s, mut other) = (database.connect(), database.connect());
+    let old = submit(&mut s, "k", "replace").unwrap();
+    let follower = s.submit_after("f", &[old], "on_failure => 'run'");
+    let new = submit(&mut s, "k", "replace").unwrap();
+    assert_eq!((s.status(old), bearer(&mut s, "k")), ("cancelled".into(), Some(new)));
+    assert_eq!(
+        (s.status(follower), &s.entry(follower)["num_failures"]),
+        ("ready".into(), &json!(1))
+    );
+    // owned, and owned by a transaction that has not ended
+    other.run("begin");
+    let lease = other.own_one("q");
+    assert_eq!(lease.id, new);
+    assert_eq!(submit(&mut s, "k", "replace"), Err("55006".into()));
+    other.run("rollback");
+    let newer = submit(&mut s, "k", "replace").unwrap();
+    let lease = other.own_one("q");
+    assert_eq!(lease.id, newer);
+    assert_eq!(submit(&mut s, "k", "replace"), Err("55006".into()));
+    assert!(other.extend(&lease), "the owner is left alone");
+    assert_eq!(other.give(&lease, "yield").unwrap(), "ready");
+    let newest = submit(&mut s, "k", "replace").unwrap();
+    // an expired lease is nobody's
+    other.own_one_with("q", "timeout => '20 ms'");
+    eventually(seconds(5), "the lease expires", || (s.status(newest) == "ready").then_some(()));
+    let last = submit(&mut s, "k", "replace").unwrap();
+    let waiting = s.submit_after("q", &[last], "key => 'w'");
+    let instead = submit(&mut s, "w", "replace").unwrap();
+    assert_eq!((s.status(waiting), s.status(instead)), ("cancelled".into(), "ready".into()));
+    s.end(last, "completed");
+    s.end(instead, "completed");
+    assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
+}
+
+/// What the replacement waits for may end by it: it does not wait for ever.
+#[test]
+fn replacement_may_wait_for_what_it_replaces() {
+    let database = database();
+    let mut s = database.connect();
+    for (policy, status) in [("abort", "aborted"), ("run", "ready")] {
+        let old = submit(&mut s, policy, "error").unwrap();
+        let taken_along = s.submit_after("q", &[old], "action => ''");
+        let other = s.submit("q");
+        let options =
+            format!("key => '{policy}', on_conflict => 'replace', on_failure => '{policy}'");
+        let new = s.submit_after("q", &[taken_along, old, other], &options);
+        assert_eq!(s.status(taken_along), "aborted");
+        s.cancel(other);
+        assert_eq!(s.status(new), status);
+        s.cancel(new);
+    }
+    assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
+}
+
+#[test]
+fn rolled_back_replacement_leaves_the_old_task() {
+    let database = database();
+    let (mut s, mut other) = (database.connect(), database.connect());
+    let old = submit(&mut s, "k", "error").unwrap();
+    for end in ["rollback", "rollback to savepoint s; commit"] {
+        s.run("begin; savepoint s");
+        let new = submit(&mut s, "k", "replace").unwrap();
+        submit(&mut s, "k", "replace").unwrap();
+        assert!(other.own("w", "q", 9).is_empty(), "neither is to be had meanwhile");
+        assert_eq!(other.try_own_task(old).map_err(|e| code(&e)).unwrap_err(), "55000");
+        s.run(end);
+        assert_eq!(bearer(&mut s, "k"), Some(old));
+        assert_eq!(s.refusal("select scylla.task($1)", &[&new]).code().code(), "P0002");
+        let leases = other.own("w", "q", 9);
+        assert_eq!(leases.iter().map(|lease| lease.id).collect::<Vec<_>>(), [old], "{end}");
+        assert_eq!(other.give(&leases[0], "yield").unwrap(), "ready");
+    }
+    // kept in part: the first replacement stands
+    s.run("begin");
+    let kept = submit(&mut s, "k", "replace").unwrap();
+    s.run("savepoint s");
+    submit(&mut s, "k", "replace").unwrap();
+    s.run("rollback to savepoint s; commit");
+    let leases = other.own("w", "q", 9);
+    assert_eq!(leases.iter().map(|lease| lease.id).collect::<Vec<_>>(), [kept]);
+    assert_eq!(s.status(old), "cancelled");
+}
+
+/// Two batches with the same keys, in opposite orders: neither gets a 40P01.
+#[test]
+fn batches_with_the_same_keys_do_not_deadlock() {
+    let database = database();
+    let keys: Vec<Value> = (0..100)
+        .map(|n| json!({"queue": "q", "key": format!("k{n}"), "on_conflict": "ignore"}))
+        .collect();
+    let backwards: Vec<Value> = keys.iter().rev().cloned().collect();
+    std::thread::scope(|scope| {
+        for batch in [keys, backwards] {
+            let mut s = database.connect();
+            scope.spawn(move || {
+                for _ in 0..40 {
+                    s.run("begin");
+                    s.execute("select * from scylla.submit_tasks($1)", &[&json!(batch)]).unwrap();
+                    s.run("rollback");
+                }
+            });
+        }
+    });
+}
+
+/// Eight connections on two keys: no two live tasks bear one, and what somebody owns is never replaced:
+/// each lease can be returned.
+#[test]
+fn owned_task_is_never_replaced() {
+    let database = database();
+    let rounds = AtomicI64::new(3_000);
+    let leased: Mutex<HashMap<String, i64>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let (mut s, rounds, leased) = (database.connect(), &rounds, &leased);
+            scope.spawn(move || {
+                if n % 4 == 3 {
+                    s.run("set default_transaction_isolation = 'repeatable read'");
+                }
+                while rounds.fetch_sub(1, Ordering::Relaxed) > 0 {
+                    let key = if rand::random_bool(0.5) { "a" } else { "b" };
+                    if n < 5 {
+                        let how =
+                            ["error", "ignore", "replace", "replace"][rand::random_range(0..4)];
+                        let in_block = rand::random_bool(0.3);
+                        if in_block {
+                            s.run("begin");
+                        }
+                        match submit(&mut s, key, how) {
+                            Ok(_) => {}
+                            Err(state) if how == "error" && state == "23505" => {}
+                            Err(state) if how == "replace" && state == "55006" => {}
+                            Err(state) if n == 3 && state == "40001" => {}
+                            Err(state) => panic!("{how}: {state}"),
+                        }
+                        if in_block {
+                            s.run(if rand::random_bool(0.5) { "commit" } else { "rollback" });
+                        }
+                        continue;
+                    }
+                    let in_block = rand::random_bool(0.3);
+                    if in_block {
+                        s.run("begin");
+                    }
+                    let leases = s.own("w", "q", 2);
+                    if in_block && rand::random_bool(0.3) {
+                        s.run("rollback");
+                        continue;
+                    }
+                    if in_block {
+                        s.run("commit");
+                    }
+                    for lease in leases {
+                        assert!(s.extend(&lease), "taken away from its owner");
+                        let outcome = ["completed", "retry", "yield"][rand::random_range(0..3)];
+                        match s.give(&lease, outcome).map_err(|error| code(&error)) {
+                            Ok(_) => {
+                                *leased.lock().unwrap().entry(outcome.into()).or_default() += 1
+                            }
+                            Err(state) if n == 7 && state == "40001" => {
+                                s.execute("select scylla.cancel($1)", &[&lease.id]).ok();
+                            }
+                            Err(state) => panic!("{outcome}: {state}"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut s = database.connect();
+    let cancelled = s.count(
+        "select count(*) from scylla.tasks where status = 'cancelled' and owner is not null and tries > 0
+         and history->-1->>'_typ' = 'TaskAssignment'",
+    );
+    assert_eq!(cancelled, 0, "cancelled while somebody owned it");
+    let leased = leased.lock().unwrap();
+    assert!(leased.values().sum::<i64>() > 100, "{leased:?}");
+    let live = "select count(*) from scylla.task";
+    assert!(s.count(live) <= 2);
+    let left = s.own("w", "q", 9).len() as i64;
+    assert_eq!(s.count(live), left, "what is live can be owned");
+}
