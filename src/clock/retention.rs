@@ -12,7 +12,7 @@ use std::collections::HashMap;
 const PARTITIONS_EVERY: i64 = 600_000_000;
 const PARTITIONS_AGAIN: i64 = 10_000_000;
 /// How long rows are deleted before other duties have their turn, in microseconds.
-const TURN: i64 = 50_000;
+const TURN: i64 = 10_000;
 
 #[derive(Default)]
 pub struct Retention {

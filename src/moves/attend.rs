@@ -1,11 +1,22 @@
 //! What a caller does for the clock while there is none: owning and returning go on.
 
 use crate::desk::{Home, with_board};
-use crate::moves::{follow, reclaim, refill};
+use crate::moment;
+use crate::moves::{fire, follow, reclaim, refill};
+use crate::payload::Uuid;
+use board::{Board, Moment};
 use pgrx::pg_sys;
 
-/// Ends leases whose deadline has passed, a batch at the most: their tasks are ready once the caller's
-/// transaction commits. Counts down what was put off, and surveys the tables if somebody asked for it.
+/// Whether a clock would have something to do.
+pub fn is_wanted(board: &mut Board, house: u32, now: Moment) -> bool {
+    let it = board.house(house);
+    let fires = !it.shut && it.next_due <= fire::horizon(now.wall);
+    fires || it.refresh || it.put_off || board.next_deadline(house) <= now.monotonic
+}
+
+/// Ends leases whose deadline has passed, fires what is due, counts down what was put off, a batch of
+/// each at the most: the tasks are ready once the caller's transaction commits. Surveys the tables if
+/// somebody asked for it.
 pub fn attend(home: &Home, house: u32) {
     // SAFETY: reads this backend's transaction state.
     let (writes, may_fail) = unsafe {
@@ -24,9 +35,34 @@ pub fn attend(home: &Home, house: u32) {
             // There may be more; and what a rollback takes back is to be taken up again.
             with_board(|board| board.house_mut(house).put_off = true);
         }
+        fire_due(home, house);
         let mut due = reclaim::take_due(home, house, reclaim::BATCH);
         if !due.is_empty() {
             reclaim::reclaim(home, &mut due);
         }
+    }
+}
+
+fn fire_due(home: &Home, house: u32) {
+    let until = fire::horizon(moment::now().wall);
+    let fires = with_board(|board| {
+        let it = board.house_mut(house);
+        let fires = !it.shut && it.next_due <= until;
+        if fires {
+            it.next_due = i64::MAX;
+        }
+        fires
+    });
+    if !fires {
+        return;
+    }
+    let (due, next) = fire::read(home, (i64::MIN, Uuid(0)), until, fire::BATCH);
+    let mut ids: Vec<Uuid> = due.into_iter().map(|(_, id)| id).collect();
+    ids.sort_unstable();
+    // The next who comes looks again after some fired: a rollback may take that back.
+    let next = if ids.is_empty() { next.unwrap_or(i64::MAX) } else { i64::MIN };
+    with_board(|board| board.note_due(house, next));
+    if !ids.is_empty() {
+        fire::fire(home, &ids, until);
     }
 }

@@ -25,8 +25,9 @@ pub fn build(home: &Home, house: u32) -> bool {
         let house = board.house_mut(house);
         house.door = Door::Open;
         house.refresh = false;
-        // What was put off before a restart.
+        // What was put off before a restart, and what is due, is known to the tables only.
         house.put_off = true;
+        house.next_due = i64::MIN;
     });
     desk::broadcast();
     true

@@ -7,7 +7,7 @@ use crate::moves::{Place, attend, refill, seal, session, settled};
 use crate::payload::{self, UUID, Uuid};
 use crate::statement::statement;
 use crate::{moment, settings};
-use board::{Board, Claim, Dry, Front, Seal, State, Taken};
+use board::{Claim, Dry, Front, Seal, State, Taken};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(FIND, "find", [UUID]);
@@ -184,7 +184,10 @@ fn take(
     desk::reserve(wanted);
     let (house, stop, early) = home.on_board(|board, house| {
         let stop = loop {
-            if !attended && board.house(house).clock == 0 && is_overdue(board, house, claim) {
+            if !attended
+                && board.house(house).clock == 0
+                && attend::is_wanted(board, house, claim.now)
+            {
                 break Stop::Unattended;
             }
             if board.house(house).shut {
@@ -205,12 +208,6 @@ fn take(
         desk::wake_clock(house);
     }
     (taken, house, stop)
-}
-
-/// Whether a clock would have something to do.
-fn is_overdue(board: &mut Board, house: u32, claim: &Claim) -> bool {
-    let it = board.house(house);
-    it.refresh || it.put_off || board.next_deadline(house) <= claim.now.monotonic
 }
 
 /// Checks what was taken against the table, under a snapshot taken after it left the board (I5),

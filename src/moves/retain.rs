@@ -16,7 +16,7 @@ const DELETE_PAST_KINDS: [Kind; 6] = [TIMESTAMPTZ, TEXTS, TIMESTAMPTZS, BIGINT, 
 
 /// How many rows one transaction deletes (I10), and among how many blocks it looks for them.
 const BATCH: i64 = 1_000;
-const BLOCKS: i64 = 1_024;
+const BLOCKS: i64 = 512;
 
 /// From this retention on, in microseconds, only whole partitions go.
 const DAY: i64 = 86_400_000_000;

@@ -94,6 +94,23 @@ impl Server {
         succeed(Command::new(SCRIPT).arg("run-as-server").arg(program).args(options));
     }
 
+    /// Another server with what this one has, by pg_upgrade; this one is stopped.
+    pub fn upgrade(&self) -> Server {
+        let other = Server::planned();
+        other.launch(&[]);
+        other.stop("fast");
+        let reach = self.pg("env", &[]);
+        let bin = word(&reach, "SCYLLA_BIN=");
+        self.stop("fast");
+        let [from, to] = [&self.folder, &other.folder].map(|it| it.display().to_string());
+        let script = format!(
+            "cd {to} && {bin}/pg_upgrade -U postgres -b {bin} -B {bin} -d {from} -D {to} -s {to}"
+        );
+        succeed(Command::new(SCRIPT).args(["run-as-server", "bash", "-c", &script]));
+        other.launch(&[]);
+        other
+    }
+
     /// The server that all tests of this binary may share. Nobody may crash it.
     pub fn shared() -> &'static Server {
         SHARED.get_or_init(|| {

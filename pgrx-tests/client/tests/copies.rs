@@ -55,8 +55,10 @@ fn copied_database_starts_closed() {
     s.submit("held");
     let held = s.own_one_with("held", "timeout => '1 hour'");
     eventually(seconds(5), "the lease is written", || {
-        (s.count("select count(*) from scylla.lease") == 1).then_some(())
+        s.value::<bool>("select exists (select from scylla.lease where id = $1)", &[&held.id])
+            .then_some(())
     });
+    let waiting = s.submit_with("due", "run_at => clock_timestamp() + interval '1 s'");
     drop(s);
     let name = format!("{}_copy", database.name);
     server.connect().run(&format!("create database {name} template {}", database.name));
@@ -71,6 +73,8 @@ fn copied_database_starts_closed() {
     let mut s = database.connect();
     assert!(s.extend(&held));
     assert_eq!(s.own("w", "q", 10).len(), 2);
+    eventually(seconds(5), "it fires", || (s.status(waiting) == "ready").then_some(()));
+    assert_eq!(c.status(waiting), "waiting", "but not in the copy");
 
     // Nor does a restart open it; that is said once more.
     server.stop("fast");
@@ -80,6 +84,7 @@ fn copied_database_starts_closed() {
     assert_eq!(server.log().matches(&line).count(), 2);
     c.run("select scylla.open()");
     assert_eq!(c.own("w", "q", 10).len(), 2, "opened, it hands out at once");
+    eventually(seconds(3), "it fires", || (c.status(waiting) == "ready").then_some(()));
     server.stop("fast");
     server.start_again();
     let mut c = copy.connect();
@@ -93,6 +98,23 @@ fn copied_database_starts_closed() {
     assert!(c.own("w", "q", 10).iter().any(|lease| lease.id == id));
     drop(c);
     server.assert_log_is_clean();
+}
+
+/// pg_upgrade makes no copy: the old server is not to run again.
+#[test]
+fn upgraded_database_is_open() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    fill(&mut s);
+    let before = all(&mut s);
+    drop(s);
+    let upgraded = server.upgrade();
+    let there = database.on(&upgraded);
+    let mut s = there.connect();
+    assert_eq!(all(&mut s), before);
+    assert_eq!(s.own("w", "q", 10).len(), 2);
+    upgraded.assert_log_is_clean();
 }
 
 /// A closed database's clock deletes nothing and drops nothing.

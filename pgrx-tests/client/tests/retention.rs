@@ -74,6 +74,7 @@ fn partitions_that_are_past_are_dropped_without_waiting() {
     let server = Server::start(&[]);
     let database = server.database();
     let mut s = database.connect();
+    assert!(s.own("w", "q", 1).is_empty(), "its clock has made the partitions");
     let there =
         "select count(*) from pg_inherits where inhrelid = to_regclass('scylla.finished_old')";
     s.run(
@@ -102,9 +103,16 @@ fn partitions_that_are_past_are_dropped_without_waiting() {
     reader.run("commit");
     server.configure("scylla.retention", "8 d");
     eventually(seconds(5), "the partition is dropped", || (s.count(there) == 0).then_some(()));
-    let days = "select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass";
-    assert_eq!(s.count(days), 6, "yesterday to three days ahead, and the default one");
-    assert!(!server.log().contains("scylla could not"), "{}", server.log());
+    let log = server.log();
+    let failed: Vec<&str> = log.lines().filter(|it| it.contains("scylla could not")).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let days = "select string_agg(inhrelid::regclass::text, ' ' order by inhrelid) from pg_inherits where inhparent = 'scylla.finished'::regclass";
+    let days = s.text(days);
+    assert_eq!(
+        days.split(' ').count(),
+        6,
+        "yesterday to three days ahead, and the default one: {days}"
+    );
 }
 
 /// I10: a row that somebody holds does not stop the rest.
@@ -143,7 +151,7 @@ fn a_tick_is_short_however_many_rows_there_are() {
     s.run(&format!(
         "prepare past (timestamptz, text[], timestamptz[], bigint, bigint, bigint) as {text}"
     ));
-    let plan = "explain (analyze, buffers, format json) execute past (now() + interval '1 hour', '{}', '{}', $1, $1 + 1024, 1000)";
+    let plan = "explain (analyze, buffers, format json) execute past (now() + interval '1 hour', '{}', '{}', $1, $1 + 512, 1000)";
     let mut explained = |from: i64| -> (i64, i64) {
         let text = plan.replace("$1", &from.to_string());
         let plan: Value = s.value(&text, &[]);
@@ -179,5 +187,5 @@ fn a_tick_is_short_however_many_rows_there_are() {
     let (begun, before) = (Instant::now(), reads(&mut watch));
     sleep(seconds(3));
     let (ticks, read) = (begun.elapsed().as_secs() as i64 + 3, reads(&mut watch) - before);
-    assert!(read > 0 && read <= ticks * 1_100, "{read} blocks in {ticks} ticks, of {blocks}");
+    assert!(read > 0 && read <= ticks * 600, "{read} blocks in {ticks} ticks, of {blocks}");
 }
