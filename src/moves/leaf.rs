@@ -17,8 +17,8 @@ const LOCK: i32 = pg_sys::RowExclusiveLock as i32;
 /// Locks stand until the end of the transaction.
 const KEEP: i32 = pg_sys::NoLock as i32;
 
-/// The open partition. While it is open, the current memory context is one that goes when the rows
-/// are put in.
+/// The open partition. What making a row needs goes when it is put in; what a scan that is open
+/// meanwhile allocates must not.
 pub struct Leaf {
     finished: Relation,
     leaf: Relation,
@@ -61,7 +61,6 @@ impl Leaf {
                 pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
                 pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
             );
-            pg_sys::MemoryContextSwitchTo(inside);
             let width = layout.sources.len();
             Some(Leaf {
                 finished,
@@ -81,10 +80,13 @@ impl Leaf {
     }
 
     /// Adds the row of a live task as that of a settled one, which had so many tries more.
-    pub fn add(&mut self, row: Row, tries: i32, given: &Given) {
+    pub fn add(&mut self, row: Row, tries: i32, given: impl FnOnce() -> Given) {
         if self.filled == MOST || self.bytes > MOST_BYTES {
             self.put_in();
         }
+        // SAFETY: a context of this partition's, left below.
+        unsafe { pg_sys::MemoryContextSwitchTo(self.inside) };
+        let given = given();
         // Toast pointers go as they are: putting in a row fetches another table's toast.
         for (at, source) in self.layout.sources.iter().enumerate() {
             let value = match *source {
@@ -112,7 +114,6 @@ impl Leaf {
             let tuple = pg_sys::heap_form_tuple(columns, values, nulls);
             self.bytes += (*tuple).t_len;
             pg_sys::ExecStoreHeapTuple(tuple, self.slots[self.filled], true);
-            pg_sys::MemoryContextSwitchTo(self.inside);
         }
         self.filled += 1;
     }
@@ -123,6 +124,7 @@ impl Leaf {
         // SAFETY: the first slots hold rows of the open table; its indexes are open, too, and none
         // has an expression, which alone would need an executor's state.
         unsafe {
+            pg_sys::MemoryContextSwitchTo(self.inside);
             let none = ptr::null_mut();
             pg_sys::heap_multi_insert(self.leaf, slots, filled, self.command, 0, none);
             let (mut values, mut nulls) = ([Datum::from(0); KEYS], [false; KEYS]);
@@ -142,6 +144,7 @@ impl Leaf {
                     );
                 }
             }
+            pg_sys::MemoryContextSwitchTo(self.outside);
             pg_sys::MemoryContextReset(self.inside);
         }
         (self.filled, self.bytes) = (0, 0);
@@ -154,7 +157,6 @@ impl Leaf {
         }
         // SAFETY: what open opened, in the other order.
         unsafe {
-            pg_sys::MemoryContextSwitchTo(self.outside);
             pg_sys::MemoryContextDelete(self.inside);
             self.slots.iter().for_each(|slot| pg_sys::ExecDropSingleTupleTableSlot(*slot));
             pg_sys::CatalogCloseIndexes(self.indexes);

@@ -47,15 +47,17 @@ pub fn transfer(
             let row = live.row(leaf.layout.last);
             let [followed, post_result] =
                 leaf.layout.flags.map(|column| payload::number(row.get(column)) != 0);
-            let given = [
-                Some(Datum::from(now)),
-                Some(word),
-                Some(payload::float(ending.progress(status))),
-                ending.lease.map(|lease| payload::varlena(lease.worker.as_bytes())),
-                ending.untold().map(|lease| Datum::from(lease.since_at)),
-                ending.result,
-            ];
-            leaf.add(row, ending.untold().is_some().into(), &given);
+            let given = || {
+                [
+                    Some(Datum::from(now)),
+                    Some(word),
+                    Some(payload::float(ending.progress(status))),
+                    ending.lease.map(|lease| payload::varlena(lease.worker.as_bytes())),
+                    ending.untold().map(|lease| Datum::from(lease.since_at)),
+                    ending.result,
+                ]
+            };
+            leaf.add(row, ending.untold().is_some().into(), given);
             ended.push(Ended { id: ending.id, status, followed, post_result, pause: 0 });
         }
         done += 1;
