@@ -84,7 +84,7 @@ fn serve(home: &Home) {
         {
             return;
         }
-        if door != Door::Open || refresh {
+        if door != Door::Open || refresh || !is_mine {
             firing.look_anew();
         }
         if door != Door::Open {
