@@ -6,5 +6,7 @@
 -- holds them already.
 update scylla.task t
 set ready = true, due = null, message = null, updated = $3
-where t.id = any ($1) and t.due <= $2
+where t.id = any ($1)
+    -- no search by time: the ids are few
+    and (t.due <= $2) is true
 returning t.id, t.queue, t.action, t.priority, t.created, t.timeout

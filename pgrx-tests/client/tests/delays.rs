@@ -112,7 +112,8 @@ fn the_sweep_finds_what_nobody_told() {
 /// I10: a row that somebody holds delays no other, and fires soon after it is let go.
 #[test]
 fn a_held_task_delays_no_other() {
-    let database = database();
+    let server = Server::start(&["scylla.sweep_interval = '1h'"]);
+    let database = server.database();
     let (mut s, mut holder) = (database.connect(), database.connect());
     let held = s.submit_with("held", "run_at => clock_timestamp() + interval '300 ms'");
     holder.run("begin");
