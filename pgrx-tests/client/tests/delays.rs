@@ -172,7 +172,8 @@ fn a_backlog_fires_once_each() {
 /// A task that waits for others, too, is due once they have settled, at its time, new or old.
 #[test]
 fn a_task_waits_for_others_and_for_its_time() {
-    let database = database();
+    let server = Server::start(&["scylla.sweep_interval = '1h'"]);
+    let database = server.database();
     let mut s = database.connect();
     let first = s.submit("first");
     let after = format!("after => array['{first}'::uuid]");
