@@ -177,8 +177,9 @@ impl Board<'_> {
         let duty = self.next_deadline(house).min(self.next_announcement(house));
         let it = self.house(house);
         let due = match it.next_due {
-            _ if it.shut => i64::MAX,
             i64::MAX => i64::MAX,
+            // Nothing fires there (I12).
+            _ if it.shut || !it.used => i64::MAX,
             at => at.saturating_sub(it.lag),
         };
         let put_off = if it.put_off { it.take_up_at } else { i64::MAX };

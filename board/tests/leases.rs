@@ -260,6 +260,7 @@ fn what_falls_due_before_the_clock_means_to_look_wants_it() {
     let mut board = memory.board();
     board.house_mut(0).wake_at = 2_000;
     board.house_mut(0).lag = 1_000_000;
+    assert!(board.begin_use(0) && !board.begin_use(0));
     board.note_due(0, 1_002_000);
     assert!(!board.wants_clock(0));
     board.note_due(0, 1_001_500);
@@ -268,6 +269,9 @@ fn what_falls_due_before_the_clock_means_to_look_wants_it() {
     assert_eq!(board.next_duty(0), 1_500, "the earliest counts");
     board.house_mut(0).lag = 1_001_000;
     assert_eq!(board.next_duty(0), 500, "the wall clock was set forward");
+    board.house_mut(0).shut = true;
+    assert!(!board.wants_clock(0), "nothing fires in a closed database");
+    board.house_mut(0).shut = false;
     board.put(0, WORK, rank(1), 0);
     own(&mut board, 1);
     board.house_mut(0).next_due = i64::MAX;

@@ -100,9 +100,13 @@ fn serve(home: &Home) {
         } else if refresh && duties::survey(home, house).is_none() {
             with_board(|board| board.house_mut(house).refresh = true);
         }
+        // Before anything fires: a restored database is to be known as one.
+        if sweeping {
+            duties::look(home, house);
+        }
         // A backlog does not keep the clock from its other duties.
         let more = loop {
-            let fires = !is_shut(house) && firing.fire(home, house);
+            let fires = is_served(house) && firing.fire(home, house);
             let more = duties::reclaim(home, house, &mut singly) | fires;
             pgrx::check_for_interrupts!();
             if more {
@@ -116,7 +120,6 @@ fn serve(home: &Home) {
             duties::take_up(home, house, &mut pause);
         }
         if sweeping {
-            duties::look(home, house);
             duties::persist(home, house);
             next_sweep = now + settings::sweep_interval().min(persist_interval());
         }
@@ -140,15 +143,10 @@ fn serve(home: &Home) {
     }
 }
 
-/// Whether settled tasks are looked after: a database that is being restored gets its partitions from
-/// there, a closed one is left as it is.
+/// Whether tasks fire, and settled ones are looked after: a database that is being restored gets its
+/// partitions from there, a closed one is left as it is (I12).
 fn is_served(house: u32) -> bool {
     with_board(|board| board.house(house).used && !board.house(house).shut)
-}
-
-/// Whether the database is closed: nothing is handed out or fired (I12).
-fn is_shut(house: u32) -> bool {
-    with_board(|board| board.house(house).shut)
 }
 
 /// Leases are written behind no later than twice the age from which they are to outlive a crash.
