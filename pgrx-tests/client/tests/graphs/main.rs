@@ -2,6 +2,7 @@
 
 mod circles;
 mod held;
+mod model;
 
 mod races;
 mod wide;
