@@ -4,27 +4,12 @@ use crate::{assert_empty, return_all};
 use client::*;
 use std::time::Instant;
 
-/// Ends `other` while a transaction that has done something to its follower stays open; tells how long that
-/// took, and how long after the transaction's end the follower had `status`.
-struct Case {
-    database: Database,
-    s: Session,
-    holder: Session,
-}
-
-impl Case {
-    fn new() -> Case {
-        let database = database();
-        let (s, holder) = (database.connect(), database.connect());
-        Case { database, s, holder }
-    }
-}
-
 /// A return, an abort, a cancel or a deletion by an open transaction that has touched the follower does
 /// not delay the return of another predecessor; at the end the follower is right, at once.
 #[test]
 fn open_transactions_delay_no_return() {
-    let Case { database: _database, mut s, mut holder } = Case::new();
+    let database = database();
+    let (mut s, mut holder) = (database.connect(), database.connect());
     s.run("set statement_timeout = '3 s'");
     let ways =
         ["completed", "aborted", "cancel", "cancel follower", "delete follower", "submit", "add"];
@@ -50,12 +35,7 @@ fn open_transactions_delay_no_return() {
                 _ => assert_eq!(holder.link(held.id, follower).unwrap(), 0),
             }
             let begun = Instant::now();
-            if way == "add" {
-                // adding holds the predecessors it names, and no others
-                assert_eq!(s.give(&lease, mine).unwrap(), mine);
-            } else {
-                assert_eq!(s.give(&lease, mine).unwrap(), mine);
-            }
+            assert_eq!(s.give(&lease, mine).unwrap(), mine);
             let waited = begun.elapsed();
             assert!(waited < milliseconds(1_000), "{way}, {mine}: waited for {waited:?}");
             holder.run(end);
@@ -94,6 +74,21 @@ fn open_transactions_delay_no_return() {
     assert!(median < milliseconds(60), "the clock takes up at once: {median:?} of {late:?}");
     // A link whose taking off was rolled back may stay behind.
     assert_eq!(s.count("select count(*) from scylla.countdown"), 0);
+}
+
+/// Who submits behind a follower does not even delay the follower.
+#[test]
+fn open_submission_behind_a_follower_does_not_delay_it() {
+    let database = database();
+    let (mut s, mut holder) = (database.connect(), database.connect());
+    let first = s.submit("p");
+    let follower = s.submit_after("q", &[first], "action => ''");
+    holder.run("begin");
+    let last = holder.submit_after("q", &[follower], "action => ''");
+    s.end(first, "completed");
+    assert_eq!(s.own_one("q").id, follower);
+    holder.run("commit");
+    assert_eq!(s.status(last), "waiting");
 }
 
 /// Two that each abort one predecessor of the same followers do not wait for each other in a circle.
