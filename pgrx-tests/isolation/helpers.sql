@@ -48,6 +48,52 @@ language sql as $$
     from (select scylla.task(helper.id()) as e) as t
 $$;
 
+-- More of them, by number; the first is the task.
+create function helper.id(n integer) returns uuid immutable language sql
+return ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid;
+create function helper.submit(n integer, after integer default null, on_failure text default 'abort') returns text language sql
+return case scylla.submit('q', id => helper.id(n), on_failure => on_failure,
+    after => case when after is not null then array[helper.id(after)] end) when helper.id(n) then 'submitted' end;
+create function helper.own_it(owner text, n integer, timeout interval default '1 hour') returns setof integer language sql as $$
+    with owned as materialized (select * from scylla.own_task(helper.id(n), owner, timeout)),
+        kept as (insert into helper.held (owner, token) select own_it.owner, token from owned returning 1)
+    select tries from owned, kept
+$$;
+create function helper.return(owner text, n integer, outcome text default 'completed') returns text language sql
+return scylla.return_task(helper.id(n), helper.token(owner), outcome,
+    error => case outcome when 'aborted' then jsonb '{"code": "c", "args": {}, "description": "d"}' end);
+create function helper.add(after integer, run integer) returns integer language sql
+return scylla.add_dependencies(array[helper.id(after)], array[helper.id(run)]);
+create function helper.delete(n integer) returns integer language sql return scylla.delete_tasks(array[helper.id(n)]);
+-- What became of all of them.
+create function helper.all(out task integer, out status text, out failures integer) returns setof record language sql as $$
+    select right(id::text, 12)::integer, status, num_failures from scylla.tasks where queue = 'q' order by id
+$$;
+-- The status of one, once the clock has done what is to be done for it: it gets half a minute.
+create function helper.until(n integer, wanted text) returns text language plpgsql as $$
+begin
+    for i in 1..3000 loop
+        exit when scylla.task(helper.id(n)) ->> 'status' = wanted;
+        perform pg_sleep(0.01);
+    end loop;
+    return scylla.task(helper.id(n)) ->> 'status';
+end $$;
+-- How many predecessors it waits for, once all that was put off is counted.
+create function helper.pending(n integer) returns integer language plpgsql as $$
+begin
+    for i in 1..3000 loop
+        exit when not exists (select from scylla.countdown);
+        perform pg_sleep(0.01);
+    end loop;
+    return (select pending from scylla.task where id = helper.id(n));
+end $$;
+-- Submits one that is to bear the key k: the outcome, and which task bears it now.
+create function helper.keyed(n integer, on_conflict text default 'error') returns text language sql as $$
+    select outcome || ', ' || right(id::text, 12)::integer
+    from scylla.submit_tasks(jsonb_build_array(
+        jsonb_build_object('queue', 'q', 'id', helper.id(n), 'key', 'k', 'on_conflict', on_conflict)))
+$$;
+
 -- Before and after each permutation: the task alone, or nothing of it, its id free again.
 create procedure helper.begin_with_task() language sql as $$ select helper.submit() $$;
 create procedure helper.begin_with_lease(timeout interval default '1 hour') language plpgsql as $$
