@@ -106,6 +106,7 @@ comment on column scylla.dependency.task is 'the task that waits for it';
 -- What a settling transaction could not count down, since somebody held the waiting task: the clock does.
 create table scylla.countdown (
     task    uuid    not null,
+    created timestamptz not null,
     settled integer not null,
     failed  integer not null,
     cause   uuid
@@ -117,6 +118,7 @@ create table scylla.countdown (
 
 comment on table scylla.countdown is 'predecessors that have settled, but are not counted down from the waiting task yet';
 comment on column scylla.countdown.task is 'the task that waits';
+comment on column scylla.countdown.created is 'when that was submitted: another one that bears its id is not meant';
 comment on column scylla.countdown.settled is 'how many of its predecessors have settled';
 comment on column scylla.countdown.failed is 'how many of these were aborted or cancelled';
 comment on column scylla.countdown.cause is 'one of those';

@@ -1,7 +1,9 @@
 -- Leaves to the clock what could not be counted down, since somebody held the waiting task.
 -- Parameters, arrays of one length: $1 the tasks, $2 how many predecessors have settled, $3 how many
 --   of these failed, $4 one of those.
--- Reads nothing; changes scylla.countdown. Locks: only what it inserts.
-insert into scylla.countdown (task, settled, failed, cause)
-select c.task, c.settled, c.failed, c.cause
+-- Reads scylla.task by primary key, since another task may come to bear the id of one that is deleted;
+-- changes scylla.countdown. Locks: only what it inserts.
+insert into scylla.countdown (task, created, settled, failed, cause)
+select c.task, t.created, c.settled, c.failed, c.cause
 from unnest($1, $2, $3, $4) as c (task, settled, failed, cause)
+cross join lateral (select o.created from scylla.task o where o.id = c.task offset 0) t

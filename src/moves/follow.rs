@@ -5,7 +5,7 @@
 
 use crate::desk::{self, Change, Home};
 use crate::moves::settle::{Ended, Ending, settle};
-use crate::moves::{LIVE, Place, id_at, ids, ids_of, session};
+use crate::moves::{Place, id_at, ids, session};
 use crate::payload::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS, Uuid};
 use crate::statement::{Rows, Session, statement};
 use crate::task::{ABORTED, COMPLETED};
@@ -245,16 +245,14 @@ fn put_off(home: &Home, session: &Session, counts: Counts) -> usize {
 }
 
 /// Counts down what was put off, at most so many; returns how many there were, and whether any of their
-/// tasks was free.
+/// tasks was free, or gone.
 pub fn take_up(home: &Home, most: usize) -> (usize, bool) {
     let session = session(home);
     let rows = session.run(&TAKE_UP, &[Some(Datum::from(most))]);
-    let mut counts = counts_in(&rows);
+    let counts = counts_in(&rows);
+    let is_any_gone = (0..rows.len()).any(|row| rows.get(row, 0).is_none());
     let tasks = counts.0.len();
-    let live = ids_of(&session, &LIVE, counts.tasks());
-    let live: HashSet<Uuid> = live.into_iter().collect();
-    counts.0.retain(|task, _| live.contains(task));
-    (rows.len(), let_go(home, &session, counts) < tasks)
+    (rows.len(), let_go(home, &session, counts) < tasks || is_any_gone)
 }
 
 /// Counts down what was put off of tasks that this transaction holds; false when there is no more.
@@ -268,7 +266,7 @@ pub fn take_up_for(home: &Home, session: &Session, held: &[Uuid]) -> bool {
 
 fn counts_in(rows: &Rows) -> Counts {
     let mut counts = Counts::default();
-    for row in 0..rows.len() {
+    for row in (0..rows.len()).filter(|row| rows.get(*row, 0).is_some()) {
         let [settled, failed] = [1, 2].map(|column| payload::number(rows.get(row, column)) as i32);
         let cause = rows.get(row, 3).map(|_| id_at(rows, row, 3));
         counts.add(id_at(rows, row, 0), Count { settled, failed, cause });
