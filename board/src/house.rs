@@ -62,6 +62,8 @@ pub struct House {
     pub(crate) settled: Ends,
     /// How much there is to announce.
     pub(crate) untold: u32,
+    /// How many tasks got ready since the last announcement.
+    pub(crate) noted: u32,
     /// Nothing is announced before, on the monotonic clock.
     pub(crate) quiet_until: i64,
 }
@@ -89,6 +91,7 @@ impl House {
         listed: 0,
         settled: Ends::NONE,
         untold: 0,
+        noted: 0,
         quiet_until: i64::MIN,
     };
 }

@@ -12,6 +12,11 @@ use crate::pool::{Chain, NIL, Node, Pool};
 use crate::rank::Id;
 use crate::waiter::Wish;
 
+/// From how many ready tasks on, since the last round, the next one comes after so many intervals: each
+/// announcement wakes all who listen, and they take the processor from those who submit.
+const BUSY: u32 = 32;
+const BUSY_INTERVALS: i64 = 4;
+
 /// How many queues without lanes may be kept for their news; beyond that the news are dropped.
 pub const HELD: usize = 256;
 
@@ -70,6 +75,8 @@ impl Board<'_> {
         if self.head.waiting > 0 {
             self.wake_queue(queue);
         }
+        let house = self.queues[queue].house;
+        self.head.houses[house as usize].noted += 1;
         if self.queues[queue].news != News::Fresh {
             self.note_fresh(queue);
         }
@@ -148,13 +155,15 @@ impl Board<'_> {
         if house.untold > 0 || house.listed > 0 { house.quiet_until } else { i64::MAX }
     }
 
-    /// Begins a round of announcements, if it is time; there is none before `until` again.
-    pub fn begin_round(&mut self, house: u32, now: i64, until: i64) -> Option<Round> {
+    /// Begins a round of announcements, if it is time; the next one comes after the interval, or some
+    /// of them when much happens.
+    pub fn begin_round(&mut self, house: u32, now: i64, interval: i64) -> Option<Round> {
         if self.next_announcement(house) > now {
             return None;
         }
         let house = self.house_mut(house);
-        house.quiet_until = until;
+        let busy = std::mem::take(&mut house.noted) >= BUSY;
+        house.quiet_until = now + if busy { BUSY_INTERVALS * interval } else { interval };
         Some(Round { queues: house.listed, untold: house.untold > 0 })
     }
 

@@ -275,5 +275,6 @@ fn what_falls_due_before_the_clock_means_to_look_wants_it() {
     board.put(0, WORK, rank(1), 0);
     own(&mut board, 1);
     board.house_mut(0).next_due = i64::MAX;
+    assert!(board.next_news(0, true).is_some(), "it is announced");
     assert_eq!(board.next_duty(0), board.next_deadline(0), "nothing waits");
 }

@@ -17,7 +17,7 @@ fn wait(board: &mut Board, process: u32) {
 
 /// The names that a round announces.
 fn round(board: &mut Board, now: i64) -> Option<Vec<String>> {
-    let Round { queues, .. } = board.begin_round(0, now, now + 10)?;
+    let Round { queues, .. } = board.begin_round(0, now, 10)?;
     let news = (0..queues).filter_map(|_| board.next_news(0, true)).collect::<Vec<_>>();
     board.audit();
     Some(news.iter().map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).collect())
@@ -138,6 +138,21 @@ fn a_queue_is_announced_once_a_round_even_without_its_lanes() {
     assert_eq!((board.next_announcement(0), round(&mut board, 105)), (110, None));
     assert_eq!(round(&mut board, 110), Some(vec!["work".to_owned()]));
     board.audit();
+}
+
+#[test]
+fn when_much_happens_there_are_fewer_rounds() {
+    let mut memory = small(64, 4);
+    let mut board = memory.board();
+    for id in 1..=32 {
+        board.put(0, WORK, rank(id), 0);
+    }
+    assert!(round(&mut board, 100).is_some());
+    board.put(0, WORK, rank(33), 0);
+    assert_eq!(board.next_announcement(0), 140);
+    assert!(round(&mut board, 140).is_some());
+    board.put(0, WORK, rank(34), 0);
+    assert_eq!(board.next_announcement(0), 150);
 }
 
 #[test]

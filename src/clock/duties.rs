@@ -127,8 +127,8 @@ thread_local! {
 pub fn announce(house: u32) {
     const WHAT: &str = "announce what is ready";
     let now = moment::monotonic();
-    let until = now + settings::notify_interval();
-    let round = with_board(|board| board.begin_round(house, now, until));
+    let interval = settings::notify_interval();
+    let round = with_board(|board| board.begin_round(house, now, interval));
     let Some(Round { queues, untold }) = round else { return };
     if !untold {
         announce::go_through(house, queues, false, |_| ());
