@@ -4,8 +4,8 @@ use client::*;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How late a message may fire while other tests keep both processors busy.
-const LATE: f64 = 1.0;
+/// How late a message may reach its consumer while other tests keep both processors busy (B114).
+const LATE: f64 = 5.0;
 
 /// Delays messages 0..n, the last one due so many milliseconds after the first; counts outcomes.
 fn delay_many(s: &mut Session, queue: &str, n: i32, first: &str, spread: i32) -> Vec<String> {
