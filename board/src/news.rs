@@ -177,10 +177,12 @@ impl Board<'_> {
             self.note_fresh(queue);
             return None;
         }
-        if news == News::Told && fronts != NIL {
+        // In a closed database nobody is to be woken; opening it surveys all lanes.
+        let has_work = fronts != NIL && !self.house(house).shut;
+        if news == News::Told && has_work {
             self.wake_queue(queue);
         }
-        if fronts != NIL && self.has_waiter(house, chain.hash(), Wish::Work(name.as_bytes())) {
+        if has_work && self.has_waiter(house, chain.hash(), Wish::Work(name.as_bytes())) {
             self.queues[queue].news = News::Told;
             self.list_queue(queue);
         } else if lanes == 0 {

@@ -187,6 +187,20 @@ fn while_a_queue_has_something_each_round_wakes_another() {
 }
 
 #[test]
+fn in_a_closed_database_the_rounds_wake_nobody() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    board.house_mut(0).shut = true;
+    board.put(0, WORK, rank(1), 0);
+    wait(&mut board, 0);
+    assert!(round(&mut board, 0).is_some());
+    assert_eq!((called(&mut board), board.next_announcement(0)), (vec![], i64::MAX));
+    board.house_mut(0).shut = false;
+    board.survey(0, WORK);
+    assert_eq!(called(&mut board), [0]);
+}
+
+#[test]
 fn a_house_that_is_vacated_leaves_nobody_waiting_and_nothing_to_tell() {
     let mut memory = small(8, 4);
     let mut board = memory.board();

@@ -16,6 +16,10 @@ fn standby_refuses_and_after_promotion_serves() {
     let primary = Server::start(&["scylla.persist_leases_after = '100 ms'"]);
     let database = primary.database();
     let mut p = database.connect();
+    let later = p.submit_with("results", "post_result => true");
+    p.submit_with("done", "post_result => true");
+    let awaited = p.own_one("done");
+    p.complete(&awaited);
     p.submit_many("q", 20);
     let held = p.own_with("w", "q", 5, "timeout => '1 hour'");
     p.complete(&held[0]);
@@ -41,8 +45,18 @@ fn standby_refuses_and_after_promotion_serves() {
     ] {
         assert_eq!(s.refused(&format!("select {call}")), "25006", "{call}");
     }
+    assert_eq!(s.refused("call scylla.wait_for_work('q', '1 s')"), "25006");
+    let done = format!("call scylla.wait_for_task('{}', '10 s')", awaited.id);
+    assert_eq!(s.text(&done), "completed", "what has settled can be read");
+    let open = format!("call scylla.wait_for_task('{later}', '10 s')");
+    let waiter = {
+        let mut s = copy.connect();
+        std::thread::spawn(move || s.text(&open))
+    };
+    p.cancel(later);
+    assert_eq!(waiter.join().unwrap(), "cancelled", "what settles meanwhile, too");
     assert_eq!(s.status(held[0].id), "completed");
-    assert_eq!(s.count("select count(*) from scylla.tasks"), 21);
+    assert_eq!(s.count("select count(*) from scylla.tasks where queue = 'q'"), 21);
 
     primary.kill();
     assert!(s.value::<bool>("select pg_promote(wait => true, wait_seconds => 60)", &[]));
