@@ -470,6 +470,47 @@ fn a_hundred_thousand_at_once() {
     Server::shared().assert_log_is_clean();
 }
 
+/// Rows that were changed often, in and out of the order of the index, beside entries that are dead:
+/// looking for one must neither miss it nor keep what is gone.
+#[test]
+fn rows_are_found_among_the_dead() {
+    let database = database();
+    let mut s = database.connect();
+    s.own("w", "the clock has been here", 1);
+    for order in ["id", "md5(id::text)"] {
+        s.run(
+            "insert into scylla.task
+                 (id, queue, action, priority, ready, post_result, created, updated, spec)
+             select gen_random_uuid(), 'q', '', 0, true, false, now(), now(), '{}'
+             from generate_series(1, 1500)",
+        );
+        for _ in 0..3 {
+            s.run("update scylla.task set priority = priority + 1");
+        }
+        s.run(&format!(
+            "with o as (select id, row_number() over (order by {order}) as n from scylla.task)
+             update scylla.task t set priority = o.n from o where o.id = t.id"
+        ));
+        let some = "select count(*) from unnest(scylla.cancel_tasks(array(
+                        select id from scylla.task where mod(priority, 3) = 0))) c where c";
+        assert_eq!(s.count(some), 500);
+        s.run("select scylla.refresh()");
+        let mut leases = Vec::new();
+        eventually(seconds(10), "the board knows them", || {
+            leases = s.own("w", "q", 1_500);
+            (!leases.is_empty()).then_some(())
+        });
+        let priorities: Vec<i64> = leases.iter().map(|lease| lease.priority).collect();
+        let expected: Vec<i64> = (1..=1_500).rev().filter(|n| n % 3 != 0).collect();
+        assert_eq!(priorities, expected, "{order}");
+        assert_eq!(return_all(&mut s, &leases).unwrap().iter().flatten().count(), 1_000);
+        assert_eq!(s.count("select count(*) from scylla.task"), 0);
+    }
+    assert!(!used_statement(&mut s));
+    check_indexes(&mut s);
+    Server::shared().assert_log_is_clean();
+}
+
 #[test]
 fn batch_that_waits_is_interrupted() {
     let database = database();
