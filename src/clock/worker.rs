@@ -52,93 +52,170 @@ const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 5] = [
 
 /// Keeps the clock until the extension is dropped, created anew, or given another owner.
 fn serve(home: &Home) {
-    // SAFETY: reads this process's id.
-    let me = unsafe { pg_sys::MyProcPid };
-    let (mut next_sweep, mut singly, mut pause) = (0, 0, desk::SOON);
-    let (mut retention, mut was_served, mut retains) = (Retention::default(), false, false);
-    let mut firing = Firing::new();
-    loop {
+    let mut clock = Clock::new(home);
+    while clock.turn() {}
+}
+
+struct Clock<'h> {
+    home: &'h Home,
+    next_sweep: i64,
+    /// How many of the next expired leases are reclaimed one by one.
+    singly: usize,
+    /// How long to wait before what was put off is taken up again.
+    pause: i64,
+    firing: Firing,
+    retention: Retention,
+    retains: bool,
+    was_served: bool,
+}
+
+/// What the clock finds when it wakes.
+struct Sight {
+    door: Door,
+    /// Somebody else builds the board.
+    built: bool,
+    refresh: bool,
+    sweeping: bool,
+    /// Another clock served the house before, or none.
+    is_new: bool,
+    /// Something calls that only this creation of the extension may answer.
+    is_called: bool,
+}
+
+impl Clock<'_> {
+    fn new(home: &Home) -> Clock<'_> {
+        Clock {
+            home,
+            next_sweep: 0,
+            singly: 0,
+            pause: desk::SOON,
+            firing: Firing::new(),
+            retention: Retention::default(),
+            retains: false,
+            was_served: false,
+        }
+    }
+
+    /// Does what is due, and sleeps. False when this extension is no more.
+    fn turn(&mut self) -> bool {
         // After a crash under the board's lock there is no house any more: it is entered anew.
-        let house = home.enter();
-        let now = moment::monotonic();
-        let sweeping = now >= next_sweep;
-        let (door, builder, refresh, is_mine, overdue) = with_board(|board| {
-            // Another creation of the extension calls for its clock as well.
-            let overdue =
-                board.next_deadline(house) <= now || find_other(board, Some(home)).is_some();
-            let it = board.house_mut(house);
-            let is_mine = std::mem::replace(&mut it.clock, me) == me;
-            // An earlier clock may have ended amid taking up.
-            it.put_off |= !is_mine;
-            // Awake: nobody need wake it.
-            it.wake_at = i64::MIN;
-            (it.door, it.builder, std::mem::take(&mut it.refresh), is_mine, overdue)
-        });
-        if !is_mine {
-            desk::serve_as(Some(house));
-        }
+        let house = self.home.enter();
+        let sight = self.wake(house);
         // No duty is done for an extension that is dropped, or whose tables are another's now.
-        if (refresh || sweeping || overdue)
+        let is_called = sight.refresh || sight.sweeping || sight.is_called;
+        if is_called
             && transaction("find the extension", desk::find_anew)
-                .is_some_and(|found| found != Some(*home))
+                .is_some_and(|found| found != Some(*self.home))
         {
-            return;
+            return false;
         }
-        if door != Door::Open || refresh || !is_mine {
-            firing.look_anew();
-        }
-        if door != Door::Open {
-            // Before anybody settles a task, lest its day begin in the default partition.
-            let known = duties::look(home, house);
-            if known && is_served(house) {
-                retention.tend(home);
-            }
-            if builder != 0 || !known || !duties::build(home, house) {
-                sleep(TRY_AGAIN);
-                continue;
-            }
-        } else if refresh && duties::survey(home, house).is_none() {
-            with_board(|board| board.house_mut(house).refresh = true);
+        if !self.prepare(house, &sight) {
+            sleep(TRY_AGAIN);
+            return true;
         }
         // Before anything fires: a restored database is to be known as one.
-        if sweeping {
-            duties::look(home, house);
+        if sight.sweeping {
+            duties::look(self.home, house);
         }
-        // A backlog does not keep the clock from its other duties.
-        let more = loop {
-            let fires = is_served(house) && firing.fire(home, house);
-            let more = duties::reclaim(home, house, &mut singly) | fires;
+        let more = self.keep_times(house);
+        if with_board(|board| board.house(house).take_up_at) <= moment::monotonic() {
+            duties::take_up(self.home, house, &mut self.pause);
+        }
+        if sight.sweeping {
+            duties::persist(self.home, house);
+            let interval = settings::sweep_interval().min(persist_interval());
+            self.next_sweep = moment::monotonic() + interval;
+        }
+        self.retain(house, sight.sweeping);
+        duties::announce(house);
+        self.rest(house, more || self.retains);
+        true
+    }
+
+    fn wake(&self, house: u32) -> Sight {
+        // SAFETY: reads this process's id.
+        let me = unsafe { pg_sys::MyProcPid };
+        let now = moment::monotonic();
+        let sight = with_board(|board| {
+            // Another creation of the extension calls for its clock as well.
+            let is_called =
+                board.next_deadline(house) <= now || find_other(board, Some(self.home)).is_some();
+            let it = board.house_mut(house);
+            let is_new = std::mem::replace(&mut it.clock, me) != me;
+            // An earlier clock may have ended amid taking up.
+            it.put_off |= is_new;
+            // Awake: nobody need wake it.
+            it.wake_at = i64::MIN;
+            Sight {
+                door: it.door,
+                built: it.builder != 0,
+                refresh: std::mem::take(&mut it.refresh),
+                sweeping: now >= self.next_sweep,
+                is_new,
+                is_called,
+            }
+        });
+        if sight.is_new {
+            desk::serve_as(Some(house));
+        }
+        sight
+    }
+
+    /// Builds the board if there is none, or surveys the tables. False when it could not be built.
+    fn prepare(&mut self, house: u32, sight: &Sight) -> bool {
+        if sight.door != Door::Open || sight.refresh || sight.is_new {
+            self.firing.look_anew();
+        }
+        if sight.door != Door::Open {
+            // Before anybody settles a task, lest its day begin in the default partition.
+            let known = duties::look(self.home, house);
+            if known && is_served(house) {
+                self.retention.tend(self.home);
+            }
+            return !sight.built && known && duties::build(self.home, house);
+        }
+        if sight.refresh && duties::survey(self.home, house).is_none() {
+            with_board(|board| board.house_mut(house).refresh = true);
+        }
+        true
+    }
+
+    /// Ends leases and fires tasks whose time has come. True when there are more: a backlog does not
+    /// keep the clock from its other duties.
+    fn keep_times(&mut self, house: u32) -> bool {
+        loop {
+            let fires = is_served(house) && self.firing.fire(self.home, house);
+            let more = duties::reclaim(self.home, house, &mut self.singly) | fires;
             pgrx::check_for_interrupts!();
             if more {
                 duties::announce(house);
             }
-            if !more || moment::monotonic() >= next_sweep {
-                break more;
+            if !more || moment::monotonic() >= self.next_sweep {
+                return more;
             }
-        };
-        if with_board(|board| board.house(house).take_up_at) <= moment::monotonic() {
-            duties::take_up(home, house, &mut pause);
         }
-        if sweeping {
-            duties::persist(home, house);
-            next_sweep = now + settings::sweep_interval().min(persist_interval());
-        }
+    }
+
+    fn retain(&mut self, house: u32, sweeping: bool) {
         let served = is_served(house);
-        retains = served && (retains || sweeping || !was_served) && retention.tend(home);
-        if served && !was_served {
+        let wanted = self.retains || sweeping || !self.was_served;
+        self.retains = served && wanted && self.retention.tend(self.home);
+        if served && !self.was_served {
             with_board(|board| board.house_mut(house).prepared = true);
             desk::broadcast();
         }
-        was_served = served;
-        duties::announce(house);
+        self.was_served = served;
+    }
+
+    fn rest(&mut self, house: u32, more: bool) {
         let wake_at = with_board(|board| {
-            let wake_at = board.next_duty(house).min(next_sweep);
+            let wake_at = board.next_duty(house).min(self.next_sweep);
             board.house_mut(house).wake_at = wake_at;
             wake_at
         });
         let idle = (wake_at - moment::monotonic()).max(LEAST_SLEEP);
-        if sleep(if more || retains { 0 } else { idle }) {
-            next_sweep = 0;
+        if sleep(if more { 0 } else { idle }) {
+            self.next_sweep = 0;
         }
     }
 }
