@@ -163,6 +163,7 @@ fn a_backlog_fires_once_each() {
         select jsonb_agg(jsonb_build_object('queue', 'q', 'run_at', date_trunc('second', clock_timestamp()) + interval '2 s'))
         from generate_series(1, 5000) n))");
     until_none_waits(&mut s, "q");
+    assert_eq!(s.count("select count(*) from scylla.task where due is not null"), 0);
     let owned: std::collections::HashSet<Uuid> =
         s.own("w", "q", 9_999).iter().map(|lease| lease.id).collect();
     assert_eq!(owned.len(), 5_000);

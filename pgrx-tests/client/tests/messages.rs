@@ -124,7 +124,7 @@ fn killed_in_the_middle_nothing_is_lost_or_fired_twice() {
            create function note() returns trigger language plpgsql as
              $$ begin insert into public.fired values (new.spec ->> 'id'); return null; end $$;
            create trigger note after update on scylla.task for each row
-             when (new.ready and not old.ready) execute function note()",
+             when (new.ready and old.due is not null) execute function note()",
     );
     assert_eq!(delay_many(&mut s, "q", MESSAGES, "500 ms", 25_000), ["delayed"]);
     let is_over = AtomicBool::new(false);
