@@ -166,7 +166,7 @@ fn an_idle_server_is_idle() {
     let (before, ticks) = (s.text(look), processor_time(worker));
     sleep(seconds(2));
     assert_eq!(s.text(look), before);
-    assert!(processor_time(worker) - ticks <= 1, "ticks of 10 ms");
+    assert!(processor_time(worker) - ticks <= 3, "ticks of 10 ms, of 200");
 }
 
 /// Somebody's notification waits for a standby, at its commit: nobody else can announce meanwhile.
@@ -200,6 +200,8 @@ fn a_blocked_notification_queue_delays_no_task() {
         });
         let lease = s.own_one("q");
         s.complete(&lease);
+        let queues = "select count(*) from pg_locks where not granted";
+        assert_eq!(s.count(queues), 0, "nobody queues for the lock");
         assert!(started.elapsed() < milliseconds(600), "round {round}: {:?}", started.elapsed());
     }
     assert!(server.log().lines().count() < lines + 5);

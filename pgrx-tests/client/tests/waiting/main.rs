@@ -74,6 +74,14 @@ fn waiting<T: Send + 'static>(
     (pid, thread)
 }
 
+/// Runs a wait that somebody must wake: sooner than it would look again by itself.
+fn promptly<T>(wait: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let answer = wait();
+    assert!(started.elapsed() < milliseconds(4_500), "{:?}", started.elapsed());
+    answer
+}
+
 /// What a waiter answered, and when.
 fn report(database: &Database, n: usize, queue: &'static str) -> Receiver<(bool, Instant)> {
     let (sender, receiver) = channel();

@@ -80,7 +80,7 @@ fn without_post_result_waiting_is_an_error() {
 fn whatever_settles_a_task_is_heard_of() {
     let database = slow();
     let mut s = database.connect();
-    let wait = |id: Uuid| waiting(&database, move |s| for_task(s, id, "20 s").0).1;
+    let wait = |id: Uuid| waiting(&database, move |s| promptly(|| for_task(s, id, "20 s").0)).1;
     let exhausted = s.submit_with("a", "post_result => true, max_tries => 1");
     let lease = s.own_one("a");
     let waiter = wait(exhausted);

@@ -69,7 +69,7 @@ fn nothing_is_lost_between_looking_and_waiting() {
 fn whatever_makes_a_task_ready_wakes_somebody() {
     let database = slow();
     let mut s = database.connect();
-    let wait = || waiting(&database, |s| for_work(s, "q", "20 s")).1;
+    let wait = || waiting(&database, |s| promptly(|| for_work(s, "q", "20 s"))).1;
     s.submit("q");
     let lease = s.own_one("q");
     let waiter = wait();
