@@ -138,7 +138,8 @@ fn abort_aborts_all_successors() {
 fn structures_run_in_their_order() {
     let database = database();
     let mut s = database.connect();
-    let structures: [(&str, &[&[usize]], &[&[usize]]); 4] = [
+    type Waves = &'static [&'static [usize]];
+    let structures: [(&str, Waves, Waves); 4] = [
         ("chain", &[&[], &[0], &[1]], &[&[0], &[1], &[2]]),
         ("group", &[&[], &[0], &[0], &[0], &[0]], &[&[0], &[1, 2, 3, 4]]),
         ("chord", &[&[], &[0], &[0], &[0], &[0], &[1, 2, 3, 4]], &[&[0], &[1, 2, 3, 4], &[5]]),
