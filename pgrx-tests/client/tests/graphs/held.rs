@@ -76,13 +76,14 @@ fn open_transactions_delay_no_return() {
     assert_eq!(s.count("select count(*) from scylla.countdown"), 0);
 }
 
-/// Who submits behind a follower does not even delay the follower.
+/// Who submits behind a follower that others wait for already does not even delay the follower.
 #[test]
 fn open_submission_behind_a_follower_does_not_delay_it() {
     let database = database();
     let (mut s, mut holder) = (database.connect(), database.connect());
     let first = s.submit("p");
     let follower = s.submit_after("q", &[first], "action => ''");
+    s.submit_after("q", &[follower], "action => ''");
     holder.run("begin");
     let last = holder.submit_after("q", &[follower], "action => ''");
     s.end(first, "completed");
