@@ -15,7 +15,7 @@ use crate::waiter::Wish;
 /// From how many ready tasks on, since the last round, the next one comes after so many intervals: each
 /// announcement wakes all who listen, and they take the processor from those who submit.
 const BUSY: u32 = 32;
-const BUSY_INTERVALS: i64 = 4;
+const BUSY_INTERVALS: i64 = 8;
 
 /// How many queues without lanes may be kept for their news; beyond that the news are dropped.
 pub const HELD: usize = 256;

@@ -88,6 +88,26 @@ impl Glance {
         unsafe { (*self.slot).tts_tid }
     }
 
+    /// Whether another transaction in flight changes the row that was found, or keeps others from it.
+    pub fn is_held(&self) -> bool {
+        // SAFETY: a slot of this table, a heap; its tuple lies in a pinned buffer.
+        unsafe {
+            let tuple = (*self.slot.cast::<pg_sys::HeapTupleTableSlot>()).tuple;
+            let header = &*(*tuple).t_data;
+            let is = |bits: u32| u32::from(header.t_infomask) & bits;
+            let locks = is(pg_sys::HEAP_XMAX_EXCL_LOCK | pg_sys::HEAP_XMAX_KEYSHR_LOCK);
+            // Several holders, or one who minds only that the row stays: whoever locks it finds out.
+            if is(pg_sys::HEAP_XMAX_INVALID | pg_sys::HEAP_XMAX_IS_MULTI) != 0
+                || is(pg_sys::HEAP_XMAX_LOCK_ONLY) != 0 && locks == pg_sys::HEAP_XMAX_KEYSHR_LOCK
+            {
+                return false;
+            }
+            let holder = header.t_choice.t_heap.t_xmax;
+            !pg_sys::TransactionIdIsCurrentTransactionId(holder)
+                && pg_sys::TransactionIdIsInProgress(holder)
+        }
+    }
+
     /// The task's row, if it is live and ready.
     pub fn at(&mut self, id: Uuid) -> Option<Seen> {
         if !self.find(id) {
