@@ -149,10 +149,10 @@ fn when_much_happens_there_are_fewer_rounds() {
     }
     assert!(round(&mut board, 100).is_some());
     board.put(0, WORK, rank(33), 0);
-    assert_eq!(board.next_announcement(0), 140);
-    assert!(round(&mut board, 140).is_some());
+    assert_eq!(board.next_announcement(0), 180);
+    assert!(round(&mut board, 180).is_some());
     board.put(0, WORK, rank(34), 0);
-    assert_eq!(board.next_announcement(0), 150);
+    assert_eq!(board.next_announcement(0), 190);
 }
 
 #[test]

@@ -137,6 +137,12 @@ fn results_are_announced_by_their_ids() {
     let id = s.submit_with("q", "post_result => true, max_tries => 1, timeout => '50 ms'");
     s.own_one("q");
     expected.insert(id.to_string());
+    // what its abort takes along
+    let root = s.submit("root");
+    let after = format!("after => array['{root}'::uuid], post_result => true");
+    expected.insert(s.submit_with("q", &after).to_string());
+    let lease = s.own_one("root");
+    s.give(&lease, "aborted").unwrap();
     let all = heard(&mut l, milliseconds(500));
     assert_eq!(all.len(), expected.len());
     assert_eq!(all.into_iter().map(|it| it.1).collect::<HashSet<_>>(), expected);
