@@ -91,7 +91,8 @@ pub fn on_failure(word: &[u8]) -> Answer<bool> {
     }
 }
 
-fn unknown(argument: &str, word: &[u8], known: &str) -> Complaint {
+/// A word that is none of the known ones.
+pub fn unknown(argument: &str, word: &[u8], known: &str) -> Complaint {
     complaint::unknown_value(argument, &String::from_utf8_lossy(word), known)
 }
 

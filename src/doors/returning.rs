@@ -92,13 +92,8 @@ door!(
 );
 
 fn outcome(word: &[u8]) -> Answer<Outcome> {
-    Outcome::parse(word).ok_or_else(|| {
-        complaint::unknown_value(
-            "outcome",
-            &String::from_utf8_lossy(word),
-            "completed, aborted, retry, yield",
-        )
-    })
+    Outcome::parse(word)
+        .ok_or_else(|| clerk::unknown("outcome", word, "completed, aborted, retry, yield"))
 }
 
 fn allow(fits: bool, argument: &str, outcome: Outcome) -> Answer<()> {

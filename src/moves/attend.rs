@@ -2,7 +2,7 @@
 
 use crate::desk::{Home, with_board};
 use crate::moment;
-use crate::moves::{fire, follow, reclaim, refill};
+use crate::moves::{fire, follow, has_one_snapshot, reclaim, refill};
 use crate::payload::Uuid;
 use board::{Board, Moment};
 use pgrx::pg_sys;
@@ -19,16 +19,12 @@ pub fn is_wanted(board: &mut Board, house: u32, now: Moment) -> bool {
 /// somebody asked for it.
 pub fn attend(home: &Home, house: u32) {
     // SAFETY: reads this backend's transaction state.
-    let (writes, may_fail) = unsafe {
-        let writes = pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId;
-        (writes, pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32)
-    };
+    let writes = unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId };
     // What this transaction alone knows is nobody else's yet.
     if !writes && with_board(|board| std::mem::take(&mut board.house_mut(house).refresh)) {
         refill::survey(home, house);
     }
-    // A snapshot from before would refuse rows that somebody changed since.
-    if !may_fail {
+    if !has_one_snapshot() {
         if with_board(|board| std::mem::take(&mut board.house_mut(house).put_off))
             && follow::take_up(home, reclaim::BATCH).0 > 0
         {

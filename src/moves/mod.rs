@@ -121,6 +121,13 @@ impl Place {
     }
 }
 
+/// Whether the transaction is at REPEATABLE READ or SERIALIZABLE: rows that changed since its snapshot
+/// are refused with 40001.
+fn has_one_snapshot() -> bool {
+    // SAFETY: reads this backend's transaction state.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
 fn session(home: &Home) -> Session {
     Session::new(home.owner)
 }

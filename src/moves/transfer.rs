@@ -4,6 +4,7 @@
 use crate::complaint;
 use crate::desk::Home;
 use crate::moves::glance::Glance;
+use crate::moves::has_one_snapshot;
 use crate::moves::leaf::Leaf;
 use crate::moves::settle::{Ended, Ending};
 use crate::payload;
@@ -89,10 +90,4 @@ fn delete(live: &Glance, command: pg_sys::CommandId) -> bool {
         }
         _ => false,
     }
-}
-
-/// Whether the transaction is at REPEATABLE READ or SERIALIZABLE.
-fn has_one_snapshot() -> bool {
-    // SAFETY: reads this backend's transaction state.
-    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }
