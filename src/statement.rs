@@ -6,7 +6,7 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::CString;
 use std::ptr;
 
-/// One statement of `sql/statement/`, with the types of its parameters.
+/// One statement of `sql/queries/`, with the types of its parameters.
 pub struct Statement {
     pub sql: &'static str,
     pub kinds: &'static [Kind],
@@ -20,7 +20,7 @@ unsafe impl Sync for Statement {}
 macro_rules! statement {
     ($visible:vis $name:ident, $file:literal, $kinds:expr) => {
         $visible static $name: $crate::statement::Statement = $crate::statement::Statement {
-            sql: concat!(include_str!(concat!("../../sql/statement/", $file, ".sql")), "\0"),
+            sql: concat!(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/queries/", $file, ".sql")), "\0"),
             kinds: &$kinds,
             plan: std::cell::Cell::new(std::ptr::null_mut()),
         };

@@ -9,7 +9,7 @@ use crate::payload::{self, BOOL, TIMESTAMPTZ, UUID, Uuid};
 use crate::statement::statement;
 use pgrx::pg_sys::Datum;
 
-statement!(DELAY, "delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
+statement!(DELAY, "submit/delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
 
 /// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled.
 pub fn delay(home: &Home, id: Uuid, until: i64) -> Answer<bool> {

@@ -9,8 +9,8 @@ use crate::payload::{UUIDS, Uuid};
 use crate::statement::statement;
 use std::collections::{BTreeSet, HashMap};
 
-statement!(DELETE_LIVE, "delete_live", [UUIDS]);
-statement!(DELETE_FINISHED, "delete_finished", [UUIDS]);
+statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);
+statement!(DELETE_FINISHED, "finish/delete_finished", [UUIDS]);
 
 /// Deletes tasks; returns how many went, those that were left with nothing to wait for included.
 pub fn delete(home: &Home, wanted: &[Uuid]) -> usize {

@@ -12,11 +12,11 @@ use crate::task::COMPLETED;
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-statement!(HOLD_PREDECESSORS, "hold_predecessors", [UUIDS]);
-statement!(MARK_FOLLOWED, "mark_followed", [UUIDS]);
-statement!(LINK, "link", [UUIDS, UUIDS]);
-statement!(FOLLOWERS, "followers", [UUIDS]);
-statement!(ADD_PENDING, "add_pending", [TIMESTAMPTZ, UUIDS, INTEGERS, TEXTS]);
+statement!(HOLD_PREDECESSORS, "dependencies/lock_predecessors", [UUIDS]);
+statement!(MARK_FOLLOWED, "dependencies/mark_has_dependents", [UUIDS]);
+statement!(LINK, "dependencies/insert_edges", [UUIDS, UUIDS]);
+statement!(FOLLOWERS, "dependencies/dependents", [UUIDS]);
+statement!(ADD_PENDING, "dependencies/add_pending", [TIMESTAMPTZ, UUIDS, INTEGERS, TEXTS]);
 
 /// How predecessors stand. What is in neither map counts as settled.
 #[derive(Default)]

@@ -10,8 +10,8 @@ use crate::statement::statement;
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 
-statement!(DUE, "due", [TIMESTAMPTZ, UUID, TIMESTAMPTZ, BIGINT]);
-statement!(FIRE, "fire", [UUIDS, TIMESTAMPTZ, TIMESTAMPTZ]);
+statement!(DUE, "maintenance/due", [TIMESTAMPTZ, UUID, TIMESTAMPTZ, BIGINT]);
+statement!(FIRE, "maintenance/fire", [UUIDS, TIMESTAMPTZ, TIMESTAMPTZ]);
 
 /// How many tasks one transaction fires (I10).
 pub const BATCH: usize = 1_000;

@@ -14,13 +14,13 @@ use crate::{json, moment};
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{HashMap, HashSet};
 
-statement!(DETACH, "detach", [UUIDS]);
-statement!(UNLINK, "unlink", [UUIDS, UUIDS]);
-statement!(COUNT_DOWN, "count_down", [TIMESTAMPTZ, UUIDS, INTEGERS, INTEGERS]);
-statement!(FREE_FOLLOWERS, "free_followers", [UUIDS]);
-statement!(PUT_OFF, "put_off", [UUIDS, INTEGERS, INTEGERS, UUIDS]);
-statement!(TAKE_UP, "take_up", [BIGINT]);
-statement!(TAKE_UP_FOR, "take_up_for", [UUIDS]);
+statement!(DETACH, "dependencies/delete_edges_after", [UUIDS]);
+statement!(UNLINK, "dependencies/delete_edges", [UUIDS, UUIDS]);
+statement!(COUNT_DOWN, "dependencies/count_down", [TIMESTAMPTZ, UUIDS, INTEGERS, INTEGERS]);
+statement!(FREE_FOLLOWERS, "dependencies/lock_dependents", [UUIDS]);
+statement!(PUT_OFF, "dependencies/defer_countdown", [UUIDS, INTEGERS, INTEGERS, UUIDS]);
+statement!(TAKE_UP, "dependencies/take_deferred", [BIGINT]);
+statement!(TAKE_UP_FOR, "dependencies/take_deferred_for", [UUIDS]);
 
 /// What of a task's predecessors has settled.
 #[derive(Clone, Copy, Default)]

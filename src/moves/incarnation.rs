@@ -9,9 +9,9 @@ use crate::statement::statement;
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{self, Datum};
 
-statement!(INCARNATION, "incarnation", []);
-statement!(OPEN, "open", [BOOL]);
-statement!(USE, "use", []);
+statement!(INCARNATION, "maintenance/identity", []);
+statement!(OPEN, "maintenance/open", [BOOL]);
+statement!(USE, "maintenance/note_use", []);
 
 /// Tells the board whether the database is open, and the log when it is not any more; its answer.
 /// `None`: somebody is changing it, so that what can be seen may be over already.

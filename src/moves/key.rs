@@ -8,7 +8,7 @@ use crate::payload::{self, TEXTS, Uuid};
 use crate::statement::{Session, statement};
 use std::collections::{HashMap, HashSet};
 
-statement!(KEY_HOLDERS, "key_holders", [TEXTS, TEXTS]);
+statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS]);
 
 /// A queue and a key.
 pub(super) type Name<'n> = (&'n [u8], &'n [u8]);

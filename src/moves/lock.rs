@@ -8,7 +8,7 @@ use crate::moves::{Place, ids, ids_in};
 use crate::payload::{self, UUIDS, Uuid};
 use crate::statement::{Rows, Session, statement};
 
-statement!(LOCK, "lock", [UUIDS]);
+statement!(LOCK, "rows/lock", [UUIDS]);
 
 /// Live tasks whose rows this transaction holds, in the order of their ids.
 pub struct Locked {

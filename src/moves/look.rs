@@ -8,8 +8,8 @@ use crate::statement::statement;
 use board::Slot;
 use pgrx::pg_sys::{self, Datum};
 
-statement!(ENTRY, "entry", [UUID]);
-statement!(WHY, "why", [UUID, TIMESTAMPTZ]);
+statement!(ENTRY, "query/entry", [UUID]);
+statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
 
 /// The entry of a task, shown to `show` while it lives; `None`: there is no such task.
 pub fn entry<T>(home: &Home, id: Uuid, show: impl FnOnce(Datum) -> T) -> Option<T> {

@@ -11,10 +11,10 @@ use std::rc::Rc;
 
 statement!(
     DELAY_MESSAGES,
-    "delay_messages",
+    "submit/delay_messages",
     [TEXT, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, JSONBS, TIMESTAMPTZS]
 );
-statement!(LOCK_MESSAGE, "lock_message", [TEXT, TEXT]);
+statement!(LOCK_MESSAGE, "submit/lock_message", [TEXT, TEXT]);
 
 /// A message that is to be a task, its values checked.
 pub struct Message {

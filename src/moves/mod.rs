@@ -38,8 +38,8 @@ use board::{Id, LaneName, Rank, Seal};
 use pgrx::pg_sys::{self, Datum};
 use sha2::{Digest, Sha256};
 
-statement!(FINISHED, "finished", [UUIDS]);
-statement!(LIVE, "live", [UUIDS]);
+statement!(FINISHED, "rows/finished", [UUIDS]);
+statement!(LIVE, "rows/live", [UUIDS]);
 
 /// What the board keeps of a token: enough to compare, too little to know it (I7).
 fn seal(token: Uuid) -> Seal {

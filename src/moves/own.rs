@@ -10,8 +10,8 @@ use crate::{moment, settings};
 use board::{Claim, Dry, Front, Seal, State, Taken};
 use pgrx::pg_sys::{self, Datum};
 
-statement!(FIND, "find", [UUID]);
-statement!(NEXT_WORKER, "next_worker", []);
+statement!(FIND, "lease/find", [UUID]);
+statement!(NEXT_WORKER, "lease/next_worker", []);
 
 /// A task that a worker owns now. The data live until the next one is shown.
 pub struct Owned {

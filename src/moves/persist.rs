@@ -11,10 +11,10 @@ use crate::{moment, settings};
 use board::{Lasting, Seal, Slot, Ticket};
 use pgrx::pg_sys::Datum;
 
-statement!(PERSIST, "persist", [UUIDS, BYTEAS, TEXTS, TIMESTAMPTZS, BIGINTS, FLOATS, BOOLS]);
-statement!(FORGET, "forget", [UUIDS]);
-statement!(CLEAR_LEASES, "clear_leases", []);
-statement!(RESTORE, "restore", []);
+statement!(PERSIST, "leases/persist", [UUIDS, BYTEAS, TEXTS, TIMESTAMPTZS, BIGINTS, FLOATS, BOOLS]);
+statement!(FORGET, "leases/forget", [UUIDS]);
+statement!(CLEAR_LEASES, "leases/clear", []);
+statement!(RESTORE, "leases/restore", []);
 
 /// How many leases one transaction writes.
 const BATCH: usize = 1_000;

@@ -11,7 +11,7 @@ use crate::task::EXPIRED;
 use board::{Slot, Ticket};
 use pgrx::pg_sys;
 
-statement!(pub(super) LOCK_FREE, "lock_free", [UUIDS]);
+statement!(pub(super) LOCK_FREE, "rows/lock_free", [UUIDS]);
 
 /// How many leases one transaction reclaims (I10).
 pub const BATCH: usize = 1_000;

@@ -7,9 +7,9 @@ use crate::statement::{Rows, Session, statement};
 use board::{Dry, LaneName, Rank};
 use pgrx::pg_sys::{self, Datum};
 
-statement!(REFILL, "refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
-statement!(SURVEY, "survey", []);
-statement!(SURVEY_QUEUE, "survey_queue", [TEXT]);
+statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
+statement!(SURVEY, "maintenance/survey", []);
+statement!(SURVEY_QUEUE, "maintenance/survey_queue", [TEXT]);
 
 /// How many tasks one refill reads: no more than the board has room for, or they are read in vain.
 const LEAST_READ: usize = AT_ONCE;

@@ -8,10 +8,10 @@ use crate::payload::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::statement::statement;
 use pgrx::pg_sys::{self, Datum};
 
-statement!(PARTITIONS, "partitions", [TIMESTAMPTZ]);
-statement!(DAYS, "days", []);
+statement!(PARTITIONS, "retention/make_partitions", [TIMESTAMPTZ]);
+statement!(DAYS, "retention/partitions", []);
 
-const DELETE_PAST: &str = include_str!("../../sql/statement/delete_past.sql");
+const DELETE_PAST: &str = include_str!("../../sql/queries/retention/delete_expired.sql");
 const DELETE_PAST_KINDS: [Kind; 6] = [TIMESTAMPTZ, TEXTS, TIMESTAMPTZS, BIGINT, BIGINT, BIGINT];
 
 /// How many rows one transaction deletes (I10), and among how many blocks it looks for them.

@@ -9,7 +9,7 @@ use crate::statement::{Session, statement};
 use crate::task::{READY, WAITING};
 use pgrx::pg_sys::Datum;
 
-statement!(POSTPONE, "postpone", [UUIDS, TIMESTAMPTZS]);
+statement!(POSTPONE, "finish/postpone", [UUIDS, TIMESTAMPTZS]);
 
 /// Makes those wait that were just given back, until `run_at`, else for the pause of each.
 pub fn postpone(home: &Home, session: &Session, ended: &mut [Ended], run_at: Option<i64>) {

@@ -17,12 +17,12 @@ use pgrx::pg_sys::{self, Datum};
 
 statement!(
     SETTLE,
-    "settle",
+    "finish/settle",
     [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS]
 );
 statement!(
     RELEASE,
-    "release",
+    "finish/release",
     [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS]
 );
 

@@ -35,13 +35,13 @@ const COLUMNS: [Kind; 18] = [
     INTEGERS,
     BOOLS,
 ];
-statement!(SUBMIT, "submit", COLUMNS);
+statement!(SUBMIT, "submit/insert", COLUMNS);
 statement!(
     SUBMIT_NEW,
-    "submit_new",
+    "submit/insert_new",
     [UUID, TEXT, TEXT, BIGINT, JSONB, INTEGER, INTERVAL, BOOL, TIMESTAMPTZ]
 );
-statement!(DISCARD, "discard", [UUIDS]);
+statement!(DISCARD, "submit/discard", [UUIDS]);
 
 /// What to do about a key that a live task bears already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

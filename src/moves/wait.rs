@@ -9,7 +9,7 @@ use board::{Front, Wish};
 use pgrx::pg_sys::Datum;
 use std::cell::OnceCell;
 
-statement!(ENDING, "ending", [UUID]);
+statement!(ENDING, "query/ending", [UUID]);
 
 /// Waits until a queue has a ready task; false when it has none until the time given, on the
 /// monotonic clock.

@@ -146,7 +146,7 @@ fn a_tick_is_short_however_many_rows_there_are() {
     assert!(blocks > 3_000, "{blocks} blocks");
 
     // The statement, as the clock runs it.
-    let text = include_str!("../../../sql/statement/delete_past.sql")
+    let text = include_str!("../../../sql/queries/retention/delete_expired.sql")
         .replace("scylla.finished_default", &partition);
     s.run(&format!(
         "prepare past (timestamptz, text[], timestamptz[], bigint, bigint, bigint) as {text}"
