@@ -5,16 +5,13 @@
 //! `statement`s, and the `desk` changes the board when the transaction ends.
 
 mod clock;
-mod complaint;
 mod desk;
 mod doors;
-mod json;
-mod moment;
+mod error;
+mod guc;
 mod moves;
-mod payload;
+mod pg;
 mod recurrence;
-mod settings;
-mod statement;
 mod task;
 
 use pgrx::prelude::*;
@@ -26,10 +23,10 @@ use pgrx::prelude::*;
 pub extern "C-unwind" fn _PG_init() {
     // SAFETY: a plain flag that the postmaster sets while it loads libraries.
     if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
-        complaint::not_preloaded().raise();
+        error::not_preloaded().raise();
     }
     quieten();
-    settings::define();
+    guc::define();
     desk::request_memory();
     desk::build_by(moves::build::build);
     clock::register_launcher();

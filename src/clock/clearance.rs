@@ -3,7 +3,7 @@
 //! the command, and starts it again after.
 
 use crate::desk;
-use crate::moment;
+use crate::pg::time;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -147,8 +147,8 @@ fn clear(database: u32) {
     }
     CLEARED.with_borrow_mut(|cleared| cleared.push(database));
     desk::keep_away(database);
-    let until = moment::monotonic() + PATIENCE;
-    while desk::is_attended(database) && moment::monotonic() < until {
+    let until = time::monotonic() + PATIENCE;
+    while desk::is_attended(database) && time::monotonic() < until {
         desk::wait();
     }
 }

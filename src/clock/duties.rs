@@ -2,8 +2,9 @@
 
 use crate::clock::{attempt, log, transaction};
 use crate::desk::{self, Home, with_board};
+use crate::guc;
 use crate::moves::{announce, build, follow, incarnation, persist, reclaim, refill};
-use crate::{moment, settings};
+use crate::pg::time;
 use board::Round;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -46,7 +47,7 @@ pub fn survey(home: &Home, house: u32) -> Option<()> {
 /// Ends leases whose deadline has passed. True when there may be more. One at a time finds the one
 /// that is in the way: `singly` are to be tried so, after they failed together.
 pub fn reclaim(home: &Home, house: u32, singly: &mut usize) -> bool {
-    if with_board(|board| board.next_deadline(house)) > moment::monotonic() {
+    if with_board(|board| board.next_deadline(house)) > time::monotonic() {
         return false;
     }
     let most = if *singly > 0 { 1 } else { reclaim::BATCH };
@@ -60,12 +61,12 @@ pub fn reclaim(home: &Home, house: u32, singly: &mut usize) -> bool {
         return true;
     }
     if let [(_, slot)] = due.as_slice() {
-        let until = moment::monotonic() + ASIDE;
+        let until = time::monotonic() + ASIDE;
         with_board(|board| board.postpone(house, slot.id, until));
         ereport!(
             PgLogLevel::WARNING,
             PgSqlErrorCode::ERRCODE_WARNING,
-            format!("the expired lease of task {} is set aside", crate::payload::Uuid(slot.id))
+            format!("the expired lease of task {} is set aside", crate::pg::uuid::Uuid(slot.id))
         );
     }
     if due.len() > 1 {
@@ -92,7 +93,7 @@ pub fn take_up(home: &Home, house: u32, pause: &mut i64) {
     with_board(|board| {
         let it = board.house_mut(house);
         it.put_off |= !all;
-        it.take_up_at = moment::monotonic() + *pause;
+        it.take_up_at = time::monotonic() + *pause;
     });
 }
 
@@ -126,8 +127,8 @@ thread_local! {
 /// a queue that has something still. Whatever goes wrong costs the hints and nothing else (I11).
 pub fn announce(house: u32) {
     const WHAT: &str = "announce what is ready";
-    let now = moment::monotonic();
-    let interval = settings::notify_interval();
+    let now = time::monotonic();
+    let interval = guc::notify_interval();
     let round = with_board(|board| board.begin_round(house, now, interval));
     let Some(Round { queues, untold }) = round else { return };
     if !untold {

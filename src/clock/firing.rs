@@ -2,10 +2,10 @@
 
 use crate::clock::duties::at_home;
 use crate::desk::{self, Home, with_board};
-use crate::moment;
+use crate::guc;
 use crate::moves::fire::{self, BATCH, Mark};
-use crate::payload::Uuid;
-use crate::settings;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use board::Moment;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -49,7 +49,7 @@ impl Firing {
 
     /// Fires a batch of what is due. True when there may be more.
     pub fn fire(&mut self, home: &Home, house: u32) -> bool {
-        let now = moment::now();
+        let now = time::now();
         let until = fire::horizon(now.wall);
         let looks = now.monotonic >= self.next_look;
         let reads = looks || self.cursor.is_some();
@@ -89,8 +89,8 @@ impl Firing {
                 self.set_aside(&held, now.monotonic + desk::LATER);
                 self.most = BATCH.min(self.most * 2);
                 if looks {
-                    let took = moment::monotonic() - now.monotonic;
-                    let pause = settings::sweep_interval().max(took * LOOK_PART);
+                    let took = time::monotonic() - now.monotonic;
+                    let pause = guc::sweep_interval().max(took * LOOK_PART);
                     self.next_look = now.monotonic + pause;
                 }
                 (next.unwrap_or(i64::MAX), full || self.cursor.is_some())

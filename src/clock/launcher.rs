@@ -1,9 +1,9 @@
 //! The launcher: finds the databases that have the extension, and keeps one worker for each.
 
 use crate::clock::{builder, heed_signals, sleep, transaction};
-use crate::complaint;
 use crate::desk::{self, with_board};
-use crate::moment;
+use crate::error;
+use crate::pg::time;
 use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -58,7 +58,7 @@ pub extern "C-unwind" fn scylla_launcher(_arg: pg_sys::Datum) {
 impl Post {
     /// Starts the database's worker if it is wanted and does not run. Returns when to look again.
     fn tend(&mut self, database: u32, name: &str) -> i64 {
-        let now = moment::monotonic();
+        let now = time::monotonic();
         let away = desk::is_kept_away(database);
         if let Some(worker) = &self.worker {
             match worker.pid() {
@@ -111,7 +111,7 @@ impl Post {
                 LOOK_AROUND
             }
             Err(_) => {
-                complaint::unattended(name).report(PgLogLevel::WARNING);
+                error::unattended(name).report(PgLogLevel::WARNING);
                 self.not_before = now + MOST_PAUSE;
                 MOST_PAUSE
             }

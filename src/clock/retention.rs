@@ -3,8 +3,9 @@
 
 use crate::clock::duties::at_home;
 use crate::desk::Home;
+use crate::guc;
 use crate::moves::retain::{self, Day, Past};
-use crate::{moment, settings};
+use crate::pg::time;
 use std::collections::HashMap;
 
 /// How often partitions are made and dropped, in microseconds; and how soon again when that could
@@ -26,7 +27,7 @@ pub struct Retention {
 impl Retention {
     /// Makes and drops partitions, and deletes rows. True when there is more to do at once.
     pub fn tend(&mut self, home: &Home) -> bool {
-        let (now, retention) = (moment::monotonic(), settings::retention());
+        let (now, retention) = (time::monotonic(), guc::retention());
         if std::mem::replace(&mut self.kept, retention) != retention {
             self.next = 0;
         }
@@ -53,7 +54,7 @@ impl Retention {
     /// or the turn is over: true then. However many rows there are, a tick looks at few.
     fn walk(&mut self, home: &Home, past: Past, day: &Day, until: i64) -> bool {
         let at = self.at.entry(day.oid).or_default();
-        while moment::monotonic() < until {
+        while time::monotonic() < until {
             let from = if *at < day.blocks { *at } else { 0 };
             let what = "delete what is past";
             let Some(deleted) = at_home(home, what, || retain::delete_past(home, past, day, from))

@@ -4,8 +4,9 @@ use crate::clock::firing::Firing;
 use crate::clock::retention::Retention;
 use crate::clock::{duties, heed_signals, sleep, transaction};
 use crate::desk::{self, Home, with_board};
+use crate::guc;
 use crate::moves::build;
-use crate::{moment, settings};
+use crate::pg::time;
 use board::{Board, Door};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -118,13 +119,13 @@ impl Clock<'_> {
             duties::look(self.home, house);
         }
         let more = self.keep_times(house);
-        if with_board(|board| board.house(house).take_up_at) <= moment::monotonic() {
+        if with_board(|board| board.house(house).take_up_at) <= time::monotonic() {
             duties::take_up(self.home, house, &mut self.pause);
         }
         if sight.sweeping {
             duties::persist(self.home, house);
-            let interval = settings::sweep_interval().min(persist_interval());
-            self.next_sweep = moment::monotonic() + interval;
+            let interval = guc::sweep_interval().min(persist_interval());
+            self.next_sweep = time::monotonic() + interval;
         }
         self.retain(house, sight.sweeping);
         duties::announce(house);
@@ -135,7 +136,7 @@ impl Clock<'_> {
     fn wake(&self, house: u32) -> Sight {
         // SAFETY: reads this process's id.
         let me = unsafe { pg_sys::MyProcPid };
-        let now = moment::monotonic();
+        let now = time::monotonic();
         let sight = with_board(|board| {
             // Another creation of the extension calls for its clock as well.
             let is_called =
@@ -190,7 +191,7 @@ impl Clock<'_> {
             if more {
                 duties::announce(house);
             }
-            if !more || moment::monotonic() >= self.next_sweep {
+            if !more || time::monotonic() >= self.next_sweep {
                 return more;
             }
         }
@@ -213,7 +214,7 @@ impl Clock<'_> {
             board.house_mut(house).wake_at = wake_at;
             wake_at
         });
-        let idle = (wake_at - moment::monotonic()).max(LEAST_SLEEP);
+        let idle = (wake_at - time::monotonic()).max(LEAST_SLEEP);
         if sleep(if more { 0 } else { idle }) {
             self.next_sweep = 0;
         }
@@ -228,7 +229,7 @@ fn is_served(house: u32) -> bool {
 
 /// Leases are written behind no later than twice the age from which they are to outlive a crash.
 fn persist_interval() -> i64 {
-    settings::persist_leases_after().max(10_000)
+    guc::persist_leases_after().max(10_000)
 }
 
 /// Takes the houses of this database off the board, but for the one of this creation of the

@@ -1,9 +1,9 @@
 //! Where a backend is at home: its database, and this creation of the extension in it (I12).
 
-use crate::complaint;
 use crate::desk::memory::{wait, wake_launcher, with_board};
 use crate::desk::transaction::{building, note_call};
-use crate::moment;
+use crate::error;
+use crate::pg::time;
 use board::{Board, Door};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -52,7 +52,7 @@ thread_local! {
 /// Where this backend is at home; found once, and again when the tables or the extension changed.
 pub fn home() -> Home {
     note_call();
-    HOME.get().or_else(find_home).unwrap_or_else(|| complaint::not_created().raise())
+    HOME.get().or_else(find_home).unwrap_or_else(|| error::not_created().raise())
 }
 
 /// As `home`, but looks anew, and is `None` where the extension is not created.
@@ -112,7 +112,7 @@ impl Home {
             let it = board.house(house);
             Some((house, it.door == Door::Open, it.clock != 0))
         });
-        let Some((house, open, attended)) = found else { complaint::too_many_databases().raise() };
+        let Some((house, open, attended)) = found else { error::too_many_databases().raise() };
         if !attended {
             wake_launcher();
         }
@@ -152,14 +152,14 @@ impl Home {
     }
 
     fn wait_until_open(&self) {
-        let begun = moment::monotonic();
+        let begun = time::monotonic();
         loop {
             let (house, open, attended) = self.look_in();
-            let waited = moment::monotonic() - begun;
+            let waited = time::monotonic() - begun;
             if open {
                 return;
             } else if waited > PATIENCE {
-                complaint::no_clock().raise();
+                error::no_clock().raise();
             } else if attended || waited < GRACE || !self.build(house) {
                 wait();
             }
@@ -178,7 +178,7 @@ impl Home {
             return false;
         }
         building(Some(house));
-        complaint::unattended(&self.database_name()).report(PgLogLevel::WARNING);
+        error::unattended(&self.database_name()).report(PgLogLevel::WARNING);
         let built = BUILD.get().is_some_and(|build| build(self, house));
         with_board(|board| board.end_build(house, me));
         building(None);

@@ -1,6 +1,6 @@
 //! Shared memory: its layout, its one lock, and the latches of the clocks.
 
-use crate::{complaint, settings};
+use crate::{error, guc};
 use board::{Board, Ends, HOUSES, Head, Lane, Parts, Queue, Settled, Sizes, Slot, Waiter};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -50,7 +50,7 @@ struct Layout {
 
 impl Layout {
     fn new() -> Layout {
-        let sizes = Sizes::of(settings::board_size(), processes());
+        let sizes = Sizes::of(guc::board_size(), processes());
         let mut end = size_of::<Shared>();
         let mut lay = |count: usize, size: usize| {
             let at = end.next_multiple_of(64);
@@ -188,7 +188,7 @@ fn attach() {
 const ADDIN_SHMEM_INIT_LOCK: usize = 21;
 
 fn shared() -> NonNull<Shared> {
-    SHARED.get().unwrap_or_else(|| complaint::not_preloaded().raise())
+    SHARED.get().unwrap_or_else(|| error::not_preloaded().raise())
 }
 
 /// # Safety

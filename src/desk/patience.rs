@@ -1,7 +1,7 @@
 //! Waiting in the server, outside of any snapshot, for what happens on the board.
 
 use crate::desk::transaction::stop_waiting;
-use crate::moment;
+use crate::pg::time;
 use pgrx::pg_sys;
 
 /// How long to sleep at most before looking again, in microseconds: a backstop, but on a standby,
@@ -19,7 +19,7 @@ pub fn patiently<T>(until: i64, mut look: impl FnMut() -> Option<T>) -> Option<T
     loop {
         let found = look();
         lay_down();
-        let left = until.saturating_sub(moment::monotonic());
+        let left = until.saturating_sub(time::monotonic());
         if found.is_some() || left <= 0 {
             stop_waiting();
             return found;

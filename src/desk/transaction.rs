@@ -1,9 +1,9 @@
 //! What a transaction does to the board when it ends: nothing is offered before the commit, and
 //! what was taken goes back at a rollback, savepoints included (I2).
 
-use crate::complaint;
 use crate::desk::memory::{broadcast, process, wake_clock, wake_launcher, with_board};
-use crate::moment;
+use crate::error;
+use crate::pg::time;
 use board::{Board, Id, LaneName, Rank, Ticket, Wish};
 use pgrx::pg_sys::{self, SubXactEvent, XactEvent};
 use pgrx::prelude::*;
@@ -166,7 +166,7 @@ fn register() {
 #[pg_guard]
 unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut core::ffi::c_void) {
     match event {
-        XactEvent::XACT_EVENT_PRE_PREPARE if CALLED.get() => complaint::not_preparable().raise(),
+        XactEvent::XACT_EVENT_PRE_PREPARE if CALLED.get() => error::not_preparable().raise(),
         XactEvent::XACT_EVENT_COMMIT => {
             CALLED.set(false);
             unpanicking(|| keep(take_from_level(1)));
@@ -217,7 +217,7 @@ fn take_from_level(level: i32) -> Vec<Promise> {
 }
 
 fn keep(promises: Vec<Promise>) {
-    let soon = moment::monotonic() + SOON;
+    let soon = time::monotonic() + SOON;
     in_steps(promises.iter(), |board, house, promise| match &promise.change {
         Change::Offer(offer) => offer.put(board, house),
         Change::Due(at) => board.note_due(house, *at),
@@ -272,7 +272,7 @@ fn undo(promises: Vec<Promise>) {
         // SAFETY: as above.
         with_board(|board| board.end_build(house, unsafe { pg_sys::MyProcPid }));
     }
-    let now = moment::monotonic();
+    let now = time::monotonic();
     let (soon, later) = (now + SOON, now + LATER);
     in_steps(promises.iter().rev(), |board, house, promise| match &promise.change {
         Change::Own(ticket) => board.put_back(*ticket),

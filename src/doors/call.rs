@@ -1,7 +1,8 @@
 //! One call of a SQL function: its arguments, and the rows it answers with.
 
-use crate::complaint::{self, Answer};
-use crate::payload::{self, Kind, Uuid};
+use crate::error::{self, Result};
+use crate::pg::datum::{self, Kind};
+use crate::pg::uuid::Uuid;
 use pgrx::pg_sys::{self, Datum};
 use std::ptr;
 
@@ -23,27 +24,27 @@ impl Call {
     }
 
     /// Refuses the call on a standby and in a read-only transaction.
-    pub fn changes(&self, function: &str) -> Answer<()> {
+    pub fn changes(&self, function: &str) -> Result<()> {
         // SAFETY: reads the state of this backend and of the server. A standby's transactions are
         // read-only, too.
         if unsafe { pg_sys::XactReadOnly || pg_sys::RecoveryInProgress() } {
-            return Err(complaint::read_only(function));
+            return Err(error::read_only(function));
         }
         Ok(())
     }
 
     /// Refuses the call on a standby, where nothing is handed out.
-    pub fn serves(&self, function: &str) -> Answer<()> {
+    pub fn serves(&self, function: &str) -> Result<()> {
         // SAFETY: reads the state of the server.
         match unsafe { pg_sys::RecoveryInProgress() } {
-            true => Err(complaint::on_standby(function)),
+            true => Err(error::on_standby(function)),
             false => Ok(()),
         }
     }
 
     /// Refuses the call where a procedure may not end the transaction: in a transaction block, which
     /// a pipeline is from its second command on, and in a function.
-    pub fn stands_alone(&self, function: &str) -> Answer<()> {
+    pub fn stands_alone(&self, function: &str) -> Result<()> {
         // SAFETY: the context of a CALL says whether it is alone; other callers give none.
         let alone = unsafe {
             let context = (*self.info).context;
@@ -52,7 +53,7 @@ impl Call {
                 && !(*context.cast::<pg_sys::CallContext>()).atomic
                 && !pg_sys::IsInTransactionBlock(true)
         };
-        if alone { Ok(()) } else { Err(complaint::not_alone(function)) }
+        if alone { Ok(()) } else { Err(error::not_alone(function)) }
     }
 
     /// The INOUT arguments of a procedure, as they come back.
@@ -81,11 +82,11 @@ impl Call {
         (!argument.isnull).then_some(argument.value)
     }
 
-    fn needed(&self, number: usize, name: &str) -> Answer<Datum> {
-        self.datum(number).ok_or_else(|| complaint::missing(name))
+    fn needed(&self, number: usize, name: &str) -> Result<Datum> {
+        self.datum(number).ok_or_else(|| error::missing(name))
     }
 
-    pub fn bool(&self, number: usize, name: &str) -> Answer<bool> {
+    pub fn bool(&self, number: usize, name: &str) -> Result<bool> {
         Ok(self.needed(number, name)?.value() != 0)
     }
 
@@ -93,7 +94,7 @@ impl Call {
         self.datum(number).map(|it| i64::from(it.value() as i32))
     }
 
-    pub fn bigint(&self, number: usize, name: &str) -> Answer<i64> {
+    pub fn bigint(&self, number: usize, name: &str) -> Result<i64> {
         Ok(self.needed(number, name)?.value() as i64)
     }
 
@@ -106,25 +107,25 @@ impl Call {
         self.datum(number).map(|it| unsafe { Uuid::read(it) })
     }
 
-    pub fn uuid(&self, number: usize, name: &str) -> Answer<Uuid> {
-        self.optional_uuid(number).ok_or_else(|| complaint::missing(name))
+    pub fn uuid(&self, number: usize, name: &str) -> Result<Uuid> {
+        self.optional_uuid(number).ok_or_else(|| error::missing(name))
     }
 
-    pub fn text(&self, number: usize, name: &str) -> Answer<Vec<u8>> {
-        self.optional_text(number).ok_or_else(|| complaint::missing(name))
+    pub fn text(&self, number: usize, name: &str) -> Result<Vec<u8>> {
+        self.optional_text(number).ok_or_else(|| error::missing(name))
     }
 
     pub fn optional_text(&self, number: usize) -> Option<Vec<u8>> {
         // SAFETY: declared as text.
-        self.datum(number).map(|it| unsafe { payload::bytes(it) })
+        self.datum(number).map(|it| unsafe { datum::bytes(it) })
     }
 
-    pub fn jsonb(&self, number: usize, name: &str) -> Answer<Datum> {
+    pub fn jsonb(&self, number: usize, name: &str) -> Result<Datum> {
         self.needed(number, name)
     }
 
     pub fn interval(&self, number: usize) -> Option<(Datum, i64)> {
-        self.datum(number).map(|it| (it, payload::interval_length(Some(it))))
+        self.datum(number).map(|it| (it, datum::interval_length(Some(it))))
     }
 
     /// The elements of an array argument.
@@ -133,21 +134,21 @@ impl Call {
         number: usize,
         name: &str,
         kind: Kind,
-    ) -> Answer<Option<Vec<Option<Datum>>>> {
+    ) -> Result<Option<Vec<Option<Datum>>>> {
         let Some(array) = self.datum(number) else { return Ok(None) };
         // SAFETY: declared as an array of the kind.
-        let elements = unsafe { payload::elements(kind, array) };
-        elements.map(Some).ok_or_else(|| complaint::not_one_dimension(name))
+        let elements = unsafe { datum::elements(kind, array) };
+        elements.map(Some).ok_or_else(|| error::not_one_dimension(name))
     }
 
-    pub fn array(&self, number: usize, name: &str, kind: Kind) -> Answer<Vec<Option<Datum>>> {
-        self.optional_array(number, name, kind)?.ok_or_else(|| complaint::missing(name))
+    pub fn array(&self, number: usize, name: &str, kind: Kind) -> Result<Vec<Option<Datum>>> {
+        self.optional_array(number, name, kind)?.ok_or_else(|| error::missing(name))
     }
 
     /// The elements of an array of ids or tokens, none of them null.
-    pub fn uuids(&self, number: usize, name: &str) -> Answer<Vec<Uuid>> {
-        let elements = self.array(number, name, payload::UUIDS)?;
-        let missing = || complaint::missing(&format!("an element of {name}"));
+    pub fn uuids(&self, number: usize, name: &str) -> Result<Vec<Uuid>> {
+        let elements = self.array(number, name, datum::UUIDS)?;
+        let missing = || error::missing(&format!("an element of {name}"));
         // SAFETY: declared as an array of uuids.
         elements
             .into_iter()
@@ -156,7 +157,7 @@ impl Call {
     }
 
     /// Begins to answer with rows. All of them are made before the first is read (I5).
-    pub fn rows(&mut self) -> Answer<Sink> {
+    pub fn rows(&mut self) -> Result<Sink> {
         // SAFETY: the result info is checked before it is used; the store and its descriptor live
         // in the query's memory.
         unsafe {
@@ -166,7 +167,7 @@ impl Call {
                 || (*result).type_ != pg_sys::NodeTag::T_ReturnSetInfo
                 || (*result).allowedModes as u32 & materialize == 0
             {
-                return Err(complaint::no_set_here());
+                return Err(error::no_set_here());
             }
             let query = (*(*result).econtext).ecxt_per_query_memory;
             let before = pg_sys::MemoryContextSwitchTo(query);

@@ -1,9 +1,10 @@
 //! What all doors check alike.
 
-use crate::complaint::{self, Answer, Complaint};
+use crate::error::{self, Error, Result};
+use crate::guc;
 use crate::moves::submit::OnConflict;
-use crate::payload::Uuid;
-use crate::{json, json::Json, settings};
+use crate::pg::jsonb::{self, Json};
+use crate::pg::uuid::Uuid;
 use board::{ACTION_MAX, QUEUE_MAX, WORKER_MAX};
 use pgrx::pg_sys::{self, Datum};
 
@@ -13,67 +14,63 @@ const KEY_MAX: usize = 256;
 /// The longest id of a message, in characters.
 const MESSAGE_ID_MAX: i32 = 128;
 
-fn name(text: Vec<u8>, argument: &str, least: usize, most: usize) -> Answer<Vec<u8>> {
+fn name(text: Vec<u8>, argument: &str, least: usize, most: usize) -> Result<Vec<u8>> {
     if (least..=most).contains(&text.len()) {
         Ok(text)
     } else {
-        Err(complaint::bad_length(argument, least, most, text.len()))
+        Err(error::bad_length(argument, least, most, text.len()))
     }
 }
 
-pub fn queue(text: Vec<u8>) -> Answer<Vec<u8>> {
+pub fn queue(text: Vec<u8>) -> Result<Vec<u8>> {
     name(text, "queue", 1, QUEUE_MAX)
 }
 
-pub fn action(text: Vec<u8>) -> Answer<Vec<u8>> {
+pub fn action(text: Vec<u8>) -> Result<Vec<u8>> {
     name(text, "action", 0, ACTION_MAX)
 }
 
-pub fn worker(text: Vec<u8>) -> Answer<Vec<u8>> {
+pub fn worker(text: Vec<u8>) -> Result<Vec<u8>> {
     name(text, "worker", 1, WORKER_MAX)
 }
 
-pub fn priority(number: i64) -> Answer<u32> {
-    number.try_into().map_err(|_| complaint::out_of_range("priority", "from 0 to 4294967295"))
+pub fn priority(number: i64) -> Result<u32> {
+    number.try_into().map_err(|_| error::out_of_range("priority", "from 0 to 4294967295"))
 }
 
 /// The length of a lease, in microseconds.
-pub fn timeout(length: i64) -> Answer<i64> {
-    if length > 0 {
-        Ok(length)
-    } else {
-        Err(complaint::out_of_range("timeout", "greater than zero"))
-    }
+pub fn timeout(length: i64) -> Result<i64> {
+    if length > 0 { Ok(length) } else { Err(error::out_of_range("timeout", "greater than zero")) }
 }
 
-pub fn max_tries(number: i64) -> Answer<i32> {
+pub fn max_tries(number: i64) -> Result<i32> {
     number
         .try_into()
         .ok()
         .filter(|number| *number >= 1)
-        .ok_or_else(|| complaint::out_of_range("max_tries", "at least 1"))
+        .ok_or_else(|| error::out_of_range("max_tries", "at least 1"))
 }
 
-pub fn max_tasks(number: i64) -> Answer<usize> {
+pub fn max_tasks(number: i64) -> Result<usize> {
     usize::try_from(number)
         .ok()
         .filter(|number| *number >= 1)
-        .ok_or_else(|| complaint::out_of_range("max_tasks", "at least 1"))
+        .ok_or_else(|| error::out_of_range("max_tasks", "at least 1"))
 }
 
-pub fn progress(number: f64) -> Answer<f64> {
+pub fn progress(number: f64) -> Result<f64> {
     if (0.0..=1.0).contains(&number) {
         Ok(number)
     } else {
-        Err(complaint::out_of_range("progress", "from 0 to 1"))
+        Err(error::out_of_range("progress", "from 0 to 1"))
     }
 }
 
-pub fn key(text: Vec<u8>) -> Answer<Vec<u8>> {
+pub fn key(text: Vec<u8>) -> Result<Vec<u8>> {
     name(text, "key", 1, KEY_MAX)
 }
 
-pub fn on_conflict(word: &[u8]) -> Answer<OnConflict> {
+pub fn on_conflict(word: &[u8]) -> Result<OnConflict> {
     match word {
         b"error" => Ok(OnConflict::Error),
         b"ignore" => Ok(OnConflict::Ignore),
@@ -83,7 +80,7 @@ pub fn on_conflict(word: &[u8]) -> Answer<OnConflict> {
 }
 
 /// Whether a task runs though a predecessor was aborted or cancelled.
-pub fn on_failure(word: &[u8]) -> Answer<bool> {
+pub fn on_failure(word: &[u8]) -> Result<bool> {
     match word {
         b"abort" => Ok(false),
         b"run" => Ok(true),
@@ -92,59 +89,59 @@ pub fn on_failure(word: &[u8]) -> Answer<bool> {
 }
 
 /// A word that is none of the known ones.
-pub fn unknown(argument: &str, word: &[u8], known: &str) -> Complaint {
-    complaint::unknown_value(argument, &String::from_utf8_lossy(word), known)
+pub fn unknown(argument: &str, word: &[u8], known: &str) -> Error {
+    error::unknown_value(argument, &String::from_utf8_lossy(word), known)
 }
 
 /// A point in time that is one: neither infinity.
-pub fn time(argument: &str, at: i64) -> Answer<i64> {
+pub fn time(argument: &str, at: i64) -> Result<i64> {
     if at == i64::MIN || at == i64::MAX {
-        Err(complaint::out_of_range(argument, "finite"))
+        Err(error::out_of_range(argument, "finite"))
     } else {
         Ok(at)
     }
 }
 
 /// A pause, an interval with its length; `None`: no pause at all.
-pub fn pause(argument: &str, (interval, length): (Datum, i64)) -> Answer<Option<Datum>> {
+pub fn pause(argument: &str, (interval, length): (Datum, i64)) -> Result<Option<Datum>> {
     match length {
         0 => Ok(None),
         1.. => Ok(Some(interval)),
-        _ => Err(complaint::out_of_range(argument, "zero or greater")),
+        _ => Err(error::out_of_range(argument, "zero or greater")),
     }
 }
 
 /// A spec may be anything but JSON null, up to the limit.
-pub fn spec(datum: Datum) -> Answer<Datum> {
+pub fn spec(datum: Datum) -> Result<Datum> {
     // SAFETY: the doors hand in jsonb only.
-    let (size, value) = unsafe { (json::size(datum), json::read(datum)) };
-    let most = settings::max_spec_size();
+    let (size, value) = unsafe { (jsonb::size(datum), jsonb::read(datum)) };
+    let most = guc::max_spec_size();
     match value {
-        _ if size > most => Err(complaint::spec_too_large(size, most)),
-        Json::Null => Err(complaint::out_of_range("spec", "something other than JSON null")),
+        _ if size > most => Err(error::spec_too_large(size, most)),
+        Json::Null => Err(error::out_of_range("spec", "something other than JSON null")),
         _ => Ok(datum),
     }
 }
 
 /// The id of a message, in characters.
-pub fn message_id(text: Vec<u8>) -> Answer<Vec<u8>> {
+pub fn message_id(text: Vec<u8>) -> Result<Vec<u8>> {
     // SAFETY: counts the characters of whole bytes, in the database's encoding.
     let characters =
         unsafe { pg_sys::pg_mbstrlen_with_len(text.as_ptr().cast(), text.len() as i32) };
     if (1..=MESSAGE_ID_MAX).contains(&characters) {
         Ok(text)
     } else {
-        Err(complaint::out_of_range("id", "1 to 128 characters long"))
+        Err(error::out_of_range("id", "1 to 128 characters long"))
     }
 }
 
 /// The error of an aborted task: `{"code": text, "args": object, "description": text}`.
-pub fn error(datum: Datum) -> Answer<Datum> {
+pub fn error(datum: Datum) -> Result<Datum> {
     // SAFETY: the doors hand in jsonb only; its members are looked at if it is an object.
     let members = unsafe {
-        match json::read(datum) {
-            Json::Object(object) => json::inside(object),
-            _ => return Err(complaint::bad_error_object()),
+        match jsonb::read(datum) {
+            Json::Object(object) => jsonb::inside(object),
+            _ => return Err(error::bad_error_object()),
         }
     };
     let fits = |(name, value): &(Vec<u8>, Json)| match name.as_slice() {
@@ -156,20 +153,16 @@ pub fn error(datum: Datum) -> Answer<Datum> {
     if members.len() == 3 && members.iter().all(fits) {
         Ok(datum)
     } else {
-        Err(complaint::bad_error_object())
+        Err(error::bad_error_object())
     }
 }
 
-pub fn same_length<A, B>(one: (&str, &[A]), other: (&str, &[B])) -> Answer<()> {
-    if one.1.len() == other.1.len() {
-        Ok(())
-    } else {
-        Err(complaint::lengths_differ(one.0, other.0))
-    }
+pub fn same_length<A, B>(one: (&str, &[A]), other: (&str, &[B])) -> Result<()> {
+    if one.1.len() == other.1.len() { Ok(()) } else { Err(error::lengths_differ(one.0, other.0)) }
 }
 
 /// Ids with their tokens.
-pub fn leases(ids: Vec<Uuid>, tokens: Vec<Uuid>) -> Answer<Vec<(Uuid, Uuid)>> {
+pub fn leases(ids: Vec<Uuid>, tokens: Vec<Uuid>) -> Result<Vec<(Uuid, Uuid)>> {
     same_length(("ids", &ids), ("tokens", &tokens))?;
     Ok(ids.into_iter().zip(tokens).collect())
 }

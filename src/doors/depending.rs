@@ -4,7 +4,7 @@ use crate::desk;
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
 use crate::moves::{delete, depend, key};
-use crate::payload::Uuid;
+use crate::pg::uuid::Uuid;
 use pgrx::pg_sys::Datum;
 
 door!(

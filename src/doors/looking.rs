@@ -1,11 +1,12 @@
 //! `task`, `why`, `leases`, `refresh` and `open`.
 
-use crate::complaint;
 use crate::desk::{self, Change};
 use crate::doors::call::Call;
 use crate::doors::door;
+use crate::error;
 use crate::moves::{incarnation, look};
-use crate::payload::{self, Uuid};
+use crate::pg::datum;
+use crate::pg::uuid::Uuid;
 use pgrx::pg_sys::Datum;
 
 door!(
@@ -14,7 +15,7 @@ door!(
     scylla_task,
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
-        look::entry(&desk::home(), id, payload::keeper()).map(Some).ok_or_else(|| complaint::no_such_task(id))
+        look::entry(&desk::home(), id, datum::keeper()).map(Some).ok_or_else(|| error::no_such_task(id))
     }
 );
 
@@ -24,8 +25,8 @@ door!(
     scylla_why,
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
-        let why = look::why(&desk::home(), id).ok_or_else(|| complaint::no_such_task(id))?;
-        Ok(Some(payload::varlena(why.as_bytes())))
+        let why = look::why(&desk::home(), id).ok_or_else(|| error::no_such_task(id))?;
+        Ok(Some(datum::varlena(why.as_bytes())))
     }
 );
 
@@ -39,10 +40,10 @@ door!(
         for lease in look::leases(&desk::home(), task) {
             sink.add([
                 Some(Uuid(lease.id).datum()),
-                Some(payload::varlena(lease.worker.as_bytes())),
+                Some(datum::varlena(lease.worker.as_bytes())),
                 Some(Datum::from(lease.since_at)),
                 lease.deadline_at().map(Datum::from),
-                Some(payload::float(lease.progress)),
+                Some(datum::float(lease.progress)),
                 Some(Datum::from(lease.recorded)),
             ]);
         }

@@ -1,13 +1,12 @@
 //! `delay` and `delay_messages` of messages, and `cancel_message`.
 
-use crate::complaint::{self, Answer};
-use crate::desk;
 use crate::doors::call::Call;
 use crate::doors::{clerk, door, submitting};
-use crate::json::{self, Json};
+use crate::error::{self, Result};
 use crate::moves::message::{self, Delayed, Message};
-use crate::payload;
-use crate::settings;
+use crate::pg::datum;
+use crate::pg::jsonb::{self, Json};
+use crate::{desk, guc};
 use pgrx::pg_sys::Datum;
 
 /// Headers that are for the delay, not for whoever gets the message.
@@ -28,12 +27,12 @@ door!(
         let deadline = match sound {
             Ok(deadline) => deadline,
             Err(why) => {
-                complaint::warn_of_dropped(&queue, id.as_deref(), &why);
+                error::warn_of_dropped(&queue, id.as_deref(), &why);
                 return Ok(Some(Datum::from(false)));
             }
         };
         // SAFETY: declared as jsonb.
-        let headers = headers(unsafe { json::read(call.jsonb(5, "headers")?) })?;
+        let headers = headers(unsafe { jsonb::read(call.jsonb(5, "headers")?) })?;
         let id = id.unwrap_or_default();
         let spec = spec(&id, key.as_deref(), value.as_deref(), headers)?;
         let message = Message { id, deadline, spec };
@@ -51,9 +50,9 @@ door!(
         let queue = clerk::queue(call.text(0, "queue")?)?;
         // SAFETY: declared as jsonb; looked into if it is an array.
         let elements = unsafe {
-            match json::read(call.jsonb(1, "messages")?) {
-                Json::Array(array) => json::inside(array),
-                _ => return Err(complaint::wrong_type("messages", "an array of objects")),
+            match jsonb::read(call.jsonb(1, "messages")?) {
+                Json::Array(array) => jsonb::inside(array),
+                _ => return Err(error::wrong_type("messages", "an array of objects")),
             }
         };
         let mut sink = call.rows()?;
@@ -64,7 +63,7 @@ door!(
             let mut id = None;
             let answer = message(element, &mut id);
             if let Err(why) = &answer {
-                complaint::warn_of_dropped(&queue, id.as_deref(), why);
+                error::warn_of_dropped(&queue, id.as_deref(), why);
             }
             checked.push((id, answer.is_ok()));
             messages.extend(answer);
@@ -81,8 +80,8 @@ door!(
                 None => "invalid",
             };
             sink.add([
-                id.map(|id| payload::varlena(&id)),
-                Some(payload::varlena(outcome.as_bytes())),
+                id.map(|id| datum::varlena(&id)),
+                Some(datum::varlena(outcome.as_bytes())),
             ]);
         }
         Ok(None)
@@ -102,12 +101,12 @@ door!(
 );
 
 /// A message of an element of a batch; `id` is what the element bears, valid or not.
-fn message(element: Json, id: &mut Option<Vec<u8>>) -> Answer<Message> {
+fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
     let Json::Object(object) = element else {
-        return Err(complaint::wrong_type("an element of messages", "an object"));
+        return Err(error::wrong_type("an element of messages", "an object"));
     };
     // SAFETY: of a Json::Object.
-    let mut members = unsafe { json::inside(object) };
+    let mut members = unsafe { jsonb::inside(object) };
     let mut take = |name: &str| {
         let at = members.iter().position(|(it, _)| it == name.as_bytes());
         at.map(|at| members.swap_remove(at).1)
@@ -116,18 +115,18 @@ fn message(element: Json, id: &mut Option<Vec<u8>>) -> Answer<Message> {
     if let Some(Json::String(text)) = &given {
         *id = Some(text.clone());
     }
-    let own = string("id", given)?.ok_or_else(|| complaint::missing("id"))?;
+    let own = string("id", given)?.ok_or_else(|| error::missing("id"))?;
     let own = clerk::message_id(own)?;
     let deadline = string("deadline", take("deadline"))?;
-    let deadline = deadline.ok_or_else(|| complaint::missing("deadline"))?;
+    let deadline = deadline.ok_or_else(|| error::missing("deadline"))?;
     let deadline = clerk::time("deadline", submitting::time("deadline", &deadline)?)?;
     let (key, value) = (string("key", take("key"))?, string("value", take("value"))?);
     let headers = match take("headers") {
-        None => json::parse("{}"),
+        None => jsonb::parse("{}"),
         Some(given) => headers(given)?,
     };
     if let Some((name, _)) = members.first() {
-        return Err(complaint::unknown_member(
+        return Err(error::unknown_member(
             "message",
             &String::from_utf8_lossy(name),
             "scylla.delay",
@@ -138,32 +137,32 @@ fn message(element: Json, id: &mut Option<Vec<u8>>) -> Answer<Message> {
 }
 
 /// A member that may be null or missing.
-fn string(name: &str, given: Option<Json>) -> Answer<Option<Vec<u8>>> {
+fn string(name: &str, given: Option<Json>) -> Result<Option<Vec<u8>>> {
     match given {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Ok(Some(text)),
-        _ => Err(complaint::wrong_type(name, "a string")),
+        _ => Err(error::wrong_type(name, "a string")),
     }
 }
 
 /// The headers that go on with the message.
-fn headers(given: Json) -> Answer<Datum> {
+fn headers(given: Json) -> Result<Datum> {
     match given {
         // SAFETY: of a Json::Object.
-        Json::Object(headers) => Ok(unsafe { json::without(headers, &OWN_HEADERS) }),
-        _ => Err(complaint::wrong_type("headers", "an object")),
+        Json::Object(headers) => Ok(unsafe { jsonb::without(headers, &OWN_HEADERS) }),
+        _ => Err(error::wrong_type("headers", "an object")),
     }
 }
 
 /// The spec of the task that a message becomes.
-fn spec(id: &[u8], key: Option<&[u8]>, value: Option<&[u8]>, headers: Datum) -> Answer<Datum> {
+fn spec(id: &[u8], key: Option<&[u8]>, value: Option<&[u8]>, headers: Datum) -> Result<Datum> {
     // Before it is made: a jsonb holds 256 MB at the most.
     let (size, most) =
-        (key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len), settings::max_spec_size());
+        (key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len), guc::max_spec_size());
     if size > most {
-        return Err(complaint::spec_too_large(size, most));
+        return Err(error::spec_too_large(size, most));
     }
-    clerk::spec(json::object(
+    clerk::spec(jsonb::object(
         &[("id", Some(id)), ("key", key), ("value", value)],
         ("headers", headers),
     ))

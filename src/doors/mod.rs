@@ -29,8 +29,8 @@ macro_rules! door {
         ) -> pgrx::pg_sys::Datum {
             // SAFETY: PostgreSQL calls with the arguments that the function was declared with.
             let mut call = unsafe { $crate::doors::call::Call::new(fcinfo) };
-            let answer: $crate::complaint::Answer<Option<pgrx::pg_sys::Datum>> = ($body)(&mut call);
-            call.answer($crate::complaint::settle(answer))
+            let answer: $crate::error::Result<Option<pgrx::pg_sys::Datum>> = ($body)(&mut call);
+            call.answer($crate::error::unwrap_or_raise(answer))
         }
     };
 }

@@ -1,12 +1,13 @@
 //! `own_tasks`, `own_task`, `register_worker`, `extend` and `extend_tasks`.
 
-use crate::complaint::{self, Answer};
 use crate::desk;
 use crate::doors::call::{Call, Sink};
 use crate::doors::{clerk, door};
+use crate::error::{self, Result};
 use crate::moves::extend;
 use crate::moves::own::{self, Owned};
-use crate::payload::{self, BOOLS, TEXTS, Uuid};
+use crate::pg::datum::{self, BOOLS, TEXTS};
+use crate::pg::uuid::Uuid;
 use pgrx::pg_sys::Datum;
 
 door!(
@@ -17,10 +18,10 @@ door!(
         call.changes("scylla.own_tasks()")?;
         let worker = clerk::worker(call.text(0, "worker")?)?;
         let queue = clerk::queue(call.text(1, "queue")?)?;
-        let most = clerk::max_tasks(call.int(2).ok_or_else(|| complaint::missing("max_tasks"))?)?;
+        let most = clerk::max_tasks(call.int(2).ok_or_else(|| error::missing("max_tasks"))?)?;
         let actions = call
             .optional_array(3, "actions", TEXTS)?
-            .map(|actions| actions.into_iter().map(action).collect::<Answer<Vec<_>>>())
+            .map(|actions| actions.into_iter().map(action).collect::<Result<Vec<_>>>())
             .transpose()?;
         let actions: Option<Vec<&[u8]>> =
             actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect());
@@ -56,7 +57,7 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.register_worker()")?;
         let name = format!("worker-{}", own::next_worker(&desk::home()));
-        Ok(Some(payload::varlena(name.as_bytes())))
+        Ok(Some(datum::varlena(name.as_bytes())))
     }
 );
 
@@ -82,18 +83,18 @@ door!(
         call.changes("scylla.extend_tasks()")?;
         let leases = clerk::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
         let held = extend::extend(&desk::home(), &leases, length(call, 2)?, None);
-        Ok(Some(payload::array(BOOLS, held.into_iter().map(|it| Some(Datum::from(it))))))
+        Ok(Some(datum::array(BOOLS, held.into_iter().map(|it| Some(Datum::from(it))))))
     }
 );
 
-fn action(element: Option<Datum>) -> Answer<Vec<u8>> {
-    let element = element.ok_or_else(|| complaint::missing("an element of actions"))?;
+fn action(element: Option<Datum>) -> Result<Vec<u8>> {
+    let element = element.ok_or_else(|| error::missing("an element of actions"))?;
     // SAFETY: an element of an array of texts.
-    clerk::action(unsafe { payload::bytes(element) })
+    clerk::action(unsafe { datum::bytes(element) })
 }
 
 /// The length of a lease that the caller asks for, in microseconds.
-fn length(call: &Call, number: usize) -> Answer<Option<i64>> {
+fn length(call: &Call, number: usize) -> Result<Option<i64>> {
     call.interval(number).map(|(_, length)| clerk::timeout(length)).transpose()
 }
 

@@ -1,9 +1,9 @@
 //! `retry_worst_case`.
 
-use crate::complaint;
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
-use crate::payload;
+use crate::error;
+use crate::pg::datum;
 use crate::recurrence::Backoff;
 
 door!(
@@ -11,15 +11,15 @@ door!(
     pg_finfo_scylla_retry_worst_case,
     scylla_retry_worst_case,
     |call: &mut Call| {
-        let tries = call.int(0).ok_or_else(|| complaint::missing("max_tries"))?;
+        let tries = call.int(0).ok_or_else(|| error::missing("max_tries"))?;
         let tries = clerk::max_tries(tries)?;
         let length = |number, name| {
-            let given = call.interval(number).ok_or_else(|| complaint::missing(name))?;
+            let given = call.interval(number).ok_or_else(|| error::missing(name))?;
             clerk::pause(name, given).map(|_| given.1)
         };
         let (interval, jitter) = (length(1, "retry_interval")?, length(2, "retry_jitter")?);
         let sum = Backoff { interval, jitter }.worst_case(tries as u32 - 1);
-        let sum = sum.ok_or_else(complaint::pauses_too_long)?;
-        Ok(Some(payload::interval(sum)))
+        let sum = sum.ok_or_else(error::pauses_too_long)?;
+        Ok(Some(datum::interval(sum)))
     }
 );

@@ -1,12 +1,12 @@
 //! `return_task`, `return_tasks`, `cancel`, `cancel_tasks` and `delay`.
 
-use crate::complaint::{self, Answer};
 use crate::desk;
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
+use crate::error::{self, Result};
 use crate::moves::settle::{self, Return};
 use crate::moves::{cancel, delay};
-use crate::payload::{self, BOOLS, JSONBS, TEXTS};
+use crate::pg::datum::{self, BOOLS, JSONBS, TEXTS};
 use crate::task::Outcome;
 use pgrx::pg_sys::Datum;
 
@@ -27,7 +27,7 @@ door!(
         let run_at = call.datum(5).map(|at| clerk::time("run_at", at.value() as i64)).transpose()?;
         allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
         let status = settle::return_task(&desk::home(), it, outcome, run_at)?;
-        Ok(Some(payload::varlena(status.as_bytes())))
+        Ok(Some(datum::varlena(status.as_bytes())))
     }
 );
 
@@ -46,12 +46,12 @@ door!(
                 allow(outcome.takes_result() || result.is_none(), "results", outcome)?;
                 Ok(Return { id, token, result, error: error(outcome, given)? })
             })
-            .collect::<Answer<Vec<Return>>>()?;
+            .collect::<Result<Vec<Return>>>()?;
         let answers = settle::return_tasks(&desk::home(), &returns, outcome, None);
         let status = |answer: Result<&'static str, _>| {
-            answer.ok().map(|status| payload::varlena(status.as_bytes()))
+            answer.ok().map(|status| datum::varlena(status.as_bytes()))
         };
-        Ok(Some(payload::array(TEXTS, answers.into_iter().map(status))))
+        Ok(Some(datum::array(TEXTS, answers.into_iter().map(status))))
     }
 );
 
@@ -63,7 +63,7 @@ door!(
         call.changes("scylla.cancel()")?;
         let id = call.uuid(0, "id")?;
         let cancelled = cancel::cancel(&desk::home(), &[id]);
-        let cancelled = cancelled[0].ok_or_else(|| complaint::no_such_task(id))?;
+        let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
         Ok(Some(Datum::from(cancelled)))
     }
 );
@@ -75,7 +75,7 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.cancel_tasks()")?;
         let cancelled = cancel::cancel(&desk::home(), &call.uuids(0, "ids")?);
-        Ok(Some(payload::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
+        Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
     }
 );
 
@@ -91,31 +91,31 @@ door!(
     }
 );
 
-fn outcome(word: &[u8]) -> Answer<Outcome> {
+fn outcome(word: &[u8]) -> Result<Outcome> {
     Outcome::parse(word)
         .ok_or_else(|| clerk::unknown("outcome", word, "completed, aborted, retry, yield"))
 }
 
-fn allow(fits: bool, argument: &str, outcome: Outcome) -> Answer<()> {
-    if fits { Ok(()) } else { Err(complaint::not_with_outcome(argument, outcome.word())) }
+fn allow(fits: bool, argument: &str, outcome: Outcome) -> Result<()> {
+    if fits { Ok(()) } else { Err(error::not_with_outcome(argument, outcome.word())) }
 }
 
-fn error(outcome: Outcome, given: Option<Datum>) -> Answer<Option<Datum>> {
+fn error(outcome: Outcome, given: Option<Datum>) -> Result<Option<Datum>> {
     match given {
         Some(error) => {
             allow(outcome.takes_error(), "error", outcome)?;
             clerk::error(error).map(Some)
         }
-        None if outcome == Outcome::Aborted => Err(complaint::error_needed()),
+        None if outcome == Outcome::Aborted => Err(error::error_needed()),
         None => Ok(None),
     }
 }
 
 /// An optional array that goes with the ids; nulls when it is not given.
-fn column(call: &Call, number: usize, name: &str, len: usize) -> Answer<Vec<Option<Datum>>> {
+fn column(call: &Call, number: usize, name: &str, len: usize) -> Result<Vec<Option<Datum>>> {
     match call.optional_array(number, name, JSONBS)? {
         None => Ok(vec![None; len]),
         Some(elements) if elements.len() == len => Ok(elements),
-        Some(_) => Err(complaint::lengths_differ("ids", name)),
+        Some(_) => Err(error::lengths_differ("ids", name)),
     }
 }

@@ -1,12 +1,13 @@
 //! `submit` and `submit_tasks`.
 
-use crate::complaint::{self, Answer, Complaint};
 use crate::desk;
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
-use crate::json::{self, Json};
+use crate::error::{self, Error, Result};
 use crate::moves::submit::{self, Draft};
-use crate::payload::{self, Uuid};
+use crate::pg::datum;
+use crate::pg::jsonb::{self, Json};
+use crate::pg::uuid::Uuid;
 use pgrx::PgTryBuilder;
 use pgrx::pg_sys::{self, Datum};
 use std::rc::Rc;
@@ -24,9 +25,9 @@ door!(
 );
 
 /// A draft of submit's arguments.
-fn arguments(call: &Call) -> Answer<Draft> {
+fn arguments(call: &Call) -> Result<Draft> {
     let pause = |number, name| {
-        clerk::pause(name, call.interval(number).ok_or_else(|| complaint::missing(name))?)
+        clerk::pause(name, call.interval(number).ok_or_else(|| error::missing(name))?)
     };
     let run_at = call.datum(7).map(|at| clerk::time("run_at", at.value() as i64));
     let timeout = call.interval(13).map(|(it, length)| Ok((it, clerk::timeout(length)?)));
@@ -62,16 +63,16 @@ door!(
         let atomic = call.bool(1, "atomic")?;
         // SAFETY: declared as jsonb; looked into if it is an array.
         let elements = unsafe {
-            match json::read(tasks) {
-                Json::Array(array) => json::inside(array),
-                _ => return Err(complaint::wrong_type("tasks", "an array of objects")),
+            match jsonb::read(tasks) {
+                Json::Array(array) => jsonb::inside(array),
+                _ => return Err(error::wrong_type("tasks", "an array of objects")),
             }
         };
         let mut sink = call.rows()?;
         let mut names = Names::default();
         let mut drafts = Vec::with_capacity(elements.len());
         // Of each element: whether it has a draft, or what is wrong with it.
-        let mut checked: Vec<Result<(), (Option<Uuid>, Complaint)>> = Vec::new();
+        let mut checked: Vec<Result<(), (Option<Uuid>, Error)>> = Vec::new();
         for (number, (_, element)) in elements.into_iter().enumerate() {
             let mut id = None;
             match draft(element, &mut id, &mut names) {
@@ -79,8 +80,8 @@ door!(
                     drafts.push(draft);
                     checked.push(Ok(()));
                 }
-                Err(complaint) if atomic => return Err(complaint.of_element(number + 1)),
-                Err(complaint) => checked.push(Err((id, complaint))),
+                Err(error) if atomic => return Err(error.of_element(number + 1)),
+                Err(error) => checked.push(Err((id, error))),
             }
             pgrx::check_for_interrupts!();
         }
@@ -91,19 +92,19 @@ door!(
         for (number, element) in checked.into_iter().enumerate() {
             let (id, answer) = match element {
                 Ok(()) => submitted.next().map_or((None, Ok(true)), |(id, it)| (Some(id), it)),
-                Err((id, complaint)) => (id, Err(complaint)),
+                Err((id, error)) => (id, Err(error)),
             };
             let (outcome, error) = match answer {
                 Ok(true) => ("inserted", None),
                 Ok(false) => ("duplicate", None),
-                Err(complaint) if atomic => return Err(complaint.of_element(number + 1)),
-                Err(complaint) if complaint.is_of_name() => ("duplicate", Some(complaint)),
-                Err(complaint) => ("invalid", Some(complaint)),
+                Err(error) if atomic => return Err(error.of_element(number + 1)),
+                Err(error) if error.is_of_name() => ("duplicate", Some(error)),
+                Err(error) => ("invalid", Some(error)),
             };
             sink.add([
                 id.map(Uuid::datum),
-                Some(payload::varlena(outcome.as_bytes())),
-                error.map(|it| payload::varlena(it.message().as_bytes())),
+                Some(datum::varlena(outcome.as_bytes())),
+                error.map(|it| datum::varlena(it.message().as_bytes())),
             ]);
         }
         Ok(None)
@@ -144,20 +145,20 @@ const MEMBERS: [&str; 15] = [
 ];
 
 /// A draft of an element of the batch. Null is taken where submit takes it.
-fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draft> {
+fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Result<Draft> {
     let Json::Object(object) = element else {
-        return Err(complaint::wrong_type("an element of tasks", "an object"));
+        return Err(error::wrong_type("an element of tasks", "an object"));
     };
     let (mut queue, mut action, mut spec) = (None, Vec::new(), None);
     // Its queue, action and spec are known at the end.
     let mut draft = Draft::new([].into(), [].into(), Datum::from(0));
     // SAFETY: of a Json::Object.
-    for (name, value) in unsafe { json::inside(object) } {
+    for (name, value) in unsafe { jsonb::inside(object) } {
         let name = String::from_utf8_lossy(&name).into_owned();
         match (name.as_str(), value) {
             ("spec", value) => spec = Some(value.datum()),
             ("id" | "key" | "run_at" | "after" | "max_tries" | "timeout", Json::Null) => {}
-            (name, Json::Null) if MEMBERS.contains(&name) => return Err(complaint::missing(name)),
+            (name, Json::Null) if MEMBERS.contains(&name) => return Err(error::missing(name)),
             ("queue", Json::String(text)) => queue = Some(clerk::queue(text)?),
             ("action", Json::String(text)) => action = clerk::action(text)?,
             ("priority", Json::Number(text)) => {
@@ -165,7 +166,7 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
             }
             ("id", Json::String(text)) => {
                 *id = Uuid::parse(&text);
-                draft.id = Some(id.ok_or_else(|| complaint::wrong_type("id", "a uuid"))?);
+                draft.id = Some(id.ok_or_else(|| error::wrong_type("id", "a uuid"))?);
             }
             ("key", Json::String(text)) => draft.key = Some(clerk::key(text)?),
             ("on_conflict", Json::String(word)) => draft.on_conflict = clerk::on_conflict(&word)?,
@@ -190,33 +191,33 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Answer<Draf
                 draft.timeout = Some((interval, clerk::timeout(length)?));
             }
             ("post_result", Json::Bool(value)) => draft.post_result = value,
-            ("after", _) => return Err(complaint::wrong_type("after", "an array of uuids")),
+            ("after", _) => return Err(error::wrong_type("after", "an array of uuids")),
             (name @ ("priority" | "max_tries"), _) => {
-                return Err(complaint::wrong_type(name, "a number"));
+                return Err(error::wrong_type(name, "a number"));
             }
-            ("post_result", _) => return Err(complaint::wrong_type("post_result", "a boolean")),
+            ("post_result", _) => return Err(error::wrong_type("post_result", "a boolean")),
             (name, _) if MEMBERS.contains(&name) => {
-                return Err(complaint::wrong_type(name, "a string"));
+                return Err(error::wrong_type(name, "a string"));
             }
-            (name, _) => return Err(complaint::unknown_member("task", name, "scylla.submit")),
+            (name, _) => return Err(error::unknown_member("task", name, "scylla.submit")),
         }
     }
-    draft.queue = shared(&mut names.queue, queue.ok_or_else(|| complaint::missing("queue"))?);
+    draft.queue = shared(&mut names.queue, queue.ok_or_else(|| error::missing("queue"))?);
     draft.action = shared(&mut names.action, action);
-    draft.spec = clerk::spec(spec.unwrap_or_else(|| json::parse("{}")))?;
+    draft.spec = clerk::spec(spec.unwrap_or_else(|| jsonb::parse("{}")))?;
     Ok(draft)
 }
 
 /// The ids of a jsonb array of strings.
-fn uuids(name: &str, array: Datum) -> Answer<Vec<Uuid>> {
+fn uuids(name: &str, array: Datum) -> Result<Vec<Uuid>> {
     // SAFETY: of a Json::Array.
-    let elements = unsafe { json::inside(array) };
+    let elements = unsafe { jsonb::inside(array) };
     let uuid = |(_, element): (Vec<u8>, Json)| match element {
         Json::String(text) => Uuid::parse(&text),
         _ => None,
     };
     let uuids: Option<Vec<Uuid>> = elements.into_iter().map(uuid).collect();
-    uuids.ok_or_else(|| complaint::wrong_type(name, "an array of uuids"))
+    uuids.ok_or_else(|| error::wrong_type(name, "an array of uuids"))
 }
 
 /// A whole number, which numeric may write with a fraction of zeros.
@@ -226,16 +227,16 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 /// An interval of its text, and its length in microseconds.
-fn interval(name: &str, text: &[u8]) -> Answer<(Datum, i64)> {
+fn interval(name: &str, text: &[u8]) -> Result<(Datum, i64)> {
     let interval = parsed(pg_sys::interval_in, text);
-    let interval = interval.ok_or_else(|| complaint::wrong_type(name, "an interval"))?;
-    Ok((interval, payload::interval_length(Some(interval))))
+    let interval = interval.ok_or_else(|| error::wrong_type(name, "an interval"))?;
+    Ok((interval, datum::interval_length(Some(interval))))
 }
 
 /// A timestamptz of its text.
-pub(super) fn time(name: &str, text: &[u8]) -> Answer<i64> {
+pub(super) fn time(name: &str, text: &[u8]) -> Result<i64> {
     let time = parsed(pg_sys::timestamptz_in, text);
-    time.map(|it| it.value() as i64).ok_or_else(|| complaint::wrong_type(name, "a timestamptz"))
+    time.map(|it| it.value() as i64).ok_or_else(|| error::wrong_type(name, "a timestamptz"))
 }
 
 type Input = unsafe fn(pg_sys::FunctionCallInfo) -> Datum;

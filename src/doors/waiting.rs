@@ -1,11 +1,10 @@
 //! `wait_for_work` and `wait_for_task`: procedures, since they end their transaction to wait.
 
-use crate::complaint::{self, Answer};
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
-use crate::moment;
+use crate::error::{self, Result};
 use crate::moves::wait;
-use crate::payload;
+use crate::pg::{datum, time};
 use pgrx::pg_sys::{self, Datum};
 
 door!(
@@ -30,21 +29,21 @@ door!(
         let id = call.uuid(0, "id")?;
         let until = until(call)?;
         call.stands_alone("scylla.wait_for_task()")?;
-        let keep = payload::keeper();
+        let keep = datum::keeper();
         let show = |status: String, result: Option<Datum>| (status, result.map(&keep));
         let ended = unbound(|| wait::wait_for_task(id, until, show))?;
         let (status, result) = ended.unzip();
-        let status = status.map(|status| payload::varlena(status.as_bytes()));
+        let status = status.map(|status| datum::varlena(status.as_bytes()));
         Ok(Some(call.row([status, result.flatten()])))
     }
 );
 
 /// When a call's timeout, its second argument, is over, on the monotonic clock.
-fn until(call: &Call) -> Answer<i64> {
-    let (_, length) = call.interval(1).ok_or_else(|| complaint::missing("timeout"))?;
+fn until(call: &Call) -> Result<i64> {
+    let (_, length) = call.interval(1).ok_or_else(|| error::missing("timeout"))?;
     match length {
-        0.. => Ok(moment::monotonic().saturating_add(length)),
-        _ => Err(complaint::out_of_range("timeout", "zero or greater")),
+        0.. => Ok(time::monotonic().saturating_add(length)),
+        _ => Err(error::out_of_range("timeout", "zero or greater")),
     }
 }
 

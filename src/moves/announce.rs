@@ -1,7 +1,8 @@
 //! Announcing by NOTIFY which queues got ready tasks, and which tasks settled (I11).
 
 use crate::desk::{AT_ONCE, with_board};
-use crate::payload::{self, Uuid};
+use crate::pg::datum;
+use crate::pg::uuid::Uuid;
 use board::Name;
 use pgrx::pg_sys;
 
@@ -43,7 +44,7 @@ pub fn go_through(house: u32, queues: u32, telling: bool, mut say: impl FnMut(&[
 
 /// A channel has at most 55 bytes, of 63.
 fn notify(channel: &[u8], payload: &str) {
-    let arguments = [channel, payload.as_bytes()].map(|text| Some(payload::varlena(text)));
+    let arguments = [channel, payload.as_bytes()].map(|text| Some(datum::varlena(text)));
     // SAFETY: two texts.
     unsafe { pgrx::direct_function_call_as_datum(pg_sys::pg_notify, &arguments) };
 }

@@ -1,9 +1,9 @@
 //! What a caller does for the clock while there is none: owning and returning go on.
 
 use crate::desk::{Home, with_board};
-use crate::moment;
 use crate::moves::{fire, follow, has_one_snapshot, reclaim, refill};
-use crate::payload::Uuid;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use board::{Board, Moment};
 use pgrx::pg_sys;
 
@@ -40,7 +40,7 @@ pub fn attend(home: &Home, house: u32) {
 }
 
 fn fire_due(home: &Home, house: u32) {
-    let until = fire::horizon(moment::now().wall);
+    let until = fire::horizon(time::now().wall);
     let fires = with_board(|board| {
         let it = board.house_mut(house);
         let fires = !it.shut && it.next_due <= until;

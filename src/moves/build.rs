@@ -1,7 +1,7 @@
 //! Building the board of a database from its tables, by its clock, or by a caller where none runs (I1).
 
-use crate::complaint;
 use crate::desk::{self, Home, with_board};
+use crate::error;
 use crate::moves::{incarnation, persist, refill};
 use board::Door;
 use pgrx::PgLogLevel;
@@ -18,7 +18,7 @@ pub fn build(home: &Home, house: u32) -> bool {
     }
     let lost = persist::restore(home, house);
     if lost > 0 {
-        complaint::leases_lost(lost).report(PgLogLevel::WARNING);
+        error::leases_lost(lost).report(PgLogLevel::WARNING);
     }
     refill::survey(home, house);
     with_board(|board| {

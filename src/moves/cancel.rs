@@ -1,13 +1,13 @@
 //! Cancelling: the row is locked first, then moved; its slot goes at the commit (I3).
 
-use crate::complaint;
 use crate::desk::{self, AT_ONCE, Home, with_board};
+use crate::error;
 use crate::moves::follow::follow;
 use crate::moves::lock::Locked;
 use crate::moves::settle::{Ending, settle};
 use crate::moves::{session, settled};
-use crate::payload::Uuid;
-use crate::statement::Session;
+use crate::pg::spi::Session;
+use crate::pg::uuid::Uuid;
 use crate::task::CANCELLED;
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ pub fn cancel_free(home: &Home, session: &Session, wanted: &[Uuid]) -> HashSet<U
     let locked = Locked::these(home, session, wanted);
     let (mut free, mut owned) = (Vec::new(), HashSet::new());
     for (at, id) in locked.ids.iter().enumerate() {
-        if complaint::settle(locked.seize(home, at)) {
+        if error::unwrap_or_raise(locked.seize(home, at)) {
             free.push(*id);
         } else {
             owned.insert(*id);

@@ -5,8 +5,9 @@ use crate::moves::depend::downstream;
 use crate::moves::follow::{Counts, detach, let_go, take_up_for};
 use crate::moves::lock::Locked;
 use crate::moves::{ids, ids_of, session};
-use crate::payload::{UUIDS, Uuid};
-use crate::statement::statement;
+use crate::pg::datum::UUIDS;
+use crate::pg::spi::statement;
+use crate::pg::uuid::Uuid;
 use std::collections::{BTreeSet, HashMap};
 
 statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);

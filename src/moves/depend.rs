@@ -1,13 +1,14 @@
 //! Depending: a task waits for others, from its submission on or later.
 
-use crate::complaint::{self, Answer};
 use crate::desk::{self, Change, Home};
-use crate::moment;
+use crate::error::{self, Result};
 use crate::moves::follow::{Counts, columns, counted_links, let_go, links_in};
 use crate::moves::lock::Locked;
 use crate::moves::{id_at, ids, session, settled, text_of_array};
-use crate::payload::{self, INTEGERS, TEXTS, TIMESTAMPTZ, UUIDS, Uuid};
-use crate::statement::{Session, statement};
+use crate::pg::datum::{self, INTEGERS, TEXTS, TIMESTAMPTZ, UUIDS};
+use crate::pg::spi::{Session, statement};
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use crate::task::COMPLETED;
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -37,7 +38,7 @@ impl Standing {
         let rows = session.run(&HOLD_PREDECESSORS, &[ids(wanted.iter().copied())]);
         standing.live = (0..rows.len()).map(|row| id_at(&rows, row, 0)).collect();
         let unmarked: Vec<Uuid> = (0..rows.len())
-            .filter(|row| payload::number(rows.get(*row, 1)) == 0)
+            .filter(|row| datum::number(rows.get(*row, 1)) == 0)
             .map(|row| id_at(&rows, row, 0))
             .collect();
         if !unmarked.is_empty() {
@@ -104,10 +105,10 @@ fn insert_links(session: &Session, mut links: Vec<(Uuid, Uuid)>) -> Vec<(Uuid, U
 }
 
 /// Makes live tasks wait for more predecessors (predecessor, task); returns how many links are new.
-pub fn add(home: &Home, links: &[(Uuid, Uuid)]) -> Answer<usize> {
+pub fn add(home: &Home, links: &[(Uuid, Uuid)]) -> Result<usize> {
     let links: BTreeSet<(Uuid, Uuid)> = links.iter().copied().collect();
     if let Some((id, _)) = links.iter().find(|(after, task)| after == task) {
-        return Err(complaint::circle(*id));
+        return Err(error::circle(*id));
     }
     let session = session(home);
     // One at a time looks for circles: two halves of one may come from two sessions.
@@ -126,12 +127,12 @@ pub fn add(home: &Home, links: &[(Uuid, Uuid)]) -> Answer<usize> {
     for task in &tasks {
         let Ok(at) = locked.ids.binary_search(task) else {
             return Err(settled.get(task).map_or_else(
-                || complaint::no_such_task(*task),
-                |status| complaint::wrong_status(*task, status),
+                || error::no_such_task(*task),
+                |status| error::wrong_status(*task, status),
             ));
         };
         if !locked.seize(home, at)? {
-            return Err(complaint::wrong_status(*task, "running"));
+            return Err(error::wrong_status(*task, "running"));
         }
     }
     let held: BTreeSet<Uuid> = links.iter().map(|(after, _)| *after).filter(is_live).collect();
@@ -170,21 +171,21 @@ fn add_pending(session: &Session, links: impl Iterator<Item = (Uuid, Uuid)>) {
     session.run(
         &ADD_PENDING,
         &[
-            Some(Datum::from(moment::now().wall)),
+            Some(Datum::from(time::now().wall)),
             ids(more.keys().copied()),
-            Some(payload::array(INTEGERS, counts)),
-            Some(payload::array(TEXTS, after)),
+            Some(datum::array(INTEGERS, counts)),
+            Some(datum::array(TEXTS, after)),
         ],
     );
 }
 
 /// Refuses new links that close a circle: it would go through what waits for their tasks.
-fn refuse_circles(session: &Session, new: &[(Uuid, Uuid)]) -> Answer<()> {
+fn refuse_circles(session: &Session, new: &[(Uuid, Uuid)]) -> Result<()> {
     let tasks = new.iter().map(|(_, task)| *task);
     let links = downstream(session, tasks);
     let stuck = in_circles(links.into_iter());
     match new.iter().find(|(after, task)| stuck.contains(after) && stuck.contains(task)) {
-        Some((_, task)) => Err(complaint::circle(*task)),
+        Some((_, task)) => Err(error::circle(*task)),
         None => Ok(()),
     }
 }

@@ -1,9 +1,10 @@
 //! Heartbeats: a lease's deadline moves; no row is written, and no rollback takes it back.
 
 use crate::desk::{self, AT_ONCE, Home};
-use crate::moves::seal;
-use crate::payload::Uuid;
-use crate::{moment, settings};
+use crate::guc;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::pg::uuid::seal;
 use board::{Claim, Held, Seal};
 use pgrx::pg_sys;
 
@@ -22,9 +23,9 @@ pub fn extend(
             worker: &[],
             // SAFETY: reads this process's id.
             holder: unsafe { pg_sys::MyProcPid },
-            now: moment::now(),
+            now: time::now(),
             length,
-            fallback: settings::lease_timeout(),
+            fallback: guc::lease_timeout(),
         };
         for (some, held) in sealed.chunks(AT_ONCE).zip(held.chunks_mut(AT_ONCE)) {
             let woken = home.on_board(|board, house| {

@@ -1,12 +1,13 @@
 //! Firing: the clock makes tasks ready whose time has come.
 
 use crate::desk::{self, Change, Home};
-use crate::moment;
+use crate::guc;
 use crate::moves::reclaim::LOCK_FREE;
 use crate::moves::{LIVE, Place, id_at, ids, ids_of, session};
-use crate::payload::{self, BIGINT, TIMESTAMPTZ, UUID, UUIDS, Uuid};
-use crate::settings;
-use crate::statement::statement;
+use crate::pg::datum::{self, BIGINT, TIMESTAMPTZ, UUID, UUIDS};
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 
@@ -26,7 +27,7 @@ pub fn is_ahead(run_at: i64, now: i64) -> bool {
 
 /// Until when tasks fire now.
 pub fn horizon(now: i64) -> i64 {
-    now.saturating_add(settings::timing_advance())
+    now.saturating_add(guc::timing_advance())
 }
 
 /// What falls due from a mark on until a time, at most so many; and when the next does after that.
@@ -43,7 +44,7 @@ pub fn read(home: &Home, from: Mark, until: i64, most: usize) -> (Vec<Mark>, Opt
     );
     let (mut due, mut next) = (Vec::with_capacity(rows.len()), None);
     for row in 0..rows.len() {
-        let at = payload::number(rows.get(row, 1));
+        let at = datum::number(rows.get(row, 1));
         match rows.get(row, 0) {
             Some(_) => due.push((at, id_at(&rows, row, 0))),
             None => next = Some(at),
@@ -58,11 +59,7 @@ pub fn fire(home: &Home, wanted: &[Uuid], until: i64) -> Vec<Uuid> {
     let free = ids_of(&session, &LOCK_FREE, wanted.iter().copied());
     let rows = session.run(
         &FIRE,
-        &[
-            ids(free.iter().copied()),
-            Some(Datum::from(until)),
-            Some(Datum::from(moment::now().wall)),
-        ],
+        &[ids(free.iter().copied()), Some(Datum::from(until)), Some(Datum::from(time::now().wall))],
     );
     let fired = (0..rows.len()).map(|row| Place::at(&rows, row, 1, id_at(&rows, row, 0)).offer());
     desk::promise(home, fired.map(Change::Offer));

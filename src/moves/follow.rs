@@ -7,10 +7,11 @@ use crate::desk::{self, Change, Home};
 use crate::moves::glance::Glance;
 use crate::moves::settle::{Ended, Ending, settle};
 use crate::moves::{Place, id_at, ids, session};
-use crate::payload::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS, Uuid};
-use crate::statement::{Rows, Session, statement};
+use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS};
+use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::uuid::Uuid;
+use crate::pg::{jsonb, time};
 use crate::task::{ABORTED, COMPLETED};
-use crate::{json, moment};
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{HashMap, HashSet};
 
@@ -61,7 +62,7 @@ impl Counts {
     /// An array of numbers, in the order of the tasks.
     fn column(&self, value: fn(&Count) -> i32) -> Option<Datum> {
         let values = self.0.values().map(|count| Some(Datum::from(value(count))));
-        Some(payload::array(INTEGERS, values))
+        Some(datum::array(INTEGERS, values))
     }
 }
 
@@ -135,7 +136,7 @@ fn abort_followers(home: &Home, session: &Session, counts: &mut Counts) -> (Vec<
     let mut runs = HashSet::new();
     for row in 0..rows.len() {
         let task = id_at(&rows, row, 0);
-        if payload::number(rows.get(row, 1)) != 0 {
+        if datum::number(rows.get(row, 1)) != 0 {
             runs.insert(task);
         } else if let Some(cause) = counts.0.remove(&task).and_then(|count| count.cause) {
             links.extend(links_of(task, rows.get(row, 2)));
@@ -159,13 +160,13 @@ fn aborted(task: Uuid, cause: Uuid) -> Ending {
     let error = format!(
         r#"{{"code": "dependency_aborted", "args": {{"task": "{cause}"}}, "description": "a task that it waits for was aborted or cancelled"}}"#
     );
-    Ending { error: Some(json::parse(&error)), ..Ending::of(task) }
+    Ending { error: Some(jsonb::parse(&error)), ..Ending::of(task) }
 }
 
 /// The links of a task that waits for others.
 pub fn links_of(task: Uuid, after: Option<Datum>) -> impl Iterator<Item = (Uuid, Uuid)> {
     // SAFETY: of a column of type uuid[].
-    let elements = after.and_then(|after| unsafe { payload::elements(UUIDS, after) });
+    let elements = after.and_then(|after| unsafe { datum::elements(UUIDS, after) });
     // SAFETY: an element of such an array.
     let after = elements.into_iter().flatten().flatten().map(|it| unsafe { Uuid::read(it) });
     after.map(move |after| (after, task))
@@ -182,7 +183,7 @@ pub fn counted_links(
     }
     let rows = session.run(&FREE_FOLLOWERS, &[ids(tasks)]);
     (0..rows.len())
-        .filter(|row| payload::number(rows.get(*row, 1)) != 0)
+        .filter(|row| datum::number(rows.get(*row, 1)) != 0)
         .flat_map(|row| links_of(id_at(&rows, row, 0), rows.get(row, 2)))
         .collect()
 }
@@ -208,7 +209,7 @@ fn count_down(home: &Home, session: &Session, mut counts: Counts) -> usize {
     let rows = session.run(
         &COUNT_DOWN,
         &[
-            Some(Datum::from(moment::now().wall)),
+            Some(Datum::from(time::now().wall)),
             ids(counts.0.keys().copied()),
             counts.column(|count| count.settled),
             counts.column(|count| count.failed),
@@ -217,7 +218,7 @@ fn count_down(home: &Home, session: &Session, mut counts: Counts) -> usize {
     for row in 0..rows.len() {
         let task = id_at(&rows, row, 0);
         counts.0.remove(&task);
-        if payload::number(rows.get(row, 1)) != 0 {
+        if datum::number(rows.get(row, 1)) != 0 {
             desk::promise(home, [Change::Offer(Place::at(&rows, row, 3, task).offer())]);
         } else if let Some(due) = rows.get(row, 2) {
             desk::promise(home, [Change::Due(due.value() as i64)]);
@@ -255,7 +256,7 @@ fn put_off(home: &Home, session: &Session, counts: Counts) -> usize {
             ids(counts.0.keys().copied()),
             counts.column(|count| count.settled),
             counts.column(|count| count.failed),
-            Some(payload::array(UUIDS, causes)),
+            Some(datum::array(UUIDS, causes)),
         ],
     );
     desk::promise(home, [Change::PutOff]);
@@ -285,7 +286,7 @@ pub fn take_up_for(home: &Home, session: &Session, held: &[Uuid]) -> bool {
 fn counts_in(rows: &Rows) -> Counts {
     let mut counts = Counts::default();
     for row in (0..rows.len()).filter(|row| rows.get(*row, 0).is_some()) {
-        let [settled, failed] = [1, 2].map(|column| payload::number(rows.get(row, column)) as i32);
+        let [settled, failed] = [1, 2].map(|column| datum::number(rows.get(row, column)) as i32);
         let cause = rows.get(row, 3).map(|_| id_at(rows, row, 3));
         counts.add(id_at(rows, row, 0), Count { settled, failed, cause });
     }

@@ -2,7 +2,7 @@
 //! a plan for it costs more than the reading.
 
 use crate::desk::{Home, SEEN_COLUMNS};
-use crate::payload::Uuid;
+use crate::pg::uuid::Uuid;
 use pgrx::pg_sys::{self, Datum};
 use std::{ptr, slice};
 

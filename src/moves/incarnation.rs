@@ -1,11 +1,11 @@
 //! Which database this is: one that was copied or restored knows it from the rows that came with it,
 //! and starts closed (I12).
 
-use crate::complaint;
 use crate::desk::{self, Change, Home, with_board};
+use crate::error;
 use crate::moves::{refill, session, table};
-use crate::payload::{self, BOOL};
-use crate::statement::statement;
+use crate::pg::datum::{self, BOOL};
+use crate::pg::spi::statement;
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{self, Datum};
 
@@ -24,14 +24,14 @@ pub fn look(home: &Home, house: u32) -> Option<bool> {
     }
     let session = session(home);
     let rows = session.run(&INCARNATION, &[]);
-    let [open, used] = [0, 1].map(|column| payload::number(rows.get(0, column)) != 0);
+    let [open, used] = [0, 1].map(|column| datum::number(rows.get(0, column)) != 0);
     let was_shut = with_board(|board| {
         let house = board.house_mut(house);
         house.used |= used;
         std::mem::replace(&mut house.shut, !open)
     });
     if !open && !was_shut {
-        complaint::closed(&home.database_name()).report(PgLogLevel::LOG);
+        error::closed(&home.database_name()).report(PgLogLevel::LOG);
     }
     Some(open)
 }

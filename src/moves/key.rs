@@ -1,11 +1,12 @@
 //! Well-known keys: one live task a queue and key; a later one is refused, stands back, or replaces it.
 
-use crate::complaint;
 use crate::desk::Home;
+use crate::error;
 use crate::moves::submit::{Entry, OnConflict, Submitted, insert};
 use crate::moves::{LIVE, cancel, id_at, ids_of, session, settled};
-use crate::payload::{self, TEXTS, Uuid};
-use crate::statement::{Session, statement};
+use crate::pg::datum::{self, TEXTS};
+use crate::pg::spi::{Session, statement};
+use crate::pg::uuid::Uuid;
 use std::collections::{HashMap, HashSet};
 
 statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS]);
@@ -53,7 +54,7 @@ pub(super) fn insert_all(
             }
             _ => {
                 let key = entries[at].draft.key.as_deref().unwrap_or_default();
-                answers[at] = Err(complaint::second_key(key));
+                answers[at] = Err(error::second_key(key));
             }
         }
     }
@@ -83,7 +84,7 @@ fn replace(
     let kept = cancel::cancel_free(home, session, &wanted);
     todo.retain(|at| match of(at) {
         Some(holder) if kept.contains(&holder) => {
-            answers[*at] = Err(complaint::not_replaceable(holder));
+            answers[*at] = Err(error::not_replaceable(holder));
             false
         }
         _ => true,
@@ -108,14 +109,14 @@ fn refuse_taken(
     todo.retain(|at| {
         let entry = &entries[*at];
         answers[*at] = match (holders.get(at), entry.draft.on_conflict) {
-            _ if taken.contains(&entry.id) => Err(complaint::duplicate_id(entry.id)),
+            _ if taken.contains(&entry.id) => Err(error::duplicate_id(entry.id)),
             (Some(holder), OnConflict::Ignore) => {
                 ids[*at] = *holder;
                 Ok(false)
             }
             (Some(holder), OnConflict::Error) => {
                 let key = entry.draft.key.as_deref().unwrap_or_default();
-                Err(complaint::duplicate_key(key, *holder))
+                Err(error::duplicate_key(key, *holder))
             }
             (Some(_), OnConflict::Replace) | (None, _) => return true,
         };
@@ -151,10 +152,10 @@ fn find_holders<'n>(
     names: impl Iterator<Item = Name<'n>> + Clone,
 ) -> Vec<(usize, Uuid)> {
     let column = |part: fn(Name<'n>) -> &'n [u8]| {
-        Some(payload::array(TEXTS, names.clone().map(|name| Some(payload::varlena(part(name))))))
+        Some(datum::array(TEXTS, names.clone().map(|name| Some(datum::varlena(part(name))))))
     };
     let rows = session.run(&KEY_HOLDERS, &[column(|name| name.0), column(|name| name.1)]);
-    let place = |row| payload::number(rows.get(row, 0)) as usize - 1;
+    let place = |row| datum::number(rows.get(row, 0)) as usize - 1;
     (0..rows.len()).map(|row| (place(row), id_at(&rows, row, 1))).collect()
 }
 

@@ -1,7 +1,7 @@
 //! How a live task's row becomes a settled one's, and whether that may be done past the executor: the
 //! tables are as they were made, up to indexes and the order of columns.
 
-use crate::payload::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
+use crate::pg::datum::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use pgrx::pg_sys::{self, Oid, Relation};
 use pgrx::{PgTupleDesc, pg_guard};
 use std::cell::Cell;

@@ -4,7 +4,7 @@
 use crate::desk::Home;
 use crate::moves::glance::Row;
 use crate::moves::layout::{Given, Layout, Source, layout};
-use crate::payload;
+use crate::pg::datum;
 use pgrx::pg_sys::{self, Datum, Relation};
 use std::ptr;
 use std::rc::Rc;
@@ -93,7 +93,7 @@ impl Leaf {
                 Source::Kept(column) => row.get(column),
                 Source::Given(number) => given[number],
                 Source::Tries(column) => {
-                    Some(Datum::from(payload::number(row.get(column)) as i32 + tries))
+                    Some(Datum::from(datum::number(row.get(column)) as i32 + tries))
                 }
                 Source::Nothing => None,
             };

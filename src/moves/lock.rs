@@ -1,12 +1,13 @@
 //! Locking: the rows of live tasks, for somebody who ends them or makes them wait.
 
-use crate::complaint::Answer;
 use crate::desk::{self, Change, Home, Offer};
+use crate::error::Result;
 use crate::moves::follow::{links_of, unlink};
 use crate::moves::seize::seize;
 use crate::moves::{Place, ids, ids_in};
-use crate::payload::{self, UUIDS, Uuid};
-use crate::statement::{Rows, Session, statement};
+use crate::pg::datum::{self, UUIDS};
+use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::uuid::Uuid;
 
 statement!(LOCK, "rows/lock", [UUIDS]);
 
@@ -30,12 +31,12 @@ impl Locked {
 
     /// Whether the task is not waiting; it may be running.
     fn is_ready(&self, at: usize) -> bool {
-        payload::number(self.rows.get(at, 6)) != 0
+        datum::number(self.rows.get(at, 6)) != 0
     }
 
     /// How many predecessors the task waits for.
     pub fn pending(&self, at: usize) -> usize {
-        payload::number(self.rows.get(at, 7)) as usize
+        datum::number(self.rows.get(at, 7)) as usize
     }
 
     /// The offer of a task that is not waiting.
@@ -49,7 +50,7 @@ impl Locked {
     }
 
     /// Keeps workers from the task; false when one owns it, or is about to.
-    pub fn seize(&self, home: &Home, at: usize) -> Answer<bool> {
+    pub fn seize(&self, home: &Home, at: usize) -> Result<bool> {
         if self.is_ready(at) { seize(home, &self.place(at)) } else { Ok(true) }
     }
 

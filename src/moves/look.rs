@@ -1,10 +1,11 @@
 //! Looking: one task's entry, and the leases that stand.
 
 use crate::desk::{AT_ONCE, Home, with_board};
-use crate::moment;
 use crate::moves::{id_at, session};
-use crate::payload::{self, TIMESTAMPTZ, UUID, Uuid};
-use crate::statement::statement;
+use crate::pg::datum::{self, TIMESTAMPTZ, UUID};
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use board::Slot;
 use pgrx::pg_sys::{self, Datum};
 
@@ -20,14 +21,14 @@ pub fn entry<T>(home: &Home, id: Uuid, show: impl FnOnce(Datum) -> T) -> Option<
 /// Why a task is not running, in one sentence; `None`: there is no such task.
 pub fn why(home: &Home, id: Uuid) -> Option<String> {
     let session = session(home);
-    let rows = session.run(&WHY, &[Some(id.datum()), Some(Datum::from(moment::now().wall))]);
+    let rows = session.run(&WHY, &[Some(id.datum()), Some(Datum::from(time::now().wall))]);
     if rows.len() == 0 {
         return None;
     }
     let [status, ready, due, pending, given, oldest] = [0, 1, 2, 3, 4, 5].map(|it| rows.get(0, it));
-    let pending = payload::number(pending);
+    let pending = datum::number(pending);
     Some(if status.is_some() {
-        format!("it is {}", payload::string(status))
+        format!("it is {}", datum::string(status))
     } else if let Some(lease) = leases(home, Some(id)).pop() {
         let worker = String::from_utf8_lossy(lease.worker.as_bytes()).into_owned();
         format!("it is running, owned by worker \"{worker}\"")
@@ -37,10 +38,10 @@ pub fn why(home: &Home, id: Uuid) -> Option<String> {
     } else if pending > 0 {
         let oldest =
             oldest.map_or(String::new(), |_| format!(", the oldest {}", id_at(&rows, 0, 5)));
-        format!("waits for {pending} of {} tasks{oldest}", payload::number(given))
+        format!("waits for {pending} of {} tasks{oldest}", datum::number(given))
     } else if due.is_some() {
-        format!("due in {}", moment::spoken(payload::number(due)))
-    } else if payload::number(ready) != 0 {
+        format!("due in {}", time::spoken(datum::number(due)))
+    } else if datum::number(ready) != 0 {
         "ready, and waits for a worker".to_owned()
     } else {
         "waits for the clock".to_owned()

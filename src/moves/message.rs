@@ -2,9 +2,10 @@
 
 use crate::desk::{self, Change, Home, Offer};
 use crate::moves::{cancel, fire, ids, ids_in, rank, session};
-use crate::payload::{self, BOOLS, JSONBS, TEXT, TEXTS, TIMESTAMPTZS, UUIDS, Uuid};
-use crate::statement::statement;
-use crate::{moment, payload::Kind};
+use crate::pg::datum::{self, BOOLS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -37,14 +38,14 @@ pub enum Delayed {
 
 /// Delays messages of one queue. Of equal ids the first counts.
 pub fn delay_messages(home: &Home, queue: &[u8], messages: &[Message]) -> Vec<Delayed> {
-    let now = moment::now().wall;
+    let now = time::now().wall;
     let mut seen = HashSet::new();
     // A microsecond apart, so that their order is the order of age.
     let mut firsts: Vec<(usize, Uuid, i64)> = (now..)
         .zip(messages)
         .enumerate()
         .filter(|(_, (_, message))| seen.insert(message.id.as_slice()))
-        .map(|(at, (created, _))| (at, Uuid::timed(moment::unix_millis(created)), created))
+        .map(|(at, (created, _))| (at, Uuid::timed(time::unix_millis(created)), created))
         .collect();
     // Ids are taken in their order by everybody, so that none waits for another in a circle.
     firsts.sort_unstable_by_key(|(at, ..)| &messages[*at].id);
@@ -55,19 +56,19 @@ pub fn delay_messages(home: &Home, queue: &[u8], messages: &[Message]) -> Vec<De
     let has_come = |message: &Message| !fire::is_ahead(message.deadline, now);
     let column = |kind: Kind, value: &dyn Fn(&Message) -> Datum| {
         let values = firsts.iter().map(|(at, ..)| Some(value(&messages[*at])));
-        Some(payload::array(kind, values))
+        Some(datum::array(kind, values))
     };
     let session = session(home);
     let rows = session.run(
         &DELAY_MESSAGES,
         &[
-            Some(payload::varlena(queue)),
+            Some(datum::varlena(queue)),
             ids(firsts.iter().map(|(_, id, _)| *id)),
-            column(TEXTS, &|message| payload::varlena(&message.id)),
+            column(TEXTS, &|message| datum::varlena(&message.id)),
             column(TIMESTAMPTZS, &|message| Datum::from(message.deadline)),
             column(BOOLS, &|message| Datum::from(has_come(message))),
             column(JSONBS, &|message| message.spec),
-            Some(payload::array(
+            Some(datum::array(
                 TIMESTAMPTZS,
                 firsts.iter().map(|(.., created)| Some(Datum::from(*created))),
             )),
@@ -96,7 +97,7 @@ pub fn delay_messages(home: &Home, queue: &[u8], messages: &[Message]) -> Vec<De
 pub fn cancel_message(home: &Home, queue: &[u8], id: &[u8]) -> bool {
     let task = {
         let session = session(home);
-        let (queue, id) = (payload::varlena(queue), payload::varlena(id));
+        let (queue, id) = (datum::varlena(queue), datum::varlena(id));
         let rows = session.run(&LOCK_MESSAGE, &[Some(queue), Some(id)]);
         ids_in(&rows).next()
     };

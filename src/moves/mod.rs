@@ -32,26 +32,17 @@ mod transfer;
 pub mod wait;
 
 use crate::desk::{Home, Offer};
-use crate::payload::{self, UUIDS, Uuid};
-use crate::statement::{Rows, Session, Statement, statement};
-use board::{Id, LaneName, Rank, Seal};
+use crate::pg::datum::{self, UUIDS};
+use crate::pg::spi::{Rows, Session, Statement, statement};
+use crate::pg::uuid::Uuid;
+use board::{Id, LaneName, Rank};
 use pgrx::pg_sys::{self, Datum};
-use sha2::{Digest, Sha256};
 
 statement!(FINISHED, "rows/finished", [UUIDS]);
 statement!(LIVE, "rows/live", [UUIDS]);
 
-/// What the board keeps of a token: enough to compare, too little to know it (I7).
-fn seal(token: Uuid) -> Seal {
-    let digest = Sha256::digest(token.0.to_be_bytes());
-    let mut seal = Seal::default();
-    let len = seal.len();
-    seal.copy_from_slice(&digest[..len]);
-    seal
-}
-
 fn ids(ids: impl Iterator<Item = Uuid>) -> Option<Datum> {
-    Some(payload::array(UUIDS, ids.map(|id| Some(id.datum()))))
+    Some(datum::array(UUIDS, ids.map(|id| Some(id.datum()))))
 }
 
 fn id_at(rows: &Rows, row: usize, column: usize) -> Uuid {
@@ -76,13 +67,13 @@ fn ids_in(rows: &Rows) -> impl Iterator<Item = Uuid> {
 /// An array of ids as PostgreSQL writes one, since arrays of arrays must not be ragged.
 fn text_of_array(ids: &[Uuid]) -> Datum {
     let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
-    payload::varlena(format!("{{{}}}", ids.join(",")).as_bytes())
+    datum::varlena(format!("{{{}}}", ids.join(",")).as_bytes())
 }
 
 /// Which of some tasks are settled, and how.
 fn settled(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Vec<(Uuid, String)> {
     let rows = session.run(&FINISHED, &[ids(wanted)]);
-    (0..rows.len()).map(|row| (id_at(&rows, row, 0), payload::string(rows.get(row, 1)))).collect()
+    (0..rows.len()).map(|row| (id_at(&rows, row, 0), datum::string(rows.get(row, 1)))).collect()
 }
 
 fn rank(id: Uuid, created: i64, priority: i64) -> Rank {
@@ -104,10 +95,10 @@ impl Place {
         let [queue, action, priority, created, timeout] =
             [0, 1, 2, 3, 4].map(|offset| rows.get(row, column + offset));
         Place {
-            queue: payload::string(queue).into_bytes(),
-            action: payload::string(action).into_bytes(),
-            rank: rank(id, payload::number(created), payload::number(priority)),
-            timeout: payload::interval_length(timeout),
+            queue: datum::string(queue).into_bytes(),
+            action: datum::string(action).into_bytes(),
+            rank: rank(id, datum::number(created), datum::number(priority)),
+            timeout: datum::interval_length(timeout),
         }
     }
 

@@ -1,12 +1,14 @@
 //! Owning: the best tasks leave the board for a worker; no row is written (I6).
 
-use crate::complaint::{self, Answer};
 use crate::desk::{self, AT_ONCE, Change, Home, with_board};
+use crate::error::{self, Result};
+use crate::guc;
 use crate::moves::glance::{Glance, Seen};
-use crate::moves::{Place, attend, refill, seal, session, settled};
-use crate::payload::{self, UUID, Uuid};
-use crate::statement::statement;
-use crate::{moment, settings};
+use crate::moves::{Place, attend, refill, session, settled};
+use crate::pg::datum::{self, UUID};
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid::{Uuid, seal};
 use board::{Claim, Dry, Front, Seal, State, Taken};
 use pgrx::pg_sys::{self, Datum};
 
@@ -85,7 +87,7 @@ pub fn own_tasks(
             Stop::Dry(dry) => {
                 let room = refill::refill(&session, house, queue, &dry);
                 if !room && owned == 0 {
-                    complaint::board_full().raise();
+                    error::board_full().raise();
                 } else if !room {
                     break;
                 }
@@ -97,7 +99,7 @@ pub fn own_tasks(
             Stop::Empty { spilled } if spilled && owned == 0 && !surveyed => {
                 surveyed = true;
                 if !refill::survey_queue(&session, house, queue) {
-                    complaint::board_full().raise();
+                    error::board_full().raise();
                 }
             }
             Stop::Empty { .. } => break,
@@ -112,19 +114,19 @@ pub fn own_task(
     worker: &[u8],
     length: Option<i64>,
     show: impl FnMut(Owned),
-) -> Answer<()> {
+) -> Result<()> {
     let session = session(home);
     let rows = session.run(&FIND, &[Some(id.datum())]);
     if rows.len() == 0 {
         let found = settled(&session, [id].into_iter()).pop();
         return Err(found.map_or_else(
-            || complaint::no_such_task(id),
-            |(id, status)| complaint::wrong_status(id, &status),
+            || error::no_such_task(id),
+            |(id, status)| error::wrong_status(id, &status),
         ));
     }
     let place = Place::at(&rows, 0, 0, id);
-    if payload::number(rows.get(0, 5)) == 0 {
-        return Err(complaint::wrong_status(id, "waiting"));
+    if datum::number(rows.get(0, 5)) == 0 {
+        return Err(error::wrong_status(id, "waiting"));
     }
     let claim = claim_now(worker, length);
     let token = Uuid::random();
@@ -143,14 +145,14 @@ pub fn own_task(
         }
     });
     match found {
-        Found::Shut => Err(complaint::closed(&home.database_name())),
-        Found::Full => Err(complaint::board_full()),
-        Found::Running => Err(complaint::wrong_status(id, "running")),
+        Found::Shut => Err(error::closed(&home.database_name())),
+        Found::Full => Err(error::board_full()),
+        Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {
             desk::promise(home, [Change::Own(taken.ticket)]);
             // Settled between the two looks at its row.
             match hand_out(home, vec![(taken, token)], show) {
-                0 => Err(complaint::wrong_status(id, "no longer ready")),
+                0 => Err(error::wrong_status(id, "no longer ready")),
                 _ => Ok(()),
             }
         }
@@ -166,7 +168,7 @@ fn most_at_once(actions: Option<&[&[u8]]>) -> usize {
 fn claim_now(worker: &[u8], length: Option<i64>) -> Claim<'_> {
     // SAFETY: reads this process's id.
     let holder = unsafe { pg_sys::MyProcPid };
-    Claim { worker, holder, now: moment::now(), length, fallback: settings::lease_timeout() }
+    Claim { worker, holder, now: time::now(), length, fallback: guc::lease_timeout() }
 }
 
 /// Takes tasks off the board under one hold of its lock, and promises what becomes of them.
@@ -214,7 +216,7 @@ fn take(
 /// and shows it in the board's order. Returns how many there were; strays leave the board.
 fn hand_out(home: &Home, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
     let Some(mut glance) = Glance::open(home, pg_sys::AccessShareLock) else {
-        complaint::not_created().raise()
+        error::not_created().raise()
     };
     let mut shown = 0;
     for (taken, token) in taken {
@@ -240,7 +242,7 @@ fn owned(seen: Seen, taken: Taken, token: Uuid) -> Owned {
         priority,
         key,
         // The ownership that begins is counted, though the row learns of it at its end only.
-        tries: payload::number(tries) as i32 + 1,
+        tries: datum::number(tries) as i32 + 1,
         num_failures,
         deadline: taken.deadline_at,
     }
@@ -249,5 +251,5 @@ fn owned(seen: Seen, taken: Taken, token: Uuid) -> Owned {
 /// The next number of the workers' sequence.
 pub fn next_worker(home: &Home) -> i64 {
     let session = session(home);
-    payload::number(session.run(&NEXT_WORKER, &[]).first())
+    datum::number(session.run(&NEXT_WORKER, &[]).first())
 }

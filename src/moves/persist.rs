@@ -4,10 +4,12 @@
 //! row, so the lease's row is void from then on without being touched.
 
 use crate::desk::{AT_ONCE, Home, with_board};
+use crate::guc;
 use crate::moves::{Place, id_at, ids, session};
-use crate::payload::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS, Uuid};
-use crate::statement::{Rows, statement};
-use crate::{moment, settings};
+use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS};
+use crate::pg::spi::{Rows, statement};
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use board::{Lasting, Seal, Slot, Ticket};
 use pgrx::pg_sys::Datum;
 
@@ -25,8 +27,8 @@ pub type Written = Vec<(Ticket, Uuid)>;
 /// Finds leases that are old enough and not written yet, among the places from `from` on, at most
 /// a batch; and where to look on.
 pub fn find_lasting(house: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
-    let now = moment::now().wall;
-    let age = settings::persist_leases_after();
+    let now = time::now().wall;
+    let age = guc::persist_leases_after();
     // After a step back of the wall clock a lease seems younger than it is: then it is written at once.
     let is_old = |slot: &Slot| slot.since_at > now || slot.since_at.saturating_add(age) <= now;
     let mut found = Vec::new();
@@ -57,17 +59,17 @@ pub fn find_lasting(house: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
 pub fn persist(home: &Home, leases: &[(Ticket, Slot)]) -> Written {
     let session = session(home);
     let column = |kind, value: fn(&Slot) -> Datum| {
-        Some(payload::array(kind, leases.iter().map(|(_, slot)| Some(value(slot)))))
+        Some(datum::array(kind, leases.iter().map(|(_, slot)| Some(value(slot)))))
     };
     session.run(
         &PERSIST,
         &[
             ids(leases.iter().map(|(_, slot)| Uuid(slot.id))),
-            column(BYTEAS, |slot| payload::varlena(&slot.seal)),
-            column(TEXTS, |slot| payload::varlena(slot.worker.as_bytes())),
+            column(BYTEAS, |slot| datum::varlena(&slot.seal)),
+            column(TEXTS, |slot| datum::varlena(slot.worker.as_bytes())),
             column(TIMESTAMPTZS, |slot| Datum::from(slot.since_at)),
             column(BIGINTS, |slot| Datum::from(slot.length)),
-            column(FLOATS, |slot| payload::float(slot.progress)),
+            column(FLOATS, |slot| datum::float(slot.progress)),
             column(BOOLS, |slot| Datum::from(slot.recorded)),
         ],
     );
@@ -106,11 +108,11 @@ pub fn clear_leases(home: &Home) {
 pub fn restore(home: &Home, house: u32) -> usize {
     let session = session(home);
     let rows = session.run(&RESTORE, &[]);
-    let now = moment::now();
+    let now = time::now();
     (0..rows.len())
         .filter(|row| {
             let place = Place::at(&rows, *row, 7, id_at(&rows, *row, 0));
-            let worker = payload::string(rows.get(*row, 2));
+            let worker = datum::string(rows.get(*row, 2));
             let lease = Lasting { worker: worker.as_bytes(), ..lasting(&rows, *row) };
             !with_board(|board| {
                 let at = board.admit(house, place.lane(), place.rank, place.timeout);
@@ -122,9 +124,9 @@ pub fn restore(home: &Home, house: u32) -> usize {
 
 /// A lease of the table, but for its worker.
 fn lasting<'a>(rows: &Rows, row: usize) -> Lasting<'a> {
-    let bits = |column| payload::number(rows.get(row, column));
+    let bits = |column| datum::number(rows.get(row, column));
     // SAFETY: the column is a bytea.
-    let stored = rows.get(row, 1).map_or(Vec::new(), |it| unsafe { payload::bytes(it) });
+    let stored = rows.get(row, 1).map_or(Vec::new(), |it| unsafe { datum::bytes(it) });
     let mut seal = Seal::default();
     seal.iter_mut().zip(stored).for_each(|(to, from)| *to = from);
     Lasting {

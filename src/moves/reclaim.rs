@@ -1,12 +1,13 @@
 //! Reclaiming: the clock ends leases whose deadline has passed.
 
 use crate::desk::{self, AT_ONCE, Change, Home, with_board};
-use crate::moment;
 use crate::moves::follow::follow;
 use crate::moves::settle::{Ending, release};
 use crate::moves::{LIVE, ids_of, session};
-use crate::payload::{UUIDS, Uuid};
-use crate::statement::statement;
+use crate::pg::datum::UUIDS;
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use crate::task::EXPIRED;
 use board::{Slot, Ticket};
 use pgrx::pg_sys;
@@ -30,7 +31,7 @@ pub fn take_due(home: &Home, house: u32, most: usize) -> Due {
         let some = AT_ONCE.min(most - before);
         due.reserve(some);
         desk::reserve(some);
-        let now = moment::monotonic();
+        let now = time::monotonic();
         with_board(|board| {
             due.extend((0..some).map_while(|_| board.take_due(house, now, me)));
         });
@@ -72,7 +73,7 @@ pub fn reclaim(home: &Home, due: &mut Due) {
         ended.retain(|ended| ended.is_settled());
         desk::promise(home, ended.iter().map(|ended| Change::Gone(ended.id.0)));
     }
-    let later = moment::monotonic() + desk::LATER;
+    let later = time::monotonic() + desk::LATER;
     for (ticket, slot) in due.iter() {
         if !is_in(&live, slot) {
             desk::promise(home, [Change::Gone(slot.id)]);

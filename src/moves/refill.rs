@@ -2,8 +2,9 @@
 
 use crate::desk::{self, AT_ONCE, Home, with_board};
 use crate::moves::{id_at, rank, session};
-use crate::payload::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID, Uuid};
-use crate::statement::{Rows, Session, statement};
+use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
+use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::uuid::Uuid;
 use board::{Dry, LaneName, Rank};
 use pgrx::pg_sys::{self, Datum};
 
@@ -46,19 +47,19 @@ fn read(session: &Session, queue: &[u8], dry: &Dry, most: usize) -> Vec<(Rank, i
     let rows = session.run(
         &REFILL,
         &[
-            Some(payload::varlena(queue)),
-            Some(payload::varlena(dry.action.as_bytes())),
+            Some(datum::varlena(queue)),
+            Some(datum::varlena(dry.action.as_bytes())),
             Some(Datum::from(-i64::from(priority))),
             Some(Datum::from(created)),
             Some(Uuid(id).datum()),
             Some(Datum::from(most as i64)),
         ],
     );
-    let number = |row, column| payload::number(rows.get(row, column));
+    let number = |row, column| datum::number(rows.get(row, column));
     (0..rows.len())
         .map(|row| {
             let rank = rank(id_at(&rows, row, 0), number(row, 2), number(row, 1));
-            (rank, payload::interval_length(rows.get(row, 3)))
+            (rank, datum::interval_length(rows.get(row, 3)))
         })
         .collect()
 }
@@ -78,11 +79,11 @@ pub fn survey(home: &Home, house: u32) -> bool {
 
 /// Marks all lanes of a queue as known to the table only. False when some found no room.
 pub fn survey_queue(session: &Session, house: u32, queue: &[u8]) -> bool {
-    mark(house, &session.run(&SURVEY_QUEUE, &[Some(payload::varlena(queue))]))
+    mark(house, &session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]))
 }
 
 fn mark(house: u32, rows: &Rows) -> bool {
-    let name = |row, column| payload::string(rows.get(row, column)).into_bytes();
+    let name = |row, column| datum::string(rows.get(row, column)).into_bytes();
     let lanes: Vec<_> = (0..rows.len()).map(|row| (name(row, 0), name(row, 1))).collect();
     let mut room = true;
     for some in lanes.chunks(AT_ONCE) {

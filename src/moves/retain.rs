@@ -2,10 +2,10 @@
 //! past. Where less than a day is to be kept, rows are deleted, from some blocks at a time.
 
 use crate::desk::Home;
-use crate::moment;
 use crate::moves::{incarnation, session, table};
-use crate::payload::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
-use crate::statement::statement;
+use crate::pg::datum::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
+use crate::pg::spi::statement;
+use crate::pg::time;
 use pgrx::pg_sys::{self, Datum};
 
 statement!(PARTITIONS, "retention/make_partitions", [TIMESTAMPTZ]);
@@ -45,7 +45,7 @@ pub struct Past {
 impl Past {
     /// `retention`: in microseconds.
     pub fn of(retention: i64) -> Past {
-        Past { until: moment::now().wall.saturating_sub(retention), by_rows: retention < DAY }
+        Past { until: time::now().wall.saturating_sub(retention), by_rows: retention < DAY }
     }
 
     /// Whether the whole partition is past.
@@ -74,9 +74,9 @@ pub fn days(home: &Home) -> Vec<Day> {
     let time = |row, column| rows.get(row, column).map(|it| it.value() as i64);
     (0..rows.len())
         .map(|row| Day {
-            oid: payload::number(rows.get(row, 0)) as u32,
-            name: payload::string(rows.get(row, 1)),
-            blocks: payload::number(rows.get(row, 2)),
+            oid: datum::number(rows.get(row, 0)) as u32,
+            name: datum::string(rows.get(row, 1)),
+            blocks: datum::number(rows.get(row, 2)),
             from: time(row, 3),
             to: time(row, 4),
         })
@@ -100,7 +100,7 @@ pub fn make_partitions(home: &Home, past: Past) -> bool {
     // the way.
     let rows = session.run(&PARTITIONS, &until);
     let commands: Vec<String> =
-        (0..rows.len()).map(|row| payload::string(rows.get(row, 0))).collect();
+        (0..rows.len()).map(|row| datum::string(rows.get(row, 0))).collect();
     for command in commands {
         session.run_text(&command, &[], &[]);
     }
@@ -129,15 +129,15 @@ pub fn delete_past(home: &Home, past: Past, day: &Day, from: i64) -> Deleted {
         &[
             Some(Datum::from(past.until)),
             // No queue has a retention of its own yet.
-            Some(payload::array(TEXTS, std::iter::empty())),
-            Some(payload::array(TIMESTAMPTZS, std::iter::empty())),
+            Some(datum::array(TEXTS, std::iter::empty())),
+            Some(datum::array(TIMESTAMPTZS, std::iter::empty())),
             Some(Datum::from(from)),
             Some(Datum::from(to)),
             Some(Datum::from(BATCH)),
         ],
     );
-    let deleted = payload::number(rows.get(0, 0));
-    let next = if deleted < BATCH { to } else { payload::number(rows.get(0, 1)) };
+    let deleted = datum::number(rows.get(0, 0));
+    let next = if deleted < BATCH { to } else { datum::number(rows.get(0, 1)) };
     Deleted { rows: deleted, next }
 }
 

@@ -1,11 +1,12 @@
 //! Retrying later: what a worker gives back to be tried again waits for its time.
 
 use crate::desk::{self, Change, Home};
-use crate::moment;
 use crate::moves::settle::Ended;
 use crate::moves::{fire, ids};
-use crate::payload::{self, TIMESTAMPTZS, UUIDS, Uuid};
-use crate::statement::{Session, statement};
+use crate::pg::datum::{self, TIMESTAMPTZS, UUIDS};
+use crate::pg::spi::{Session, statement};
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use crate::task::{READY, WAITING};
 use pgrx::pg_sys::Datum;
 
@@ -13,7 +14,7 @@ statement!(POSTPONE, "finish/postpone", [UUIDS, TIMESTAMPTZS]);
 
 /// Makes those wait that were just given back, until `run_at`, else for the pause of each.
 pub fn postpone(home: &Home, session: &Session, ended: &mut [Ended], run_at: Option<i64>) {
-    let now = moment::now().wall;
+    let now = time::now().wall;
     let mut postponed: Vec<(Uuid, i64)> = Vec::new();
     for it in ended.iter_mut().filter(|it| it.status == READY) {
         let due = run_at.unwrap_or(now.saturating_add(it.pause));
@@ -26,7 +27,7 @@ pub fn postpone(home: &Home, session: &Session, ended: &mut [Ended], run_at: Opt
         return;
     }
     let times = postponed.iter().map(|(_, due)| Some(Datum::from(*due)));
-    let times = Some(payload::array(TIMESTAMPTZS, times));
+    let times = Some(datum::array(TIMESTAMPTZS, times));
     session.run(&POSTPONE, &[ids(postponed.iter().map(|(id, _)| *id)), times]);
     desk::promise(home, postponed.into_iter().map(|(_, due)| Change::Due(due)));
 }

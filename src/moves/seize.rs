@@ -1,15 +1,15 @@
 //! Seizing: a ready task is held for the transaction that is about to end it or to make it wait, so
 //! that no worker gets it meanwhile (I3).
 
-use crate::complaint::{self, Answer};
 use crate::desk::{self, Change, Home};
+use crate::error::{self, Result};
 use crate::moves::Place;
 use board::Refusal;
 use pgrx::pg_sys;
 
 /// Takes a ready task off the board until the transaction ends; at its commit it is gone from
 /// there. False when somebody owns it, or is about to. The caller has locked its row.
-pub(super) fn seize(home: &Home, place: &Place) -> Answer<bool> {
+pub(super) fn seize(home: &Home, place: &Place) -> Result<bool> {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
     loop {
@@ -18,7 +18,7 @@ pub(super) fn seize(home: &Home, place: &Place) -> Answer<bool> {
             let mine = board.peek(house, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
             (board.seize(house, place.lane(), place.rank, place.timeout, me), mine)
         });
-        match held.ok_or_else(complaint::board_full)? {
+        match held.ok_or_else(error::board_full)? {
             Ok(ticket) => {
                 desk::promise(home, [Change::Finish(ticket)]);
                 return Ok(true);

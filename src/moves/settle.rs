@@ -1,16 +1,17 @@
 //! Returning: a worker ends its leases, and the tasks settle or are ready again.
 
-use crate::complaint::{self, Answer, Complaint};
 use crate::desk::{self, AT_ONCE, Change, Home};
-use crate::moment;
+use crate::error::{self, Error, Result};
 use crate::moves::follow::follow;
 use crate::moves::transfer::transfer;
-use crate::moves::{LIVE, id_at, ids_of, retry, seal, session, settled};
-use crate::payload::{
-    self, BOOLS, FLOATS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS, Uuid,
+use crate::moves::{LIVE, id_at, ids_of, retry, session, settled};
+use crate::pg::datum::{
+    self, BOOLS, FLOATS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS,
 };
+use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::time;
+use crate::pg::uuid::{self, Uuid, seal};
 use crate::recurrence::Backoff;
-use crate::statement::{Rows, Session, statement};
 use crate::task::{ABORTED, CANCELLED, COMPLETED, End, Outcome, READY, RETRIED};
 use board::{Refusal, Seal, Slot, Ticket};
 use pgrx::pg_sys::{self, Datum};
@@ -121,16 +122,16 @@ pub fn return_tasks(
 }
 
 /// Why the token of a single task does not serve.
-pub fn explain(home: &Home, id: Uuid, refusal: Refusal) -> Complaint {
+pub fn explain(home: &Home, id: Uuid, refusal: Refusal) -> Error {
     let session = session(home);
     if let Some((id, status)) = settled(&session, [id].into_iter()).pop() {
-        complaint::wrong_status(id, &status)
+        error::wrong_status(id, &status)
     } else if ids_of(&session, &LIVE, [id].into_iter()).is_empty() {
-        complaint::no_such_task(id)
+        error::no_such_task(id)
     } else if refusal == Refusal::Settling {
-        complaint::being_settled(id)
+        error::being_settled(id)
     } else {
-        complaint::stale_token(id)
+        error::stale_token(id)
     }
 }
 
@@ -201,7 +202,7 @@ impl Ended {
     /// From a row whose last columns are whether others wait, and whether the result may be waited for.
     fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
         let [followed, post_result] =
-            [0, 1].map(|offset| payload::number(rows.get(row, flags + offset)) != 0);
+            [0, 1].map(|offset| datum::number(rows.get(row, flags + offset)) != 0);
         Ended { id: id_at(rows, row, 0), status, followed, post_result, pause: 0 }
     }
 }
@@ -214,12 +215,12 @@ pub fn settle(
     status: &'static str,
     endings: &[Ending],
 ) -> Vec<Ended> {
-    let now = moment::now().wall;
+    let now = time::now().wall;
     let (mut ended, done) = transfer(home, status, now, endings);
     let left = &endings[done..];
     if !left.is_empty() {
         let mut arguments = arguments(status, now, left);
-        let results = payload::array(JSONBS, left.iter().map(|ending| ending.result));
+        let results = datum::array(JSONBS, left.iter().map(|ending| ending.result));
         arguments.insert(7, Some(results));
         let rows = session.run(&SETTLE, &arguments);
         ended.extend((0..rows.len()).map(|row| Ended::at(&rows, row, status, 1)));
@@ -229,7 +230,7 @@ pub fn settle(
 
 /// Makes tasks ready again, or aborts those that had their last try; returns those that were live.
 pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
-    let rows = session.run(&RELEASE, &arguments(event, moment::now().wall, endings));
+    let rows = session.run(&RELEASE, &arguments(event, time::now().wall, endings));
     let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { 0 };
     let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2);
     (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect()
@@ -237,22 +238,22 @@ pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended>
 
 /// The pause before the next try, drawn by lot: the ownership that has just ended counts already.
 fn pause_at(rows: &Rows, row: usize) -> i64 {
-    let [interval, jitter] = [4, 5].map(|column| payload::interval_length(rows.get(row, column)));
-    let retries = (payload::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);
-    Backoff { interval, jitter }.pause(retries as u32, payload::fraction())
+    let [interval, jitter] = [4, 5].map(|column| datum::interval_length(rows.get(row, column)));
+    let retries = (datum::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);
+    Backoff { interval, jitter }.pause(retries as u32, uuid::fraction())
 }
 
 fn status_at(rows: &Rows, row: usize) -> &'static str {
-    if payload::string(rows.get(row, 1)) == READY { READY } else { ABORTED }
+    if datum::string(rows.get(row, 1)) == READY { READY } else { ABORTED }
 }
 
 /// What the statements take, the arrays in the order of the endings.
 fn arguments(word: &str, now: i64, endings: &[Ending]) -> Vec<Option<Datum>> {
     let rows: Vec<[Option<Datum>; 6]> = endings.iter().map(|ending| values(word, ending)).collect();
     let column =
-        |(at, kind): (usize, Kind)| Some(payload::array(kind, rows.iter().map(|row| row[at])));
+        |(at, kind): (usize, Kind)| Some(datum::array(kind, rows.iter().map(|row| row[at])));
     let columns = [UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS];
-    [Some(payload::varlena(word.as_bytes())), Some(Datum::from(now))]
+    [Some(datum::varlena(word.as_bytes())), Some(Datum::from(now))]
         .into_iter()
         .chain(columns.into_iter().enumerate().map(column))
         .collect()
@@ -264,10 +265,10 @@ fn values(word: &str, ending: &Ending) -> [Option<Datum>; 6] {
     let lease = ending.lease.as_ref();
     [
         Some(ending.id.datum()),
-        lease.map(|it| payload::varlena(it.worker.as_bytes())),
+        lease.map(|it| datum::varlena(it.worker.as_bytes())),
         lease.map(|it| Datum::from(it.since_at)),
         Some(Datum::from(lease.is_some_and(|it| it.recorded))),
-        Some(payload::float(ending.progress(word))),
+        Some(datum::float(ending.progress(word))),
         ending.error,
     ]
 }
@@ -278,7 +279,7 @@ pub fn return_task(
     it: Return,
     outcome: Outcome,
     run_at: Option<i64>,
-) -> Answer<&'static str> {
+) -> Result<&'static str> {
     let answer = return_tasks(home, &[it], outcome, run_at).pop().unwrap_or(Err(Refusal::Stale));
     answer.map_err(|refusal| explain(home, it.id, refusal))
 }

@@ -1,15 +1,16 @@
 //! Submitting: one row is inserted; the board learns of it at the commit (I2).
 
-use crate::complaint::{self, Answer};
 use crate::desk::{self, Change, Home, Offer};
-use crate::moment;
+use crate::error::{self, Result};
 use crate::moves::depend::{self, Standing};
 use crate::moves::{fire, ids, ids_in, key, rank, session, settled, text_of_array};
-use crate::payload::{
+use crate::pg::datum::{
     self, BIGINT, BIGINTS, BOOL, BOOLS, INTEGER, INTEGERS, INTERVAL, INTERVALS, JSONB, JSONBS,
-    Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUID, UUIDS, Uuid,
+    Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUID, UUIDS,
 };
-use crate::statement::{Session, statement};
+use crate::pg::spi::{Session, statement};
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use pgrx::pg_sys::Datum;
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
@@ -125,12 +126,12 @@ pub(super) struct Entry<'d> {
 
 /// What became of a draft: whether a task was inserted (else the one that bears its key stands for
 /// it), or why not.
-pub type Submitted = Answer<bool>;
+pub type Submitted = Result<bool>;
 
 /// Submits one task; returns its id, or that of the live task that stands for it.
-pub fn submit(home: &Home, draft: &Draft) -> Answer<Uuid> {
+pub fn submit(home: &Home, draft: &Draft) -> Result<Uuid> {
     if draft.is_plain() {
-        let entry = Entry::new(draft, moment::now().wall);
+        let entry = Entry::new(draft, time::now().wall);
         session(home).run(&SUBMIT_NEW, &entry.values()[..SUBMIT_NEW.kinds.len()]);
         desk::promise(home, [Change::Offer(entry.offer())]);
         return Ok(entry.id);
@@ -143,7 +144,7 @@ pub fn submit(home: &Home, draft: &Draft) -> Answer<Uuid> {
 /// Submits many tasks at once. For each: its id, and what became of it.
 pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let session = session(home);
-    let now = moment::now().wall;
+    let now = time::now().wall;
     // A microsecond apart, so that the order of the array is the order of age.
     let mut entries: Vec<Entry> =
         (now..).zip(drafts).map(|(created, draft)| Entry::new(draft, created)).collect();
@@ -175,7 +176,7 @@ fn refuse_second_ids(ids: &[Uuid], answers: &mut [Submitted]) {
     let mut seen = HashSet::with_capacity(ids.len());
     for (id, answer) in ids.iter().zip(answers) {
         if !seen.insert(*id) {
-            *answer = Err(complaint::duplicate_id(*id));
+            *answer = Err(error::duplicate_id(*id));
         }
     }
 }
@@ -189,7 +190,7 @@ fn refuse_circles(entries: &[Entry], answers: &mut [Submitted]) {
     let stuck = depend::in_circles(links);
     for (entry, answer) in entries.iter().zip(answers) {
         if answer.is_ok() && stuck.contains(&entry.id) {
-            *answer = Err(complaint::circle(entry.id));
+            *answer = Err(error::circle(entry.id));
         }
     }
 }
@@ -226,7 +227,7 @@ pub(super) fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
         entries.iter().map(|entry| entry.values()).collect();
     let column = |(at, kind): (usize, &Kind)| {
         let is_used = rows.iter().any(|row| row[at].is_some());
-        is_used.then(|| payload::array(*kind, rows.iter().map(|row| row[at])))
+        is_used.then(|| datum::array(*kind, rows.iter().map(|row| row[at])))
     };
     let columns: Vec<Option<Datum>> = COLUMNS.iter().enumerate().map(column).collect();
     let mut inserted: HashSet<Uuid> = ids_in(&session.run(&SUBMIT, &columns)).collect();
@@ -246,7 +247,7 @@ pub(super) fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
 
 impl<'d> Entry<'d> {
     fn new(draft: &'d Draft, created: i64) -> Entry<'d> {
-        let id = draft.id.unwrap_or_else(|| Uuid::timed(moment::unix_millis(created)));
+        let id = draft.id.unwrap_or_else(|| Uuid::timed(time::unix_millis(created)));
         Entry {
             id,
             created,
@@ -267,15 +268,15 @@ impl<'d> Entry<'d> {
         let draft = self.draft;
         [
             Some(self.id.datum()),
-            Some(payload::varlena(&draft.queue)),
-            Some(payload::varlena(&draft.action)),
+            Some(datum::varlena(&draft.queue)),
+            Some(datum::varlena(&draft.action)),
             Some(Datum::from(i64::from(draft.priority))),
             Some(draft.spec),
             draft.max_tries.map(Datum::from),
             draft.timeout.map(|(interval, _)| interval),
             Some(Datum::from(draft.post_result)),
             Some(Datum::from(self.created)),
-            draft.key.as_deref().map(payload::varlena),
+            draft.key.as_deref().map(datum::varlena),
             draft.run_at.map(Datum::from),
             self.due.filter(|_| self.after.is_empty()).map(Datum::from),
             draft.retry_interval,

@@ -1,13 +1,13 @@
 //! Transferring: tasks that settle go from the live ones to the finished ones past the executor, since
 //! starting a plan costs more than moving a row. What is unusual is left to the statement.
 
-use crate::complaint;
 use crate::desk::Home;
+use crate::error;
 use crate::moves::glance::Glance;
 use crate::moves::has_one_snapshot;
 use crate::moves::leaf::Leaf;
 use crate::moves::settle::{Ended, Ending};
-use crate::payload;
+use crate::pg::datum;
 use pgrx::pg_sys::{self, Datum};
 use std::ptr;
 
@@ -30,7 +30,7 @@ pub fn transfer(
         pg_sys::GetCurrentCommandId(true)
     };
     let Some(mut live) = Glance::open(home, pg_sys::RowExclusiveLock) else { return (ended, 0) };
-    let word = payload::varlena(status.as_bytes());
+    let word = datum::varlena(status.as_bytes());
     let Some(mut leaf) = Leaf::open(home, live.table(), now, command) else {
         live.close();
         return (ended, 0);
@@ -47,13 +47,13 @@ pub fn transfer(
             }
             let row = live.row(leaf.layout.last);
             let [followed, post_result] =
-                leaf.layout.flags.map(|column| payload::number(row.get(column)) != 0);
+                leaf.layout.flags.map(|column| datum::number(row.get(column)) != 0);
             let given = || {
                 [
                     Some(Datum::from(now)),
                     Some(word),
-                    Some(payload::float(ending.progress(status))),
-                    ending.lease.map(|lease| payload::varlena(lease.worker.as_bytes())),
+                    Some(datum::float(ending.progress(status))),
+                    ending.lease.map(|lease| datum::varlena(lease.worker.as_bytes())),
                     ending.untold().map(|lease| Datum::from(lease.since_at)),
                     ending.result,
                 ]
@@ -83,10 +83,10 @@ fn delete(live: &Glance, command: pg_sys::CommandId) -> bool {
     match result {
         pg_sys::TM_Result::TM_Ok => true,
         pg_sys::TM_Result::TM_Updated if has_one_snapshot() => {
-            complaint::changed_meanwhile("update").raise()
+            error::changed_meanwhile("update").raise()
         }
         pg_sys::TM_Result::TM_Deleted if has_one_snapshot() => {
-            complaint::changed_meanwhile("delete").raise()
+            error::changed_meanwhile("delete").raise()
         }
         _ => false,
     }

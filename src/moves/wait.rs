@@ -1,10 +1,11 @@
 //! Waiting: for work of a queue, and for the end of a task.
 
-use crate::complaint::{self, Answer};
 use crate::desk::{self, Home};
+use crate::error::{self, Result};
 use crate::moves::{refill, session};
-use crate::payload::{self, UUID, Uuid};
-use crate::statement::statement;
+use crate::pg::datum::{self, UUID};
+use crate::pg::spi::statement;
+use crate::pg::uuid::Uuid;
 use board::{Front, Wish};
 use pgrx::pg_sys::Datum;
 use std::cell::OnceCell;
@@ -55,20 +56,20 @@ pub fn wait_for_task<T>(
     id: Uuid,
     until: i64,
     show: impl Fn(String, Option<Datum>) -> T,
-) -> Answer<Option<T>> {
+) -> Result<Option<T>> {
     let look = || {
         let home = desk::home();
         desk::wait_for(&home, Wish::End(id.0));
         let session = session(&home);
         let rows = session.run(&ENDING, &[Some(id.datum())]);
         if rows.len() == 0 {
-            return Some(Err(complaint::no_such_task(id)));
+            return Some(Err(error::no_such_task(id)));
         }
-        if payload::number(rows.get(0, 2)) == 0 {
-            return Some(Err(complaint::no_result(id)));
+        if datum::number(rows.get(0, 2)) == 0 {
+            return Some(Err(error::no_result(id)));
         }
         let status = rows.get(0, 0)?;
-        Some(Ok(show(payload::string(Some(status)), rows.get(0, 1))))
+        Some(Ok(show(datum::string(Some(status)), rows.get(0, 1))))
     };
     desk::patiently(until, look).transpose()
 }

@@ -1,8 +1,7 @@
 //! Values at the border: what comes in as a datum and goes out as one. A jsonb passes through unread.
 
+use crate::pg::time;
 use pgrx::pg_sys::{self, Datum, Oid};
-use std::cell::RefCell;
-use std::fmt;
 
 /// A type, as PostgreSQL stores its values in arrays.
 #[derive(Clone, Copy)]
@@ -39,56 +38,6 @@ pub const TIMESTAMPTZS: Kind = kind(1185, 1184, 8, true, b'd');
 pub const INTERVALS: Kind = kind(1187, 1186, 16, false, b'd');
 pub const UUIDS: Kind = kind(2951, 2950, 16, false, b'c');
 pub const JSONBS: Kind = kind(3807, 3802, -1, false, b'i');
-
-/// A uuid, as its big-endian number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Uuid(pub u128);
-
-impl Uuid {
-    /// # Safety
-    /// The datum must be a uuid's.
-    pub unsafe fn read(datum: Datum) -> Uuid {
-        // SAFETY: a uuid is a pointer to sixteen bytes.
-        Uuid(u128::from_be_bytes(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() }))
-    }
-
-    /// A datum whose bytes live in the current memory context.
-    pub fn datum(self) -> Datum {
-        // SAFETY: sixteen fresh bytes are filled with sixteen.
-        unsafe {
-            let bytes = pg_sys::palloc(16).cast::<[u8; 16]>();
-            *bytes = self.0.to_be_bytes();
-            Datum::from(bytes)
-        }
-    }
-
-    /// From a text of 32 hexadecimal digits, with or without hyphens and braces.
-    pub fn parse(text: &[u8]) -> Option<Uuid> {
-        let text = match text {
-            [b'{', inner @ .., b'}'] => inner,
-            other => other,
-        };
-        let (mut number, mut digits) = (0u128, 0);
-        for byte in text {
-            match (*byte as char).to_digit(16) {
-                Some(digit) if digits < 32 => {
-                    (number, digits) = (number << 4 | u128::from(digit), digits + 1)
-                }
-                None if *byte == b'-' && digits > 0 && digits % 4 == 0 => {}
-                _ => return None,
-            }
-        }
-        (digits == 32 && !text.ends_with(b"-")).then_some(Uuid(number))
-    }
-}
-
-impl fmt::Display for Uuid {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let hex = format!("{:032x}", self.0);
-        let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-        f.write_str(&parts.join("-"))
-    }
-}
 
 /// The bytes of a text or bytea, copied.
 ///
@@ -174,32 +123,6 @@ pub unsafe fn elements(kind: Kind, datum: Datum) -> Option<Vec<Option<Datum>>> {
     }
 }
 
-/// How many random bytes are drawn at once: drawing costs much the same for one and for many.
-const DRAWN: usize = 1_024;
-
-thread_local! {
-    static RANDOM: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Sixteen random bytes that nobody can foresee.
-fn random() -> [u8; 16] {
-    RANDOM.with_borrow_mut(|ahead| {
-        ahead.pop().unwrap_or_else(|| {
-            let mut bytes = [0u8; DRAWN];
-            // SAFETY: writes `DRAWN` bytes.
-            let drawn = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), DRAWN) };
-            assert!(drawn, "the system gives random numbers");
-            ahead.extend(bytes.as_chunks().0);
-            ahead.pop().unwrap_or_default()
-        })
-    })
-}
-
-/// A random number from 0 to 1.
-pub fn fraction() -> f64 {
-    (u128::from_be_bytes(random()) >> 64) as f64 / u64::MAX as f64
-}
-
 /// A text as a string; the database's encoding need not be UTF-8.
 pub fn string(datum: Option<Datum>) -> String {
     // SAFETY: called for columns of type text only.
@@ -217,7 +140,7 @@ pub fn number(datum: Option<Datum>) -> i64 {
 /// The length of an interval in microseconds; 0 for null.
 pub fn interval_length(datum: Option<Datum>) -> i64 {
     // SAFETY: called for columns of type interval only.
-    datum.map_or(0, |it| crate::moment::length(unsafe { &*it.cast_mut_ptr::<pg_sys::Interval>() }))
+    datum.map_or(0, |it| time::length(unsafe { &*it.cast_mut_ptr::<pg_sys::Interval>() }))
 }
 
 /// An interval of so many microseconds, in the current memory context.
@@ -232,22 +155,4 @@ pub fn interval(length: i64) -> Datum {
 
 pub fn float(value: f64) -> Datum {
     Datum::from(value.to_bits())
-}
-
-impl Uuid {
-    /// A random uuid (version 4).
-    pub fn random() -> Uuid {
-        Uuid(with_version(u128::from_be_bytes(random()), 4))
-    }
-
-    /// A uuid that sorts by time (version 7), in milliseconds since 1970.
-    pub fn timed(unix_millis: i64) -> Uuid {
-        let time = (unix_millis as u128 & 0xffff_ffff_ffff) << 80;
-        Uuid(with_version(time | u128::from_be_bytes(random()) & (u128::MAX >> 48), 7))
-    }
-}
-
-/// Sets the version and the variant of RFC 9562.
-fn with_version(number: u128, version: u128) -> u128 {
-    number & !(0xf << 76) & !(0x3 << 62) | version << 76 | 0x2 << 62
 }

@@ -1,6 +1,6 @@
 //! jsonb taken apart one level deep: what is nested inside passes through unread.
 
-use crate::payload;
+use crate::pg::datum;
 use pgrx::pg_sys::{self, Datum, JsonbIteratorToken as Token, jbvType};
 use std::ptr;
 
@@ -77,8 +77,8 @@ pub fn object(members: &[(&str, Option<&[u8]>)], last: (&str, Datum)) -> Datum {
 /// # Safety
 /// The datum must come from a `Json::Object`.
 pub unsafe fn without(object: Datum, names: &[&str]) -> Datum {
-    let names = names.iter().map(|name| Some(payload::varlena(name.as_bytes())));
-    let names = payload::array(payload::TEXTS, names);
+    let names = names.iter().map(|name| Some(datum::varlena(name.as_bytes())));
+    let names = datum::array(datum::TEXTS, names);
     // SAFETY: a jsonb and an array of texts.
     unsafe {
         pgrx::direct_function_call_as_datum(

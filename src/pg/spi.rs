@@ -1,6 +1,6 @@
 //! Statements: parameterised, planned once per backend, run with the rights of the tables' owner.
 
-use crate::payload::Kind;
+use crate::pg::datum::Kind;
 use pgrx::pg_sys;
 use std::cell::{Cell, OnceCell};
 use std::ffi::CString;
@@ -19,7 +19,7 @@ unsafe impl Sync for Statement {}
 /// Declares a statement from its file's name and its parameters' types.
 macro_rules! statement {
     ($visible:vis $name:ident, $file:literal, $kinds:expr) => {
-        $visible static $name: $crate::statement::Statement = $crate::statement::Statement {
+        $visible static $name: $crate::pg::spi::Statement = $crate::pg::spi::Statement {
             sql: concat!(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/queries/", $file, ".sql")), "\0"),
             kinds: &$kinds,
             plan: std::cell::Cell::new(std::ptr::null_mut()),

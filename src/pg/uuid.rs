@@ -1,0 +1,110 @@
+//! Task ids and lease tokens: uuids, and the random bytes that they are made of.
+
+use board::Seal;
+use pgrx::pg_sys::{self, Datum};
+use sha2::{Digest, Sha256};
+use std::cell::RefCell;
+use std::fmt;
+
+/// A uuid, as its big-endian number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Uuid(pub u128);
+
+impl Uuid {
+    /// # Safety
+    /// The datum must be a uuid's.
+    pub unsafe fn read(datum: Datum) -> Uuid {
+        // SAFETY: a uuid is a pointer to sixteen bytes.
+        Uuid(u128::from_be_bytes(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() }))
+    }
+
+    /// A datum whose bytes live in the current memory context.
+    pub fn datum(self) -> Datum {
+        // SAFETY: sixteen fresh bytes are filled with sixteen.
+        unsafe {
+            let bytes = pg_sys::palloc(16).cast::<[u8; 16]>();
+            *bytes = self.0.to_be_bytes();
+            Datum::from(bytes)
+        }
+    }
+
+    /// From a text of 32 hexadecimal digits, with or without hyphens and braces.
+    pub fn parse(text: &[u8]) -> Option<Uuid> {
+        let text = match text {
+            [b'{', inner @ .., b'}'] => inner,
+            other => other,
+        };
+        let (mut number, mut digits) = (0u128, 0);
+        for byte in text {
+            match (*byte as char).to_digit(16) {
+                Some(digit) if digits < 32 => {
+                    (number, digits) = (number << 4 | u128::from(digit), digits + 1)
+                }
+                None if *byte == b'-' && digits > 0 && digits % 4 == 0 => {}
+                _ => return None,
+            }
+        }
+        (digits == 32 && !text.ends_with(b"-")).then_some(Uuid(number))
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let hex = format!("{:032x}", self.0);
+        let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+        f.write_str(&parts.join("-"))
+    }
+}
+
+impl Uuid {
+    /// A random uuid (version 4).
+    pub fn random() -> Uuid {
+        Uuid(with_version(u128::from_be_bytes(random()), 4))
+    }
+
+    /// A uuid that sorts by time (version 7), in milliseconds since 1970.
+    pub fn timed(unix_millis: i64) -> Uuid {
+        let time = (unix_millis as u128 & 0xffff_ffff_ffff) << 80;
+        Uuid(with_version(time | u128::from_be_bytes(random()) & (u128::MAX >> 48), 7))
+    }
+}
+
+/// Sets the version and the variant of RFC 9562.
+fn with_version(number: u128, version: u128) -> u128 {
+    number & !(0xf << 76) & !(0x3 << 62) | version << 76 | 0x2 << 62
+}
+
+/// What the board keeps of a token: enough to compare, too little to know it (I7).
+pub fn seal(token: Uuid) -> Seal {
+    let digest = Sha256::digest(token.0.to_be_bytes());
+    let mut seal = Seal::default();
+    let len = seal.len();
+    seal.copy_from_slice(&digest[..len]);
+    seal
+}
+
+/// How many random bytes are drawn at once: drawing costs much the same for one and for many.
+const DRAWN: usize = 1_024;
+
+thread_local! {
+    static RANDOM: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Sixteen random bytes that nobody can foresee.
+fn random() -> [u8; 16] {
+    RANDOM.with_borrow_mut(|ahead| {
+        ahead.pop().unwrap_or_else(|| {
+            let mut bytes = [0u8; DRAWN];
+            // SAFETY: writes `DRAWN` bytes.
+            let drawn = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), DRAWN) };
+            assert!(drawn, "the system gives random numbers");
+            ahead.extend(bytes.as_chunks().0);
+            ahead.pop().unwrap_or_default()
+        })
+    })
+}
+
+/// A random number from 0 to 1.
+pub fn fraction() -> f64 {
+    (u128::from_be_bytes(random()) >> 64) as f64 / u64::MAX as f64
+}
