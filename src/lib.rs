@@ -11,8 +11,6 @@ mod error;
 mod guc;
 mod moves;
 mod pg;
-mod recurrence;
-mod task;
 
 use pgrx::prelude::*;
 

@@ -4,7 +4,7 @@ use crate::doors::call::Call;
 use crate::doors::{clerk, door};
 use crate::error;
 use crate::pg::datum;
-use crate::recurrence::Backoff;
+use board::Backoff;
 
 door!(
     /// `retry_worst_case(max_tries, retry_interval, retry_jitter) → interval`

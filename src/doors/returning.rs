@@ -7,7 +7,7 @@ use crate::error::{self, Result};
 use crate::moves::settle::{self, Return};
 use crate::moves::{cancel, delay};
 use crate::pg::datum::{self, BOOLS, JSONBS, TEXTS};
-use crate::task::Outcome;
+use board::Outcome;
 use pgrx::pg_sys::Datum;
 
 door!(

@@ -8,7 +8,7 @@ use crate::moves::settle::{Ending, settle};
 use crate::moves::{session, settled};
 use crate::pg::spi::Session;
 use crate::pg::uuid::Uuid;
-use crate::task::CANCELLED;
+use board::CANCELLED;
 use std::collections::HashSet;
 
 /// Cancels tasks. For each: whether it was live; `None` when there is no such task.

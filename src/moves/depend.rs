@@ -9,7 +9,7 @@ use crate::pg::datum::{self, INTEGERS, TEXTS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::task::COMPLETED;
+use board::COMPLETED;
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -11,7 +11,7 @@ use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, time};
-use crate::task::{ABORTED, COMPLETED};
+use board::{ABORTED, COMPLETED};
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{HashMap, HashSet};
 

@@ -8,7 +8,7 @@ use crate::pg::datum::UUIDS;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::task::EXPIRED;
+use board::EXPIRED;
 use board::{Slot, Ticket};
 use pgrx::pg_sys;
 

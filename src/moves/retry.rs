@@ -7,7 +7,7 @@ use crate::pg::datum::{self, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::task::{READY, WAITING};
+use board::{READY, WAITING};
 use pgrx::pg_sys::Datum;
 
 statement!(POSTPONE, "finish/postpone", [UUIDS, TIMESTAMPTZS]);

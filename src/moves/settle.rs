@@ -11,8 +11,8 @@ use crate::pg::datum::{
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::{self, Uuid, seal};
-use crate::recurrence::Backoff;
-use crate::task::{ABORTED, CANCELLED, COMPLETED, End, Outcome, READY, RETRIED};
+use board::Backoff;
+use board::{ABORTED, CANCELLED, COMPLETED, End, Outcome, READY, RETRIED};
 use board::{Refusal, Seal, Slot, Ticket};
 use pgrx::pg_sys::{self, Datum};
 

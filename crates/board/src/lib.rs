@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod backoff;
 mod board;
 mod house;
 mod lane;
@@ -19,6 +20,7 @@ mod list;
 mod name;
 mod news;
 mod offer;
+mod outcome;
 mod pool;
 mod rank;
 mod refill;
@@ -28,6 +30,7 @@ mod waiter;
 
 #[doc(hidden)]
 pub use audit::{Audit, LaneAudit};
+pub use backoff::Backoff;
 pub use board::{Board, Head, Parts, Sizes, Usage};
 pub use house::{Door, HOUSES, House};
 pub use lane::{Lane, LaneName, Queue};
@@ -36,6 +39,7 @@ pub use list::Ends;
 pub use name::{ACTION_MAX, Name, QUEUE_MAX, WORKER_MAX};
 pub use news::{Round, Settled};
 pub use offer::Put;
+pub use outcome::{ABORTED, CANCELLED, COMPLETED, EXPIRED, End, Outcome, READY, RETRIED, WAITING};
 pub use pool::NIL;
 pub use rank::{Id, Rank};
 pub use refill::Dry;
