@@ -5,12 +5,12 @@
 //! `statement`s, and the `desk` changes the board when the transaction ends.
 
 mod clock;
-mod desk;
 mod doors;
 mod error;
 mod guc;
 mod moves;
 mod pg;
+mod shmem;
 
 use pgrx::prelude::*;
 
@@ -25,8 +25,8 @@ pub extern "C-unwind" fn _PG_init() {
     }
     quieten();
     guc::define();
-    desk::request_memory();
-    desk::build_by(moves::build::build);
+    shmem::segment::request_memory();
+    shmem::on_board::build_by(moves::build::build);
     clock::register_launcher();
 }
 

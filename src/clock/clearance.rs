@@ -2,8 +2,8 @@
 //! need a database that nobody is connected to. The launcher stops the database's worker before
 //! the command, and starts it again after.
 
-use crate::desk;
 use crate::pg::time;
+use crate::shmem::segment;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -146,10 +146,10 @@ fn clear(database: u32) {
         unsafe { pg_sys::RegisterXactCallback(Some(transaction_ends), std::ptr::null_mut()) };
     }
     CLEARED.with_borrow_mut(|cleared| cleared.push(database));
-    desk::keep_away(database);
+    segment::keep_away(database);
     let until = time::monotonic() + PATIENCE;
-    while desk::is_attended(database) && time::monotonic() < until {
-        desk::wait();
+    while segment::is_attended(database) && time::monotonic() < until {
+        segment::wait();
     }
 }
 
@@ -160,6 +160,6 @@ unsafe extern "C-unwind" fn transaction_ends(
 ) {
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
     if matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE) {
-        CLEARED.take().into_iter().for_each(desk::let_back);
+        CLEARED.take().into_iter().for_each(segment::let_back);
     }
 }

@@ -1,10 +1,12 @@
 //! What the clock does, each duty in transactions of its own.
 
 use crate::clock::{attempt, log, transaction};
-use crate::desk::{self, Home, with_board};
 use crate::guc;
 use crate::moves::{announce, build, follow, incarnation, persist, reclaim, refill};
 use crate::pg::time;
+use crate::shmem::database::{self, Home};
+use crate::shmem::segment::with_board;
+use crate::shmem::xact;
 use board::Round;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -21,7 +23,7 @@ pub fn at_home<T>(home: &Home, what: &str, duty: impl FnOnce() -> T) -> Option<T
     transaction(what, || {
         // SAFETY: a lock that the transaction's end releases; the table need not exist.
         unsafe { pg_sys::LockRelationOid(home.task, pg_sys::AccessShareLock as i32) };
-        (desk::find_anew() == Some(*home)).then(duty)
+        (database::find_anew() == Some(*home)).then(duty)
     })
     .flatten()
 }
@@ -89,7 +91,7 @@ pub fn take_up(home: &Home, house: u32, pause: &mut i64) {
         any |= free;
         all = taken < TAKEN_UP_AT_ONCE || !free;
     }
-    *pause = if any { desk::SOON } else { (*pause * 2).min(desk::LATER) };
+    *pause = if any { xact::SOON } else { (*pause * 2).min(xact::LATER) };
     with_board(|board| {
         let it = board.house_mut(house);
         it.put_off |= !all;

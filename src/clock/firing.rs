@@ -1,11 +1,13 @@
 //! Firing: tasks whose time has come are made ready, in due order, a batch at a time.
 
 use crate::clock::duties::at_home;
-use crate::desk::{self, Home, with_board};
 use crate::guc;
 use crate::moves::fire::{self, BATCH, Mark};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact;
 use board::Moment;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -86,7 +88,7 @@ impl Firing {
             Some((due, next, held)) => {
                 self.cursor = due.last().filter(|_| due.len() >= self.most).map(after);
                 batch.iter().for_each(|id| _ = self.set_aside.remove(id));
-                self.set_aside(&held, now.monotonic + desk::LATER);
+                self.set_aside(&held, now.monotonic + xact::LATER);
                 self.most = BATCH.min(self.most * 2);
                 if looks {
                     let took = time::monotonic() - now.monotonic;
@@ -103,7 +105,7 @@ impl Firing {
                     warn(*id);
                     self.set_aside(&batch, now.monotonic + ASIDE);
                 }
-                (until + desk::LATER, batch.len() > 1)
+                (until + xact::LATER, batch.len() > 1)
             }
         };
         if !retried.is_empty() {

@@ -1,9 +1,9 @@
 //! The launcher: finds the databases that have the extension, and keeps one worker for each.
 
 use crate::clock::{builder, heed_signals, sleep, transaction};
-use crate::desk::{self, with_board};
 use crate::error;
 use crate::pg::time;
+use crate::shmem::segment::{self, with_board};
 use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -38,7 +38,7 @@ pub extern "C-unwind" fn scylla_launcher(_arg: pg_sys::Datum) {
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnection(std::ptr::null(), std::ptr::null(), 0);
     }
-    desk::serve_as(None);
+    segment::serve_as(None);
     let mut posts: HashMap<u32, Post> = HashMap::new();
     loop {
         let Some(databases) = transaction("list the databases", databases) else {
@@ -59,7 +59,7 @@ impl Post {
     /// Starts the database's worker if it is wanted and does not run. Returns when to look again.
     fn tend(&mut self, database: u32, name: &str) -> i64 {
         let now = time::monotonic();
-        let away = desk::is_kept_away(database);
+        let away = segment::is_kept_away(database);
         if let Some(worker) = &self.worker {
             match worker.pid() {
                 Ok(process) if away => {
@@ -74,7 +74,7 @@ impl Post {
         // A house without a clock calls for one; a database seen for the first time is looked into.
         let called = with_board(|board| board.dismiss_clock(database));
         if away {
-            desk::broadcast();
+            segment::broadcast();
             return LOOK_AGAIN;
         }
         if self.known && !called {

@@ -2,10 +2,10 @@
 //! where whole partitions would be too coarse.
 
 use crate::clock::duties::at_home;
-use crate::desk::Home;
 use crate::guc;
 use crate::moves::retain::{self, Day, Past};
 use crate::pg::time;
+use crate::shmem::database::Home;
 use std::collections::HashMap;
 
 /// How often partitions are made and dropped, in microseconds; and how soon again when that could

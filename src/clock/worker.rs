@@ -3,10 +3,12 @@
 use crate::clock::firing::Firing;
 use crate::clock::retention::Retention;
 use crate::clock::{duties, heed_signals, sleep, transaction};
-use crate::desk::{self, Home, with_board};
 use crate::guc;
 use crate::moves::build;
 use crate::pg::time;
+use crate::shmem::database::{self, Home};
+use crate::shmem::segment::{self, with_board};
+use crate::shmem::xact;
 use board::{Board, Door};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -33,7 +35,7 @@ pub extern "C-unwind" fn scylla_clock(database: pg_sys::Datum) {
             );
         }
     }
-    while let Some(home) = transaction("find the extension", desk::find_anew).flatten() {
+    while let Some(home) = transaction("find the extension", database::find_anew).flatten() {
         vacate_others(Some(&home));
         serve(&home);
     }
@@ -89,7 +91,7 @@ impl Clock<'_> {
             home,
             next_sweep: 0,
             singly: 0,
-            pause: desk::SOON,
+            pause: xact::SOON,
             firing: Firing::new(),
             retention: Retention::default(),
             retains: false,
@@ -105,7 +107,7 @@ impl Clock<'_> {
         // No duty is done for an extension that is dropped, or whose tables are another's now.
         let is_called = sight.refresh || sight.sweeping || sight.is_called;
         if is_called
-            && transaction("find the extension", desk::find_anew)
+            && transaction("find the extension", database::find_anew)
                 .is_some_and(|found| found != Some(*self.home))
         {
             return false;
@@ -157,7 +159,7 @@ impl Clock<'_> {
             }
         });
         if sight.is_new {
-            desk::serve_as(Some(house));
+            segment::serve_as(Some(house));
         }
         sight
     }
@@ -203,7 +205,7 @@ impl Clock<'_> {
         self.retains = served && wanted && self.retention.tend(self.home);
         if served && !self.was_served {
             with_board(|board| board.house_mut(house).prepared = true);
-            desk::broadcast();
+            segment::broadcast();
         }
         self.was_served = served;
     }

@@ -1,10 +1,10 @@
 //! `add_dependencies`, `delete_tasks` and `task_id`.
 
-use crate::desk;
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
 use crate::moves::{delete, depend, key};
 use crate::pg::uuid::Uuid;
+use crate::shmem::on_board;
 use pgrx::pg_sys::Datum;
 
 door!(
@@ -16,7 +16,7 @@ door!(
         let (after, run) = (call.uuids(0, "after")?, call.uuids(1, "run")?);
         clerk::same_length(("after", &after), ("run", &run))?;
         let links: Vec<(Uuid, Uuid)> = after.into_iter().zip(run).collect();
-        let added = depend::add(&desk::home(), &links)?;
+        let added = depend::add(&on_board::home(), &links)?;
         Ok(Some(Datum::from(added as i32)))
     }
 );
@@ -27,7 +27,7 @@ door!(
     scylla_delete_tasks,
     |call: &mut Call| {
         call.changes("scylla.delete_tasks()")?;
-        let deleted = delete::delete(&desk::home(), &call.uuids(0, "ids")?);
+        let deleted = delete::delete(&on_board::home(), &call.uuids(0, "ids")?);
         Ok(Some(Datum::from(deleted as i32)))
     }
 );
@@ -39,6 +39,6 @@ door!(
     |call: &mut Call| {
         let queue = clerk::queue(call.text(0, "queue")?)?;
         let key = clerk::key(call.text(1, "key")?)?;
-        Ok(key::task_id(&desk::home(), &queue, &key).map(Uuid::datum))
+        Ok(key::task_id(&on_board::home(), &queue, &key).map(Uuid::datum))
     }
 );

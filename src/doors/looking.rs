@@ -1,12 +1,13 @@
 //! `task`, `why`, `leases`, `refresh` and `open`.
 
-use crate::desk::{self, Change};
 use crate::doors::call::Call;
 use crate::doors::door;
 use crate::error;
 use crate::moves::{incarnation, look};
 use crate::pg::datum;
 use crate::pg::uuid::Uuid;
+use crate::shmem::on_board;
+use crate::shmem::xact::{self, Change};
 use pgrx::pg_sys::Datum;
 
 door!(
@@ -15,7 +16,7 @@ door!(
     scylla_task,
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
-        look::entry(&desk::home(), id, datum::keeper()).map(Some).ok_or_else(|| error::no_such_task(id))
+        look::entry(&on_board::home(), id, datum::keeper()).map(Some).ok_or_else(|| error::no_such_task(id))
     }
 );
 
@@ -25,7 +26,7 @@ door!(
     scylla_why,
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
-        let why = look::why(&desk::home(), id).ok_or_else(|| error::no_such_task(id))?;
+        let why = look::why(&on_board::home(), id).ok_or_else(|| error::no_such_task(id))?;
         Ok(Some(datum::varlena(why.as_bytes())))
     }
 );
@@ -37,7 +38,7 @@ door!(
     |call: &mut Call| {
         let task = call.optional_uuid(0);
         let mut sink = call.rows()?;
-        for lease in look::leases(&desk::home(), task) {
+        for lease in look::leases(&on_board::home(), task) {
             sink.add([
                 Some(Uuid(lease.id).datum()),
                 Some(datum::varlena(lease.worker.as_bytes())),
@@ -57,7 +58,7 @@ door!(
     scylla_refresh,
     |call: &mut Call| {
         call.changes("scylla.refresh()")?;
-        desk::promise(&desk::home(), [Change::Refresh]);
+        xact::promise(&on_board::home(), [Change::Refresh]);
         Ok(None)
     }
 );
@@ -68,7 +69,7 @@ door!(
     scylla_open,
     |call: &mut Call| {
         call.changes("scylla.open()")?;
-        incarnation::open(&desk::home(), call.bool(0, "enabled")?);
+        incarnation::open(&on_board::home(), call.bool(0, "enabled")?);
         Ok(None)
     }
 );

@@ -1,6 +1,5 @@
 //! `own_tasks`, `own_task`, `register_worker`, `extend` and `extend_tasks`.
 
-use crate::desk;
 use crate::doors::call::{Call, Sink};
 use crate::doors::{clerk, door};
 use crate::error::{self, Result};
@@ -8,6 +7,7 @@ use crate::moves::extend;
 use crate::moves::own::{self, Owned};
 use crate::pg::datum::{self, BOOLS, TEXTS};
 use crate::pg::uuid::Uuid;
+use crate::shmem::on_board;
 use pgrx::pg_sys::Datum;
 
 door!(
@@ -27,7 +27,7 @@ door!(
             actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect());
         let length = length(call, 4)?;
         let mut sink = call.rows()?;
-        let home = desk::home();
+        let home = on_board::home();
         own::own_tasks(&home, &worker, &queue, most, actions.as_deref(), length, |owned| {
             add(&mut sink, &owned);
         });
@@ -45,7 +45,7 @@ door!(
         let worker = clerk::worker(call.text(1, "worker")?)?;
         let length = length(call, 2)?;
         let mut sink = call.rows()?;
-        own::own_task(&desk::home(), id, &worker, length, |owned| add(&mut sink, &owned))?;
+        own::own_task(&on_board::home(), id, &worker, length, |owned| add(&mut sink, &owned))?;
         Ok(None)
     }
 );
@@ -56,7 +56,7 @@ door!(
     scylla_register_worker,
     |call: &mut Call| {
         call.changes("scylla.register_worker()")?;
-        let name = format!("worker-{}", own::next_worker(&desk::home()));
+        let name = format!("worker-{}", own::next_worker(&on_board::home()));
         Ok(Some(datum::varlena(name.as_bytes())))
     }
 );
@@ -70,7 +70,7 @@ door!(
         let lease = (call.uuid(0, "id")?, call.uuid(1, "token")?);
         let length = length(call, 2)?;
         let progress = call.float(3).map(clerk::progress).transpose()?;
-        let held = extend::extend(&desk::home(), &[lease], length, progress);
+        let held = extend::extend(&on_board::home(), &[lease], length, progress);
         Ok(Some(Datum::from(held[0])))
     }
 );
@@ -82,7 +82,7 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.extend_tasks()")?;
         let leases = clerk::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
-        let held = extend::extend(&desk::home(), &leases, length(call, 2)?, None);
+        let held = extend::extend(&on_board::home(), &leases, length(call, 2)?, None);
         Ok(Some(datum::array(BOOLS, held.into_iter().map(|it| Some(Datum::from(it))))))
     }
 );

@@ -1,12 +1,12 @@
 //! `return_task`, `return_tasks`, `cancel`, `cancel_tasks` and `delay`.
 
-use crate::desk;
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
 use crate::error::{self, Result};
 use crate::moves::settle::{self, Return};
 use crate::moves::{cancel, delay};
 use crate::pg::datum::{self, BOOLS, JSONBS, TEXTS};
+use crate::shmem::on_board;
 use board::Outcome;
 use pgrx::pg_sys::Datum;
 
@@ -26,7 +26,7 @@ door!(
         allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
         let run_at = call.datum(5).map(|at| clerk::time("run_at", at.value() as i64)).transpose()?;
         allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
-        let status = settle::return_task(&desk::home(), it, outcome, run_at)?;
+        let status = settle::return_task(&on_board::home(), it, outcome, run_at)?;
         Ok(Some(datum::varlena(status.as_bytes())))
     }
 );
@@ -47,7 +47,7 @@ door!(
                 Ok(Return { id, token, result, error: error(outcome, given)? })
             })
             .collect::<Result<Vec<Return>>>()?;
-        let answers = settle::return_tasks(&desk::home(), &returns, outcome, None);
+        let answers = settle::return_tasks(&on_board::home(), &returns, outcome, None);
         let status = |answer: Result<&'static str, _>| {
             answer.ok().map(|status| datum::varlena(status.as_bytes()))
         };
@@ -62,7 +62,7 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.cancel()")?;
         let id = call.uuid(0, "id")?;
-        let cancelled = cancel::cancel(&desk::home(), &[id]);
+        let cancelled = cancel::cancel(&on_board::home(), &[id]);
         let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
         Ok(Some(Datum::from(cancelled)))
     }
@@ -74,7 +74,7 @@ door!(
     scylla_cancel_tasks,
     |call: &mut Call| {
         call.changes("scylla.cancel_tasks()")?;
-        let cancelled = cancel::cancel(&desk::home(), &call.uuids(0, "ids")?);
+        let cancelled = cancel::cancel(&on_board::home(), &call.uuids(0, "ids")?);
         Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
     }
 );
@@ -87,7 +87,7 @@ door!(
         call.changes("scylla.delay()")?;
         let id = call.uuid(0, "task")?;
         let until = clerk::time("until", call.bigint(1, "until")?)?;
-        Ok(Some(Datum::from(delay::delay(&desk::home(), id, until)?)))
+        Ok(Some(Datum::from(delay::delay(&on_board::home(), id, until)?)))
     }
 );
 

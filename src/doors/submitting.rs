@@ -1,6 +1,5 @@
 //! `submit` and `submit_tasks`.
 
-use crate::desk;
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
 use crate::error::{self, Error, Result};
@@ -8,6 +7,7 @@ use crate::moves::submit::{self, Draft};
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
+use crate::shmem::on_board;
 use pgrx::PgTryBuilder;
 use pgrx::pg_sys::{self, Datum};
 use std::rc::Rc;
@@ -19,7 +19,7 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.submit()")?;
         let draft = arguments(call)?;
-        let id = submit::submit(&desk::home(), &draft)?;
+        let id = submit::submit(&on_board::home(), &draft)?;
         Ok(Some(id.datum()))
     }
 );
@@ -87,7 +87,7 @@ door!(
         }
         let mut submitted = match drafts.is_empty() {
             true => Vec::new().into_iter(),
-            false => submit::submit_tasks(&desk::home(), &drafts).into_iter(),
+            false => submit::submit_tasks(&on_board::home(), &drafts).into_iter(),
         };
         for (number, element) in checked.into_iter().enumerate() {
             let (id, answer) = match element {

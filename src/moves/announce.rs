@@ -1,8 +1,9 @@
 //! Announcing by NOTIFY which queues got ready tasks, and which tasks settled (I11).
 
-use crate::desk::{AT_ONCE, with_board};
 use crate::pg::datum;
 use crate::pg::uuid::Uuid;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::AT_ONCE;
 use board::Name;
 use pgrx::pg_sys;
 

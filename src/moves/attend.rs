@@ -1,9 +1,10 @@
 //! What a caller does for the clock while there is none: owning and returning go on.
 
-use crate::desk::{Home, with_board};
 use crate::moves::{fire, follow, has_one_snapshot, reclaim, refill};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
 use board::{Board, Moment};
 use pgrx::pg_sys;
 

@@ -1,8 +1,9 @@
 //! Building the board of a database from its tables, by its clock, or by a caller where none runs (I1).
 
-use crate::desk::{self, Home, with_board};
 use crate::error;
 use crate::moves::{incarnation, persist, refill};
+use crate::shmem::database::Home;
+use crate::shmem::segment::{self, with_board};
 use board::Door;
 use pgrx::PgLogLevel;
 
@@ -29,7 +30,7 @@ pub fn build(home: &Home, house: u32) -> bool {
         house.put_off = true;
         house.next_due = i64::MIN;
     });
-    desk::broadcast();
+    segment::broadcast();
     true
 }
 

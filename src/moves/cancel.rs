@@ -1,6 +1,5 @@
 //! Cancelling: the row is locked first, then moved; its slot goes at the commit (I3).
 
-use crate::desk::{self, AT_ONCE, Home, with_board};
 use crate::error;
 use crate::moves::follow::follow;
 use crate::moves::lock::Locked;
@@ -8,6 +7,9 @@ use crate::moves::settle::{Ending, settle};
 use crate::moves::{session, settled};
 use crate::pg::spi::Session;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::{self, AT_ONCE};
 use board::CANCELLED;
 use std::collections::HashSet;
 
@@ -15,7 +17,7 @@ use std::collections::HashSet;
 pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
     let session = session(home);
     let locked = Locked::these(home, &session, wanted);
-    desk::promise(home, (0..locked.ids.len()).map(|at| locked.leaves(at)));
+    xact::promise(home, (0..locked.ids.len()).map(|at| locked.leaves(at)));
     let mut endings: Vec<Ending> = Vec::with_capacity(locked.ids.len());
     for some in locked.ids.chunks(AT_ONCE) {
         // The lease as it is while the row is locked, for the history.

@@ -1,6 +1,5 @@
 //! Delaying: a task that nobody owns gets another time; it leaves the board first (I3).
 
-use crate::desk::{self, Change, Home};
 use crate::error::{self, Result};
 use crate::moves::lock::Locked;
 use crate::moves::{fire, session, settled};
@@ -8,6 +7,8 @@ use crate::pg::datum::{self, BOOL, TIMESTAMPTZ, UUID};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change};
 use pgrx::pg_sys::Datum;
 
 statement!(DELAY, "submit/delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
@@ -35,6 +36,6 @@ pub fn delay(home: &Home, id: Uuid, until: i64) -> Result<bool> {
     );
     let is_ready = datum::number(rows.get(0, 0)) != 0;
     let due = rows.get(0, 1).map(|due| Change::Due(due.value() as i64));
-    desk::promise(home, if is_ready { Some(Change::Offer(locked.place(0).offer())) } else { due });
+    xact::promise(home, if is_ready { Some(Change::Offer(locked.place(0).offer())) } else { due });
     Ok(true)
 }

@@ -1,6 +1,5 @@
 //! Deleting: tasks go without a trace, and with them those that are left with nothing to wait for.
 
-use crate::desk::{self, Home};
 use crate::moves::depend::downstream;
 use crate::moves::follow::{Counts, detach, let_go, take_up_for};
 use crate::moves::lock::Locked;
@@ -8,6 +7,8 @@ use crate::moves::{ids, ids_of, session};
 use crate::pg::datum::UUIDS;
 use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact;
 use std::collections::{BTreeSet, HashMap};
 
 statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);
@@ -53,7 +54,7 @@ pub fn delete(home: &Home, wanted: &[Uuid]) -> usize {
     if !gone.is_empty() {
         let gone: Vec<Uuid> = gone.iter().copied().collect();
         let places = gone.iter().filter_map(|id| locked.ids.binary_search(id).ok());
-        desk::promise(home, places.map(|at| locked.leaves(at)));
+        xact::promise(home, places.map(|at| locked.leaves(at)));
         locked.unlink(&session, &gone);
         for (after, task) in detach(&session, gone.iter().copied()) {
             counts.note(after, task, false);

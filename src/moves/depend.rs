@@ -1,6 +1,5 @@
 //! Depending: a task waits for others, from its submission on or later.
 
-use crate::desk::{self, Change, Home};
 use crate::error::{self, Result};
 use crate::moves::follow::{Counts, columns, counted_links, let_go, links_in};
 use crate::moves::lock::Locked;
@@ -9,6 +8,8 @@ use crate::pg::datum::{self, INTEGERS, TEXTS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change};
 use board::COMPLETED;
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -152,7 +153,7 @@ pub fn add(home: &Home, links: &[(Uuid, Uuid)]) -> Result<usize> {
     let waiting: HashSet<Uuid> = new.iter().map(|(_, task)| *task).chain(counts.tasks()).collect();
     let ready = tasks.iter().filter(|task| !waiting.contains(task));
     let places = ready.filter_map(|task| locked.ids.binary_search(task).ok());
-    desk::promise(home, places.filter_map(|at| locked.offer(at)).map(Change::Offer));
+    xact::promise(home, places.filter_map(|at| locked.offer(at)).map(Change::Offer));
     let_go(home, &session, counts);
     Ok(new.len())
 }

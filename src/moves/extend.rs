@@ -1,10 +1,11 @@
 //! Heartbeats: a lease's deadline moves; no row is written, and no rollback takes it back.
 
-use crate::desk::{self, AT_ONCE, Home};
 use crate::guc;
 use crate::pg::time;
-use crate::pg::uuid::Uuid;
-use crate::pg::uuid::seal;
+use crate::pg::uuid::{Uuid, seal};
+use crate::shmem::database::Home;
+use crate::shmem::segment;
+use crate::shmem::xact::AT_ONCE;
 use board::{Claim, Held, Seal};
 use pgrx::pg_sys;
 
@@ -36,11 +37,11 @@ pub fn extend(
                 }
                 board.wants_clock(house).then_some(house)
             });
-            woken.into_iter().for_each(desk::wake_clock);
+            woken.into_iter().for_each(segment::wake_clock);
         }
         if !held.contains(&Held::Busy) {
             return held.into_iter().map(|held| held == Held::Yes).collect();
         }
-        desk::wait();
+        segment::wait();
     }
 }

@@ -1,6 +1,5 @@
 //! Firing: the clock makes tasks ready whose time has come.
 
-use crate::desk::{self, Change, Home};
 use crate::guc;
 use crate::moves::reclaim::LOCK_FREE;
 use crate::moves::{LIVE, Place, id_at, ids, ids_of, session};
@@ -8,6 +7,8 @@ use crate::pg::datum::{self, BIGINT, TIMESTAMPTZ, UUID, UUIDS};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 
@@ -62,7 +63,7 @@ pub fn fire(home: &Home, wanted: &[Uuid], until: i64) -> Vec<Uuid> {
         &[ids(free.iter().copied()), Some(Datum::from(until)), Some(Datum::from(time::now().wall))],
     );
     let fired = (0..rows.len()).map(|row| Place::at(&rows, row, 1, id_at(&rows, row, 0)).offer());
-    desk::promise(home, fired.map(Change::Offer));
+    xact::promise(home, fired.map(Change::Offer));
     if free.len() == wanted.len() {
         return Vec::new();
     }

@@ -3,7 +3,6 @@
 //! Whoever settles a task never waits for another's lock on a shared follower: what cannot be counted
 //! down at once is put off, and the clock does it right after the commit.
 
-use crate::desk::{self, Change, Home};
 use crate::moves::glance::Glance;
 use crate::moves::settle::{Ended, Ending, settle};
 use crate::moves::{Place, id_at, ids, session};
@@ -11,6 +10,8 @@ use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, time};
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change};
 use board::{ABORTED, COMPLETED};
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{HashMap, HashSet};
@@ -83,7 +84,7 @@ pub fn let_go(home: &Home, session: &Session, mut counts: Counts) -> usize {
         tell(home, &aborted);
         counts = counts_of(session, &aborted);
         // Who finds them held meanwhile puts them off.
-        desk::promise(home, [Change::LetGo]);
+        xact::promise(home, [Change::LetGo]);
     }
     left
 }
@@ -91,7 +92,7 @@ pub fn let_go(home: &Home, session: &Session, mut counts: Counts) -> usize {
 /// Promises that processes learn of the end of tasks.
 fn tell(home: &Home, ended: &[Ended]) {
     let told = ended.iter().filter(|it| it.post_result && it.is_settled());
-    desk::promise(home, told.map(|it| Change::Settled(it.id.0)));
+    xact::promise(home, told.map(|it| Change::Settled(it.id.0)));
 }
 
 /// Takes the followers off tasks that have settled.
@@ -219,9 +220,9 @@ fn count_down(home: &Home, session: &Session, mut counts: Counts) -> usize {
         let task = id_at(&rows, row, 0);
         counts.0.remove(&task);
         if datum::number(rows.get(row, 1)) != 0 {
-            desk::promise(home, [Change::Offer(Place::at(&rows, row, 3, task).offer())]);
+            xact::promise(home, [Change::Offer(Place::at(&rows, row, 3, task).offer())]);
         } else if let Some(due) = rows.get(row, 2) {
-            desk::promise(home, [Change::Due(due.value() as i64)]);
+            xact::promise(home, [Change::Due(due.value() as i64)]);
         }
     }
     counts.0.extend(held.0);
@@ -259,7 +260,7 @@ fn put_off(home: &Home, session: &Session, counts: Counts) -> usize {
             Some(datum::array(UUIDS, causes)),
         ],
     );
-    desk::promise(home, [Change::PutOff]);
+    xact::promise(home, [Change::PutOff]);
     counts.0.len()
 }
 

@@ -1,8 +1,8 @@
 //! A glance at tasks by primary key, past the executor: owning reads each task once, and starting
 //! a plan for it costs more than the reading.
 
-use crate::desk::{Home, SEEN_COLUMNS};
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::{Home, SEEN_COLUMNS};
 use pgrx::pg_sys::{self, Datum};
 use std::{ptr, slice};
 

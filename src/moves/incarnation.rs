@@ -1,11 +1,13 @@
 //! Which database this is: one that was copied or restored knows it from the rows that came with it,
 //! and starts closed (I12).
 
-use crate::desk::{self, Change, Home, with_board};
 use crate::error;
 use crate::moves::{refill, session, table};
 use crate::pg::datum::{self, BOOL};
 use crate::pg::spi::statement;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::{self, Change};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{self, Datum};
 
@@ -46,7 +48,7 @@ pub fn open(home: &Home, enabled: bool) {
     if enabled {
         refill::survey(home, house);
     }
-    desk::promise(home, [Change::Open(enabled)]);
+    xact::promise(home, [Change::Open(enabled)]);
 }
 
 /// Notes that this database makes partitions of its own, not those of another that it restores.

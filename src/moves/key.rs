@@ -1,12 +1,12 @@
 //! Well-known keys: one live task a queue and key; a later one is refused, stands back, or replaces it.
 
-use crate::desk::Home;
 use crate::error;
 use crate::moves::submit::{Entry, OnConflict, Submitted, insert};
 use crate::moves::{LIVE, cancel, id_at, ids_of, session, settled};
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
 use std::collections::{HashMap, HashSet};
 
 statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS]);

@@ -1,10 +1,10 @@
 //! The partition that takes what settles now. Its rows are put in past the executor, many at a time,
 //! as PostgreSQL does for its catalogs.
 
-use crate::desk::Home;
 use crate::moves::glance::Row;
 use crate::moves::layout::{Given, Layout, Source, layout};
 use crate::pg::datum;
+use crate::shmem::database::Home;
 use pgrx::pg_sys::{self, Datum, Relation};
 use std::ptr;
 use std::rc::Rc;

@@ -1,6 +1,5 @@
 //! Locking: the rows of live tasks, for somebody who ends them or makes them wait.
 
-use crate::desk::{self, Change, Home, Offer};
 use crate::error::Result;
 use crate::moves::follow::{links_of, unlink};
 use crate::moves::seize::seize;
@@ -8,6 +7,8 @@ use crate::moves::{Place, ids, ids_in};
 use crate::pg::datum::{self, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change, Offer};
 
 statement!(LOCK, "rows/lock", [UUIDS]);
 
@@ -21,7 +22,7 @@ impl Locked {
     /// Waits for whoever holds one of the rows.
     pub fn these(home: &Home, session: &Session, wanted: &[Uuid]) -> Locked {
         let rows = session.run(&LOCK, &[ids(wanted.iter().copied())]);
-        desk::promise(home, [Change::LetGo]);
+        xact::promise(home, [Change::LetGo]);
         Locked { ids: ids_in(&rows).collect(), rows }
     }
 

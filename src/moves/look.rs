@@ -1,11 +1,13 @@
 //! Looking: one task's entry, and the leases that stand.
 
-use crate::desk::{AT_ONCE, Home, with_board};
 use crate::moves::{id_at, session};
 use crate::pg::datum::{self, TIMESTAMPTZ, UUID};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::AT_ONCE;
 use board::Slot;
 use pgrx::pg_sys::{self, Datum};
 

@@ -1,11 +1,12 @@
 //! Messages: tasks that wait for a deadline under an id of the caller's; once fired the id is free.
 
-use crate::desk::{self, Change, Home, Offer};
 use crate::moves::{cancel, fire, ids, ids_in, rank, session};
 use crate::pg::datum::{self, BOOLS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change, Offer};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -89,7 +90,7 @@ pub fn delay_messages(home: &Home, queue: &[u8], messages: &[Message]) -> Vec<De
         answers[at] = answer;
         changes.push(change);
     }
-    desk::promise(home, changes);
+    xact::promise(home, changes);
     answers
 }
 

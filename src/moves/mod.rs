@@ -31,10 +31,11 @@ pub mod submit;
 mod transfer;
 pub mod wait;
 
-use crate::desk::{Home, Offer};
 use crate::pg::datum::{self, UUIDS};
 use crate::pg::spi::{Rows, Session, Statement, statement};
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::Offer;
 use board::{Id, LaneName, Rank};
 use pgrx::pg_sys::{self, Datum};
 

@@ -1,6 +1,5 @@
 //! Owning: the best tasks leave the board for a worker; no row is written (I6).
 
-use crate::desk::{self, AT_ONCE, Change, Home, with_board};
 use crate::error::{self, Result};
 use crate::guc;
 use crate::moves::glance::{Glance, Seen};
@@ -9,6 +8,9 @@ use crate::pg::datum::{self, UUID};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, seal};
+use crate::shmem::database::Home;
+use crate::shmem::segment::{self, with_board};
+use crate::shmem::xact::{self, AT_ONCE, Change};
 use board::{Claim, Dry, Front, Seal, State, Taken};
 use pgrx::pg_sys::{self, Datum};
 
@@ -93,7 +95,7 @@ pub fn own_tasks(
                 }
             }
             Stop::Refilling => {
-                desk::wait();
+                segment::wait();
                 claim = claim_now(worker, length);
             }
             Stop::Empty { spilled } if spilled && owned == 0 && !surveyed => {
@@ -131,7 +133,7 @@ pub fn own_task(
     let claim = claim_now(worker, length);
     let token = Uuid::random();
     let sealed = seal(token);
-    desk::reserve(1);
+    xact::reserve(1);
     let found = home.on_board(|board, house| {
         if board.house(house).shut {
             return Found::Shut;
@@ -149,7 +151,7 @@ pub fn own_task(
         Found::Full => Err(error::board_full()),
         Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {
-            desk::promise(home, [Change::Own(taken.ticket)]);
+            xact::promise(home, [Change::Own(taken.ticket)]);
             // Settled between the two looks at its row.
             match hand_out(home, vec![(taken, token)], show) {
                 0 => Err(error::wrong_status(id, "no longer ready")),
@@ -183,7 +185,7 @@ fn take(
     let tokens: Vec<(Uuid, Seal)> =
         (0..wanted).map(|_| Uuid::random()).map(|token| (token, seal(token))).collect();
     let mut taken = Vec::with_capacity(wanted);
-    desk::reserve(wanted);
+    xact::reserve(wanted);
     let (house, stop, early) = home.on_board(|board, house| {
         let stop = loop {
             if !attended
@@ -205,9 +207,9 @@ fn take(
         };
         (house, stop, board.wants_clock(house))
     });
-    desk::promise(home, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
+    xact::promise(home, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
     if early {
-        desk::wake_clock(house);
+        segment::wake_clock(house);
     }
     (taken, house, stop)
 }

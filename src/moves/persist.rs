@@ -3,13 +3,15 @@
 //! A lease's row bears its task's `updated` of that time. Whoever ends the lease writes the task's
 //! row, so the lease's row is void from then on without being touched.
 
-use crate::desk::{AT_ONCE, Home, with_board};
 use crate::guc;
 use crate::moves::{Place, id_at, ids, session};
 use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::AT_ONCE;
 use board::{Lasting, Seal, Slot, Ticket};
 use pgrx::pg_sys::Datum;
 

@@ -1,6 +1,5 @@
 //! Reclaiming: the clock ends leases whose deadline has passed.
 
-use crate::desk::{self, AT_ONCE, Change, Home, with_board};
 use crate::moves::follow::follow;
 use crate::moves::settle::{Ending, release};
 use crate::moves::{LIVE, ids_of, session};
@@ -8,6 +7,9 @@ use crate::pg::datum::UUIDS;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::{self, AT_ONCE, Change};
 use board::EXPIRED;
 use board::{Slot, Ticket};
 use pgrx::pg_sys;
@@ -30,12 +32,12 @@ pub fn take_due(home: &Home, house: u32, most: usize) -> Due {
         let before = due.len();
         let some = AT_ONCE.min(most - before);
         due.reserve(some);
-        desk::reserve(some);
+        xact::reserve(some);
         let now = time::monotonic();
         with_board(|board| {
             due.extend((0..some).map_while(|_| board.take_due(house, now, me)));
         });
-        desk::promise(home, due[before..].iter().map(|(ticket, _)| Change::Expire(*ticket)));
+        xact::promise(home, due[before..].iter().map(|(ticket, _)| Change::Expire(*ticket)));
         if due.len() - before < some {
             break;
         }
@@ -71,12 +73,12 @@ pub fn reclaim(home: &Home, due: &mut Due) {
         let mut ended = release(&session, EXPIRED, &endings);
         follow(home, &session, &ended);
         ended.retain(|ended| ended.is_settled());
-        desk::promise(home, ended.iter().map(|ended| Change::Gone(ended.id.0)));
+        xact::promise(home, ended.iter().map(|ended| Change::Gone(ended.id.0)));
     }
-    let later = time::monotonic() + desk::LATER;
+    let later = time::monotonic() + xact::LATER;
     for (ticket, slot) in due.iter() {
         if !is_in(&live, slot) {
-            desk::promise(home, [Change::Gone(slot.id)]);
+            xact::promise(home, [Change::Gone(slot.id)]);
         } else if !is_in(&free, slot) {
             with_board(|board| board.unsettle(*ticket, later));
         }

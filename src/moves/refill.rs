@@ -1,10 +1,12 @@
 //! Refilling a dry lane from where it stopped, and surveying which lanes there are (I4).
 
-use crate::desk::{self, AT_ONCE, Home, with_board};
 use crate::moves::{id_at, rank, session};
 use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::{self, with_board};
+use crate::shmem::xact::{self, AT_ONCE};
 use board::{Dry, LaneName, Rank};
 use pgrx::pg_sys::{self, Datum};
 
@@ -22,7 +24,7 @@ pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
     let me = unsafe { pg_sys::MyProcPid };
     let begun = with_board(|board| board.begin_refill(dry, me).then(|| board.room()));
     let Some(room) = begun else { return true };
-    desk::refilling(Some(dry.lane));
+    xact::refilling(Some(dry.lane));
     let most = (room as usize).clamp(LEAST_READ, MOST_READ);
     let tasks = read(session, queue, dry, most);
     let mut room = true;
@@ -37,8 +39,8 @@ pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
         board.end_refill(dry.lane, me, cursor);
         !room && board.is_leased_out()
     });
-    desk::refilling(None);
-    desk::broadcast();
+    xact::refilling(None);
+    segment::broadcast();
     !full
 }
 

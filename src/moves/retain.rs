@@ -1,11 +1,11 @@
 //! Retention: settled tasks stand in one partition a day, made ahead and dropped when all in it are
 //! past. Where less than a day is to be kept, rows are deleted, from some blocks at a time.
 
-use crate::desk::Home;
 use crate::moves::{incarnation, session, table};
 use crate::pg::datum::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::statement;
 use crate::pg::time;
+use crate::shmem::database::Home;
 use pgrx::pg_sys::{self, Datum};
 
 statement!(PARTITIONS, "retention/make_partitions", [TIMESTAMPTZ]);

@@ -1,12 +1,13 @@
 //! Retrying later: what a worker gives back to be tried again waits for its time.
 
-use crate::desk::{self, Change, Home};
 use crate::moves::settle::Ended;
 use crate::moves::{fire, ids};
 use crate::pg::datum::{self, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change};
 use board::{READY, WAITING};
 use pgrx::pg_sys::Datum;
 
@@ -29,5 +30,5 @@ pub fn postpone(home: &Home, session: &Session, ended: &mut [Ended], run_at: Opt
     let times = postponed.iter().map(|(_, due)| Some(Datum::from(*due)));
     let times = Some(datum::array(TIMESTAMPTZS, times));
     session.run(&POSTPONE, &[ids(postponed.iter().map(|(id, _)| *id)), times]);
-    desk::promise(home, postponed.into_iter().map(|(_, due)| Change::Due(due)));
+    xact::promise(home, postponed.into_iter().map(|(_, due)| Change::Due(due)));
 }

@@ -1,9 +1,11 @@
 //! Seizing: a ready task is held for the transaction that is about to end it or to make it wait, so
 //! that no worker gets it meanwhile (I3).
 
-use crate::desk::{self, Change, Home};
 use crate::error::{self, Result};
 use crate::moves::Place;
+use crate::shmem::database::Home;
+use crate::shmem::segment;
+use crate::shmem::xact::{self, Change};
 use board::Refusal;
 use pgrx::pg_sys;
 
@@ -13,22 +15,22 @@ pub(super) fn seize(home: &Home, place: &Place) -> Result<bool> {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
     loop {
-        desk::reserve(1);
+        xact::reserve(1);
         let (held, mine) = home.on_board(|board, house| {
             let mine = board.peek(house, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
             (board.seize(house, place.lane(), place.rank, place.timeout, me), mine)
         });
         match held.ok_or_else(error::board_full)? {
             Ok(ticket) => {
-                desk::promise(home, [Change::Finish(ticket)]);
+                xact::promise(home, [Change::Finish(ticket)]);
                 return Ok(true);
             }
             // This transaction has made it ready again since it took it off the board.
             Err(Refusal::Settling) if mine => {
-                desk::promise(home, [Change::Gone(place.rank.id)]);
+                xact::promise(home, [Change::Gone(place.rank.id)]);
                 return Ok(true);
             }
-            Err(Refusal::Busy) => desk::wait(),
+            Err(Refusal::Busy) => segment::wait(),
             Err(_) => return Ok(false),
         }
     }

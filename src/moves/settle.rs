@@ -1,6 +1,5 @@
 //! Returning: a worker ends its leases, and the tasks settle or are ready again.
 
-use crate::desk::{self, AT_ONCE, Change, Home};
 use crate::error::{self, Error, Result};
 use crate::moves::follow::follow;
 use crate::moves::transfer::transfer;
@@ -11,6 +10,9 @@ use crate::pg::datum::{
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::{self, Uuid, seal};
+use crate::shmem::database::Home;
+use crate::shmem::segment;
+use crate::shmem::xact::{self, AT_ONCE, Change};
 use board::Backoff;
 use board::{ABORTED, CANCELLED, COMPLETED, End, Outcome, READY, RETRIED};
 use board::{Refusal, Seal, Slot, Ticket};
@@ -116,7 +118,7 @@ pub fn return_tasks(
     // What is no longer live, or not ready, must not go back into a lane.
     if let End::Released(_) = outcome.end() {
         let gone = endings.iter().map(|ending| ending.id).filter(|id| find(*id) != Some(READY));
-        desk::promise(home, gone.map(|id| Change::Gone(id.0)));
+        xact::promise(home, gone.map(|id| Change::Gone(id.0)));
     }
     answers
 }
@@ -150,7 +152,7 @@ fn hold(
     let mut held = Vec::with_capacity(sealed.len());
     let mut tickets = Vec::with_capacity(sealed.len());
     let mut left: Vec<(usize, Seal)> = sealed.to_vec();
-    desk::reserve(sealed.len());
+    xact::reserve(sealed.len());
     let mut waits = 0;
     while !left.is_empty() {
         home.on_board(|board, house| {
@@ -174,9 +176,9 @@ fn hold(
                 busy
             });
         });
-        desk::promise(home, tickets.drain(..).map(change));
+        xact::promise(home, tickets.drain(..).map(change));
         if !left.is_empty() {
-            desk::wait();
+            segment::wait();
         }
     }
     held

@@ -1,6 +1,5 @@
 //! Submitting: one row is inserted; the board learns of it at the commit (I2).
 
-use crate::desk::{self, Change, Home, Offer};
 use crate::error::{self, Result};
 use crate::moves::depend::{self, Standing};
 use crate::moves::{fire, ids, ids_in, key, rank, session, settled, text_of_array};
@@ -11,6 +10,8 @@ use crate::pg::datum::{
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change, Offer};
 use pgrx::pg_sys::Datum;
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
@@ -133,7 +134,7 @@ pub fn submit(home: &Home, draft: &Draft) -> Result<Uuid> {
     if draft.is_plain() {
         let entry = Entry::new(draft, time::now().wall);
         session(home).run(&SUBMIT_NEW, &entry.values()[..SUBMIT_NEW.kinds.len()]);
-        desk::promise(home, [Change::Offer(entry.offer())]);
+        xact::promise(home, [Change::Offer(entry.offer())]);
         return Ok(entry.id);
     }
     let submitted = submit_tasks(home, std::slice::from_ref(draft)).pop();
@@ -158,7 +159,7 @@ pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let inserted: Vec<&Entry> =
         (0..entries.len()).filter(is_inserted).map(|at| &entries[at]).collect();
     let free = inserted.iter().filter(|entry| entry.after.is_empty());
-    desk::promise(home, free.map(|entry| entry.change()));
+    xact::promise(home, free.map(|entry| entry.change()));
     if let Some(mut standing) = standing {
         if replaced {
             // What ended thereby may be among those to wait for.

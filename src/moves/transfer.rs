@@ -1,13 +1,13 @@
 //! Transferring: tasks that settle go from the live ones to the finished ones past the executor, since
 //! starting a plan costs more than moving a row. What is unusual is left to the statement.
 
-use crate::desk::Home;
 use crate::error;
 use crate::moves::glance::Glance;
 use crate::moves::has_one_snapshot;
 use crate::moves::leaf::Leaf;
 use crate::moves::settle::{Ended, Ending};
 use crate::pg::datum;
+use crate::shmem::database::Home;
 use pgrx::pg_sys::{self, Datum};
 use std::ptr;
 

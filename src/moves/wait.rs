@@ -1,11 +1,13 @@
 //! Waiting: for work of a queue, and for the end of a task.
 
-use crate::desk::{self, Home};
 use crate::error::{self, Result};
 use crate::moves::{refill, session};
 use crate::pg::datum::{self, UUID};
 use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::on_board;
+use crate::shmem::{latch_wait, segment, xact};
 use board::{Front, Wish};
 use pgrx::pg_sys::Datum;
 use std::cell::OnceCell;
@@ -16,11 +18,11 @@ statement!(ENDING, "query/ending", [UUID]);
 /// monotonic clock.
 pub fn wait_for_work(queue: &[u8], until: i64) -> bool {
     let look = || {
-        let home = desk::home();
-        desk::wait_for(&home, Wish::Work(queue));
+        let home = on_board::home();
+        xact::wait_for(&home, Wish::Work(queue));
         has_work(&home, queue).then_some(())
     };
-    desk::patiently(until, look).is_some()
+    latch_wait::patiently(until, look).is_some()
 }
 
 /// Whether a queue has a ready task, on the board or in the table.
@@ -39,7 +41,7 @@ fn has_work(home: &Home, queue: &[u8]) -> bool {
         match front {
             Front::Task(_) => return true,
             Front::Dry(dry) if refill::refill(table(), house, queue, &dry) => {}
-            Front::Refilling => desk::wait(),
+            Front::Refilling => segment::wait(),
             Front::Empty if spilled && !surveyed => {
                 surveyed = true;
                 refill::survey_queue(table(), house, queue);
@@ -58,8 +60,8 @@ pub fn wait_for_task<T>(
     show: impl Fn(String, Option<Datum>) -> T,
 ) -> Result<Option<T>> {
     let look = || {
-        let home = desk::home();
-        desk::wait_for(&home, Wish::End(id.0));
+        let home = on_board::home();
+        xact::wait_for(&home, Wish::End(id.0));
         let session = session(&home);
         let rows = session.run(&ENDING, &[Some(id.datum())]);
         if rows.len() == 0 {
@@ -71,5 +73,5 @@ pub fn wait_for_task<T>(
         let status = rows.get(0, 0)?;
         Some(Ok(show(datum::string(Some(status)), rows.get(0, 1))))
     };
-    desk::patiently(until, look).transpose()
+    latch_wait::patiently(until, look).transpose()
 }

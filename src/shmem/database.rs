@@ -1,29 +1,12 @@
 //! Where a backend is at home: its database, and this creation of the extension in it (I12).
 
-use crate::desk::memory::{wait, wake_launcher, with_board};
-use crate::desk::transaction::{building, note_call};
 use crate::error;
-use crate::pg::time;
+use crate::shmem::segment::{wake_launcher, with_board};
 use board::{Board, Door};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::sync::OnceLock;
-
-/// How long a caller waits for the clock to build the board, in microseconds.
-const PATIENCE: i64 = 10_000_000;
-
-/// How long a caller leaves building the board to a clock that may be starting, in microseconds.
-const GRACE: i64 = 2_000_000;
-
-/// Builds a board from the tables: a move, which this floor does not know.
-static BUILD: OnceLock<fn(&Home, u32) -> bool> = OnceLock::new();
-
-/// Tells how a board is built; called while the library is preloaded.
-pub fn build_by(build: fn(&Home, u32) -> bool) {
-    let _ = BUILD.set(build);
-}
 
 /// The columns of a task that its worker sees, behind the one that says whether it may be owned.
 pub const SEEN_COLUMNS: [&CStr; 7] =
@@ -49,10 +32,9 @@ thread_local! {
     static WATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Where this backend is at home; found once, and again when the tables or the extension changed.
-pub fn home() -> Home {
-    note_call();
-    HOME.get().or_else(find_home).unwrap_or_else(|| error::not_created().raise())
+/// This backend's home, as far as it is known; `None` where the extension is not created.
+pub fn known() -> Option<Home> {
+    HOME.get().or_else(find_home)
 }
 
 /// As `home`, but looks anew, and is `None` where the extension is not created.
@@ -106,7 +88,7 @@ impl Home {
     }
 
     /// This home's number on the board, and whether it is open and attended by a clock.
-    fn look_in(&self) -> (u32, bool, bool) {
+    pub(super) fn look_in(&self) -> (u32, bool, bool) {
         let found = with_board(|board| {
             let house = board.enter_house(self.database.to_u32(), self.extension.to_u32())?;
             let it = board.house(house);
@@ -134,54 +116,5 @@ impl Home {
             }
             CStr::from_ptr(name).to_string_lossy().into_owned()
         }
-    }
-
-    /// Runs moves on this home's part of the board, under one hold of the lock, once the clock has
-    /// built it from the tables (I1).
-    pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {
-        loop {
-            let answer = with_board(|board| {
-                let house = self.find(board)?;
-                (board.house(house).door == Door::Open).then(|| moves(board, house))
-            });
-            match answer {
-                Some(answer) => return answer,
-                None => self.wait_until_open(),
-            }
-        }
-    }
-
-    fn wait_until_open(&self) {
-        let begun = time::monotonic();
-        loop {
-            let (house, open, attended) = self.look_in();
-            let waited = time::monotonic() - begun;
-            if open {
-                return;
-            } else if waited > PATIENCE {
-                error::no_clock().raise();
-            } else if attended || waited < GRACE || !self.build(house) {
-                wait();
-            }
-        }
-    }
-
-    /// Builds the board where no clock does; false when it is somebody else's to build.
-    fn build(&self, house: u32) -> bool {
-        // SAFETY: reads this process's id and its transaction's state.
-        let (me, writes) = unsafe {
-            let xid = pg_sys::GetTopTransactionIdIfAny();
-            (pg_sys::MyProcPid, xid != pg_sys::InvalidTransactionId)
-        };
-        // What this transaction alone knows must not get onto the board.
-        if writes || !with_board(|board| board.begin_build(house, me)) {
-            return false;
-        }
-        building(Some(house));
-        error::unattended(&self.database_name()).report(PgLogLevel::WARNING);
-        let built = BUILD.get().is_some_and(|build| build(self, house));
-        with_board(|board| board.end_build(house, me));
-        building(None);
-        built
     }
 }

@@ -1,9 +1,9 @@
 //! What a transaction does to the board when it ends: nothing is offered before the commit, and
 //! what was taken goes back at a rollback, savepoints included (I2).
 
-use crate::desk::memory::{broadcast, process, wake_clock, wake_launcher, with_board};
 use crate::error;
 use crate::pg::time;
+use crate::shmem::segment::{broadcast, process, wake_clock, wake_launcher, with_board};
 use board::{Board, Id, LaneName, Rank, Ticket, Wish};
 use pgrx::pg_sys::{self, SubXactEvent, XactEvent};
 use pgrx::prelude::*;
@@ -97,7 +97,7 @@ thread_local! {
 
 /// Promises changes to the board for the end of the (sub)transaction. Allocates now, so that
 /// nothing need be at the commit.
-pub fn promise(home: &crate::desk::Home, changes: impl IntoIterator<Item = Change>) {
+pub fn promise(home: &crate::shmem::database::Home, changes: impl IntoIterator<Item = Change>) {
     register();
     // SAFETY: reads this backend's transaction state.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
@@ -133,7 +133,7 @@ pub fn refilling(lane: Option<u32>) {
 
 /// Makes this backend wait for something on the board, until it stops or an error, or its end,
 /// rolls its transaction back.
-pub fn wait_for(home: &crate::desk::Home, wish: Wish) {
+pub fn wait_for(home: &crate::shmem::database::Home, wish: Wish) {
     register();
     let house = home.enter();
     WAITING.set(true);

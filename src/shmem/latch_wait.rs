@@ -1,7 +1,7 @@
 //! Waiting in the server, outside of any snapshot, for what happens on the board.
 
-use crate::desk::transaction::stop_waiting;
 use crate::pg::time;
+use crate::shmem::xact::stop_waiting;
 use pgrx::pg_sys;
 
 /// How long to sleep at most before looking again, in microseconds: a backstop, but on a standby,

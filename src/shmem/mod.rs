@@ -1,0 +1,8 @@
+//! Shared memory: the segment that holds the board, this backend's database on it, what a transaction
+//! does to it when it ends, and waiting for what happens on it.
+
+pub mod database;
+pub mod latch_wait;
+pub mod on_board;
+pub mod segment;
+pub mod xact;

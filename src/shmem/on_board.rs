@@ -1,0 +1,83 @@
+//! Access to the board for callers: waits until the database's board is built from its tables, and
+//! builds it where no scheduler does (I1).
+
+use crate::error;
+use crate::pg::time;
+use crate::shmem::database::{Home, known};
+use crate::shmem::segment::{wait, with_board};
+use crate::shmem::xact::{building, note_call};
+use board::{Board, Door};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::sync::OnceLock;
+
+/// How long a caller waits for the clock to build the board, in microseconds.
+const PATIENCE: i64 = 10_000_000;
+
+/// How long a caller leaves building the board to a clock that may be starting, in microseconds.
+const GRACE: i64 = 2_000_000;
+
+/// Builds a board from the tables: a move, which this floor does not know.
+static BUILD: OnceLock<fn(&Home, u32) -> bool> = OnceLock::new();
+
+/// Tells how a board is built; called while the library is preloaded.
+pub fn build_by(build: fn(&Home, u32) -> bool) {
+    let _ = BUILD.set(build);
+}
+
+/// Where this backend is at home; found once, and again when the tables or the extension changed.
+pub fn home() -> Home {
+    note_call();
+    known().unwrap_or_else(|| error::not_created().raise())
+}
+
+impl Home {
+    /// Runs moves on this home's part of the board, under one hold of the lock, once the clock has
+    /// built it from the tables (I1).
+    pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {
+        loop {
+            let answer = with_board(|board| {
+                let house = self.find(board)?;
+                (board.house(house).door == Door::Open).then(|| moves(board, house))
+            });
+            match answer {
+                Some(answer) => return answer,
+                None => self.wait_until_open(),
+            }
+        }
+    }
+
+    fn wait_until_open(&self) {
+        let begun = time::monotonic();
+        loop {
+            let (house, open, attended) = self.look_in();
+            let waited = time::monotonic() - begun;
+            if open {
+                return;
+            } else if waited > PATIENCE {
+                error::no_clock().raise();
+            } else if attended || waited < GRACE || !self.build(house) {
+                wait();
+            }
+        }
+    }
+
+    /// Builds the board where no clock does; false when it is somebody else's to build.
+    fn build(&self, house: u32) -> bool {
+        // SAFETY: reads this process's id and its transaction's state.
+        let (me, writes) = unsafe {
+            let xid = pg_sys::GetTopTransactionIdIfAny();
+            (pg_sys::MyProcPid, xid != pg_sys::InvalidTransactionId)
+        };
+        // What this transaction alone knows must not get onto the board.
+        if writes || !with_board(|board| board.begin_build(house, me)) {
+            return false;
+        }
+        building(Some(house));
+        error::unattended(&self.database_name()).report(PgLogLevel::WARNING);
+        let built = BUILD.get().is_some_and(|build| build(self, house));
+        with_board(|board| board.end_build(house, me));
+        building(None);
+        built
+    }
+}
