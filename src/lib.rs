@@ -6,11 +6,13 @@
 
 mod clock;
 mod doors;
+mod due;
 mod error;
 mod guc;
-mod moves;
+mod ops;
 mod pg;
 mod shmem;
+mod storage;
 
 use pgrx::prelude::*;
 
@@ -26,7 +28,7 @@ pub extern "C-unwind" fn _PG_init() {
     quieten();
     guc::define();
     shmem::segment::request_memory();
-    shmem::on_board::build_by(moves::build::build);
+    shmem::on_board::build_by(ops::maintenance::load_board::build);
     clock::register_launcher();
 }
 

@@ -2,7 +2,8 @@
 
 use crate::clock::{attempt, log, transaction};
 use crate::guc;
-use crate::moves::{announce, build, follow, incarnation, persist, reclaim, refill};
+use crate::ops::dependencies::count_down;
+use crate::ops::maintenance::{expire, identity, load_board, notify, persist_leases, refill};
 use crate::pg::time;
 use crate::shmem::database::{self, Home};
 use crate::shmem::segment::with_board;
@@ -30,12 +31,12 @@ pub fn at_home<T>(home: &Home, what: &str, duty: impl FnOnce() -> T) -> Option<T
 
 /// Builds the board of a database from its tables.
 pub fn build(home: &Home, house: u32) -> bool {
-    at_home(home, "build its board", || build::build(home, house)) == Some(true)
+    at_home(home, "build its board", || load_board::build(home, house)) == Some(true)
 }
 
 /// Looks whether the database is open (I12). False when that cannot be told now.
 pub fn look(home: &Home, house: u32) -> bool {
-    let looked = at_home(home, "look whether it is open", || incarnation::look(home, house));
+    let looked = at_home(home, "look whether it is open", || identity::look(home, house));
     looked.flatten().is_some()
 }
 
@@ -52,12 +53,12 @@ pub fn reclaim(home: &Home, house: u32, singly: &mut usize) -> bool {
     if with_board(|board| board.next_deadline(house)) > time::monotonic() {
         return false;
     }
-    let most = if *singly > 0 { 1 } else { reclaim::BATCH };
+    let most = if *singly > 0 { 1 } else { expire::BATCH };
     *singly = singly.saturating_sub(1);
     let mut due = Vec::new();
     let done = at_home(home, "reclaim expired leases", || {
-        due = reclaim::take_due(home, house, most);
-        reclaim::reclaim(home, &mut due);
+        due = expire::take_due(home, house, most);
+        expire::reclaim(home, &mut due);
     });
     if done.is_some() {
         return true;
@@ -85,8 +86,9 @@ pub fn take_up(home: &Home, house: u32, pause: &mut i64) {
     }
     let (mut all, mut any) = (false, false);
     while !all {
-        let taken =
-            at_home(home, "count down dependencies", || follow::take_up(home, TAKEN_UP_AT_ONCE));
+        let taken = at_home(home, "count down dependencies", || {
+            count_down::take_up(home, TAKEN_UP_AT_ONCE)
+        });
         let Some((taken, free)) = taken else { break };
         any |= free;
         all = taken < TAKEN_UP_AT_ONCE || !free;
@@ -103,17 +105,19 @@ pub fn take_up(home: &Home, house: u32, pause: &mut i64) {
 pub fn persist(home: &Home, house: u32) {
     let mut from = 0;
     loop {
-        let leases = persist::find_lasting(house, &mut from);
+        let leases = persist_leases::find_lasting(house, &mut from);
         if leases.is_empty() {
             break;
         }
-        match at_home(home, "write its leases", || persist::persist(home, &leases)) {
-            Some(written) => persist::note_persisted(house, &written),
+        match at_home(home, "write its leases", || persist_leases::persist(home, &leases)) {
+            Some(written) => persist_leases::note_persisted(house, &written),
             None => break,
         }
     }
     let over = with_board(|board| std::mem::take(&mut board.house_mut(house).ended_persisted));
-    if over > 0 && at_home(home, "clear away leases", || persist::clear_leases(home)).is_none() {
+    if over > 0
+        && at_home(home, "clear away leases", || persist_leases::clear_leases(home)).is_none()
+    {
         with_board(|board| board.house_mut(house).ended_persisted += over);
     }
 }
@@ -134,10 +138,10 @@ pub fn announce(house: u32) {
     let round = with_board(|board| board.begin_round(house, now, interval));
     let Some(Round { queues, untold }) = round else { return };
     if !untold {
-        announce::go_through(house, queues, false, |_| ());
+        notify::go_through(house, queues, false, |_| ());
         return;
     }
-    if let Err(message) = attempt(WHAT, || announce::announce(house, queues))
+    if let Err(message) = attempt(WHAT, || notify::announce(house, queues))
         && NEXT_COMPLAINT.get() <= now
     {
         NEXT_COMPLAINT.set(now + COMPLAIN_EVERY);

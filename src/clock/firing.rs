@@ -1,13 +1,13 @@
 //! Firing: tasks whose time has come are made ready, in due order, a batch at a time.
 
 use crate::clock::duties::at_home;
-use crate::guc;
-use crate::moves::fire::{self, BATCH, Mark};
+use crate::ops::maintenance::fire::{self, BATCH, Mark};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Home;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
+use crate::{due, guc};
 use board::Moment;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -52,7 +52,7 @@ impl Firing {
     /// Fires a batch of what is due. True when there may be more.
     pub fn fire(&mut self, home: &Home, house: u32) -> bool {
         let now = time::now();
-        let until = fire::horizon(now.wall);
+        let until = due::horizon(now.wall);
         let looks = now.monotonic >= self.next_look;
         let reads = looks || self.cursor.is_some();
         // Whoever commits from now on notes its due time after this; the snapshot is taken later.

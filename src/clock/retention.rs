@@ -3,7 +3,7 @@
 
 use crate::clock::duties::at_home;
 use crate::guc;
-use crate::moves::retain::{self, Day, Past};
+use crate::ops::maintenance::retention::{self, Day, Past};
 use crate::pg::time;
 use crate::shmem::database::Home;
 use std::collections::HashMap;
@@ -33,14 +33,14 @@ impl Retention {
         }
         let (past, due) = (Past::of(retention), now >= self.next);
         if due {
-            let made = at_home(home, "make partitions", || retain::make_partitions(home, past));
+            let made = at_home(home, "make partitions", || retention::make_partitions(home, past));
             self.next = now + if made == Some(true) { PARTITIONS_EVERY } else { PARTITIONS_AGAIN };
         }
-        let Some(days) = at_home(home, "find its partitions", || retain::days(home)) else {
+        let Some(days) = at_home(home, "find its partitions", || retention::days(home)) else {
             return false;
         };
         if due && let Some(day) = days.iter().find(|day| past.covers(day)) {
-            let dropped = at_home(home, "drop a partition", || retain::drop_day(home, day));
+            let dropped = at_home(home, "drop a partition", || retention::drop_day(home, day));
             // One in a turn; the others at once.
             self.next = now + if dropped == Some(true) { 0 } else { PARTITIONS_AGAIN };
             return dropped == Some(true);
@@ -57,7 +57,8 @@ impl Retention {
         while time::monotonic() < until {
             let from = if *at < day.blocks { *at } else { 0 };
             let what = "delete what is past";
-            let Some(deleted) = at_home(home, what, || retain::delete_past(home, past, day, from))
+            let Some(deleted) =
+                at_home(home, what, || retention::delete_past(home, past, day, from))
             else {
                 return false;
             };

@@ -4,7 +4,7 @@ use crate::clock::firing::Firing;
 use crate::clock::retention::Retention;
 use crate::clock::{duties, heed_signals, sleep, transaction};
 use crate::guc;
-use crate::moves::build;
+use crate::ops::maintenance::load_board;
 use crate::pg::time;
 use crate::shmem::database::{self, Home};
 use crate::shmem::segment::{self, with_board};
@@ -238,7 +238,7 @@ fn persist_interval() -> i64 {
 /// extension (I12).
 fn vacate_others(home: Option<&Home>) {
     while let Some(house) = with_board(|board| find_other(board, home)) {
-        build::clear(house);
+        load_board::clear(house);
         with_board(|board| board.vacate_house(house));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{self, Error, Result};
 use crate::guc;
-use crate::moves::submit::OnConflict;
+use crate::ops::submit::draft::OnConflict;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
 use board::{ACTION_MAX, QUEUE_MAX, WORKER_MAX};

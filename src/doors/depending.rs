@@ -2,7 +2,9 @@
 
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
-use crate::moves::{delete, depend, key};
+use crate::ops::dependencies::add;
+use crate::ops::finish::delete;
+use crate::ops::submit::keys;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board;
 use pgrx::pg_sys::Datum;
@@ -16,7 +18,7 @@ door!(
         let (after, run) = (call.uuids(0, "after")?, call.uuids(1, "run")?);
         clerk::same_length(("after", &after), ("run", &run))?;
         let links: Vec<(Uuid, Uuid)> = after.into_iter().zip(run).collect();
-        let added = depend::add(&on_board::home(), &links)?;
+        let added = add::add(&on_board::home(), &links)?;
         Ok(Some(Datum::from(added as i32)))
     }
 );
@@ -39,6 +41,6 @@ door!(
     |call: &mut Call| {
         let queue = clerk::queue(call.text(0, "queue")?)?;
         let key = clerk::key(call.text(1, "key")?)?;
-        Ok(key::task_id(&on_board::home(), &queue, &key).map(Uuid::datum))
+        Ok(keys::task_id(&on_board::home(), &queue, &key).map(Uuid::datum))
     }
 );

@@ -3,7 +3,8 @@
 use crate::doors::call::Call;
 use crate::doors::door;
 use crate::error;
-use crate::moves::{incarnation, look};
+use crate::ops::maintenance::identity;
+use crate::ops::query::inspect;
 use crate::pg::datum;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board;
@@ -16,7 +17,7 @@ door!(
     scylla_task,
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
-        look::entry(&on_board::home(), id, datum::keeper()).map(Some).ok_or_else(|| error::no_such_task(id))
+        inspect::entry(&on_board::home(), id, datum::keeper()).map(Some).ok_or_else(|| error::no_such_task(id))
     }
 );
 
@@ -26,7 +27,7 @@ door!(
     scylla_why,
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
-        let why = look::why(&on_board::home(), id).ok_or_else(|| error::no_such_task(id))?;
+        let why = inspect::why(&on_board::home(), id).ok_or_else(|| error::no_such_task(id))?;
         Ok(Some(datum::varlena(why.as_bytes())))
     }
 );
@@ -38,7 +39,7 @@ door!(
     |call: &mut Call| {
         let task = call.optional_uuid(0);
         let mut sink = call.rows()?;
-        for lease in look::leases(&on_board::home(), task) {
+        for lease in inspect::leases(&on_board::home(), task) {
             sink.add([
                 Some(Uuid(lease.id).datum()),
                 Some(datum::varlena(lease.worker.as_bytes())),
@@ -69,7 +70,7 @@ door!(
     scylla_open,
     |call: &mut Call| {
         call.changes("scylla.open()")?;
-        incarnation::open(&on_board::home(), call.bool(0, "enabled")?);
+        identity::open(&on_board::home(), call.bool(0, "enabled")?);
         Ok(None)
     }
 );

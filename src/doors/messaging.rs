@@ -4,7 +4,7 @@ use crate::doors::call::Call;
 use crate::doors::{clerk, door, submitting};
 use crate::error::{self, Result};
 use crate::guc;
-use crate::moves::message::{self, Delayed, Message};
+use crate::ops::submit::messages::{self, Delayed, Message};
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::shmem::on_board;
@@ -37,7 +37,7 @@ door!(
         let id = id.unwrap_or_default();
         let spec = spec(&id, key.as_deref(), value.as_deref(), headers)?;
         let message = Message { id, deadline, spec };
-        let answer = message::delay_messages(&on_board::home(), &queue, &[message]);
+        let answer = messages::delay_messages(&on_board::home(), &queue, &[message]);
         Ok(Some(Datum::from(answer[0] != Delayed::Ignored)))
     }
 );
@@ -71,7 +71,7 @@ door!(
             pgrx::check_for_interrupts!();
         }
         let mut delayed =
-            message::delay_messages(&on_board::home(), &queue, &messages).into_iter();
+            messages::delay_messages(&on_board::home(), &queue, &messages).into_iter();
         for (id, is_sound) in checked {
             let delayed = if is_sound { delayed.next() } else { None };
             let outcome = match delayed {
@@ -97,7 +97,7 @@ door!(
         call.changes("scylla.cancel_message()")?;
         let queue = clerk::queue(call.text(0, "queue")?)?;
         let id = call.text(1, "id")?;
-        Ok(Some(Datum::from(message::cancel_message(&on_board::home(), &queue, &id))))
+        Ok(Some(Datum::from(messages::cancel_message(&on_board::home(), &queue, &id))))
     }
 );
 

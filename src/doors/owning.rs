@@ -3,8 +3,8 @@
 use crate::doors::call::{Call, Sink};
 use crate::doors::{clerk, door};
 use crate::error::{self, Result};
-use crate::moves::extend;
-use crate::moves::own::{self, Owned};
+use crate::ops::lease::extend;
+use crate::ops::lease::own::{self, Owned};
 use crate::pg::datum::{self, BOOLS, TEXTS};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board;

@@ -3,8 +3,9 @@
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
 use crate::error::{self, Result};
-use crate::moves::settle::{self, Return};
-use crate::moves::{cancel, delay};
+use crate::ops::finish::cancel;
+use crate::ops::finish::return_tasks::{self, Return};
+use crate::ops::submit::delay;
 use crate::pg::datum::{self, BOOLS, JSONBS, TEXTS};
 use crate::shmem::on_board;
 use board::Outcome;
@@ -26,7 +27,7 @@ door!(
         allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
         let run_at = call.datum(5).map(|at| clerk::time("run_at", at.value() as i64)).transpose()?;
         allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
-        let status = settle::return_task(&on_board::home(), it, outcome, run_at)?;
+        let status = return_tasks::return_task(&on_board::home(), it, outcome, run_at)?;
         Ok(Some(datum::varlena(status.as_bytes())))
     }
 );
@@ -47,7 +48,7 @@ door!(
                 Ok(Return { id, token, result, error: error(outcome, given)? })
             })
             .collect::<Result<Vec<Return>>>()?;
-        let answers = settle::return_tasks(&on_board::home(), &returns, outcome, None);
+        let answers = return_tasks::return_tasks(&on_board::home(), &returns, outcome, None);
         let status = |answer: Result<&'static str, _>| {
             answer.ok().map(|status| datum::varlena(status.as_bytes()))
         };

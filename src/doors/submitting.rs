@@ -3,7 +3,8 @@
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
 use crate::error::{self, Error, Result};
-use crate::moves::submit::{self, Draft};
+use crate::ops::submit;
+use crate::ops::submit::draft::Draft;
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;

@@ -3,7 +3,7 @@
 use crate::doors::call::Call;
 use crate::doors::{clerk, door};
 use crate::error::{self, Result};
-use crate::moves::wait;
+use crate::ops::query::wait;
 use crate::pg::{datum, time};
 use pgrx::pg_sys::{self, Datum};
 

@@ -1,0 +1,264 @@
+//! Following: what settles lets go those that wait for it, and takes them along if it failed.
+//!
+//! Whoever settles a task never waits for another's lock on a shared follower: what cannot be counted
+//! down at once is put off, and the clock does it right after the commit.
+
+use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS};
+use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::uuid::Uuid;
+use crate::pg::{jsonb, time};
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change};
+use crate::storage::edges::detach;
+use crate::storage::edges::links_of;
+use crate::storage::edges::unlink;
+use crate::storage::ending::{Ended, Ending};
+use crate::storage::lookup::Glance;
+use crate::storage::rows::{Place, id_at, ids, session};
+use crate::storage::settle::settle;
+use board::{ABORTED, COMPLETED};
+use pgrx::pg_sys::{self, Datum};
+use std::collections::{HashMap, HashSet};
+
+statement!(COUNT_DOWN, "dependencies/count_down", [TIMESTAMPTZ, UUIDS, INTEGERS, INTEGERS]);
+statement!(FREE_FOLLOWERS, "dependencies/lock_dependents", [UUIDS]);
+statement!(PUT_OFF, "dependencies/defer_countdown", [UUIDS, INTEGERS, INTEGERS, UUIDS]);
+statement!(TAKE_UP, "dependencies/take_deferred", [BIGINT]);
+statement!(TAKE_UP_FOR, "dependencies/take_deferred_for", [UUIDS]);
+
+/// What of a task's predecessors has settled.
+#[derive(Clone, Copy, Default)]
+pub struct Count {
+    settled: i32,
+    failed: i32,
+    /// One of those that failed.
+    cause: Option<Uuid>,
+}
+
+impl Count {
+    fn add(&mut self, other: Count) {
+        self.settled += other.settled;
+        self.failed += other.failed;
+        self.cause = self.cause.or(other.cause);
+    }
+}
+
+/// By the task that waits.
+#[derive(Default)]
+pub struct Counts(HashMap<Uuid, Count>);
+
+impl Counts {
+    /// One predecessor has settled.
+    pub fn note(&mut self, after: Uuid, task: Uuid, failed: bool) {
+        let cause = failed.then_some(after);
+        self.add(task, Count { settled: 1, failed: failed.into(), cause });
+    }
+
+    pub fn tasks(&self) -> impl Iterator<Item = Uuid> {
+        self.0.keys().copied()
+    }
+
+    fn add(&mut self, task: Uuid, count: Count) {
+        self.0.entry(task).or_default().add(count);
+    }
+
+    /// An array of numbers, in the order of the tasks.
+    fn column(&self, value: fn(&Count) -> i32) -> Option<Datum> {
+        let values = self.0.values().map(|count| Some(Datum::from(value(count))));
+        Some(datum::array(INTEGERS, values))
+    }
+}
+
+/// Tells those that wait for tasks which have just settled: tasks and, at the commit, processes.
+pub fn follow(home: &Home, session: &Session, ended: &[Ended]) {
+    tell(home, ended);
+    let_go(home, session, counts_of(session, ended));
+}
+
+/// Counts predecessors down from those that wait for them; an abort goes on to theirs. Returns how many
+/// tasks are left to the clock.
+pub fn let_go(home: &Home, session: &Session, mut counts: Counts) -> usize {
+    let mut left = 0;
+    while !counts.0.is_empty() {
+        pgrx::check_for_interrupts!();
+        let (aborted, held) = abort_followers(home, session, &mut counts);
+        left += held + count_down(home, session, counts);
+        tell(home, &aborted);
+        counts = counts_of(session, &aborted);
+        // Who finds them held meanwhile puts them off.
+        xact::promise(home, [Change::LetGo]);
+    }
+    left
+}
+
+/// Promises that processes learn of the end of tasks.
+fn tell(home: &Home, ended: &[Ended]) {
+    let told = ended.iter().filter(|it| it.post_result && it.is_settled());
+    xact::promise(home, told.map(|it| Change::Settled(it.id.0)));
+}
+
+/// Takes the followers off tasks that have settled.
+fn counts_of(session: &Session, ended: &[Ended]) -> Counts {
+    let mut counts = Counts::default();
+    let mut followed: Vec<(Uuid, bool)> = (ended.iter())
+        .filter(|ended| ended.followed && ended.is_settled())
+        .map(|ended| (ended.id, ended.status != COMPLETED))
+        .collect();
+    if followed.is_empty() {
+        return counts;
+    }
+    followed.sort_unstable();
+    for (after, task) in detach(session, followed.iter().map(|(id, _)| *id)) {
+        counts.note(after, task, followed.binary_search(&(after, true)).is_ok());
+    }
+    counts
+}
+
+/// Aborts those of whose predecessors one failed, unless they run all the same, and takes them out
+/// of `counts`. Those that somebody holds are put off; returns how many these are, too.
+fn abort_followers(home: &Home, session: &Session, counts: &mut Counts) -> (Vec<Ended>, usize) {
+    let mut failing: Vec<Uuid> =
+        counts.0.iter().filter(|(_, count)| count.failed > 0).map(|(task, _)| *task).collect();
+    if failing.is_empty() {
+        return (Vec::new(), 0);
+    }
+    failing.sort_unstable();
+    let rows = session.run(&FREE_FOLLOWERS, &[ids(failing.iter().copied())]);
+    let (mut endings, mut links) = (Vec::new(), Vec::new());
+    let mut runs = HashSet::new();
+    for row in 0..rows.len() {
+        let task = id_at(&rows, row, 0);
+        if datum::number(rows.get(row, 1)) != 0 {
+            runs.insert(task);
+        } else if let Some(cause) = counts.0.remove(&task).and_then(|count| count.cause) {
+            links.extend(links_of(task, rows.get(row, 2)));
+            endings.push(aborted(task, cause));
+        }
+    }
+    // What is left is held by somebody.
+    let held = (failing.into_iter())
+        .filter(|task| !runs.contains(task))
+        .filter_map(|task| counts.0.remove(&task).map(|count| (task, count)));
+    let held = put_off(home, session, Counts(held.collect()));
+    if endings.is_empty() {
+        return (Vec::new(), held);
+    }
+    unlink(session, &links);
+    (settle(home, session, ABORTED, &endings), held)
+}
+
+/// The end of a task whose predecessor failed.
+fn aborted(task: Uuid, cause: Uuid) -> Ending {
+    let error = format!(
+        r#"{{"code": "dependency_aborted", "args": {{"task": "{cause}"}}, "description": "a task that it waits for was aborted or cancelled"}}"#
+    );
+    Ending { error: Some(jsonb::parse(&error)), ..Ending::of(task) }
+}
+
+/// All links of those tasks, held by this transaction, that run though a predecessor failed: each
+/// that did so far is counted.
+pub fn counted_links(
+    session: &Session,
+    tasks: impl Iterator<Item = Uuid> + Clone,
+) -> HashSet<(Uuid, Uuid)> {
+    if tasks.clone().next().is_none() {
+        return HashSet::new();
+    }
+    let rows = session.run(&FREE_FOLLOWERS, &[ids(tasks)]);
+    (0..rows.len())
+        .filter(|row| datum::number(rows.get(*row, 1)) != 0)
+        .flat_map(|row| links_of(id_at(&rows, row, 0), rows.get(row, 2)))
+        .collect()
+}
+
+fn count_down(home: &Home, session: &Session, mut counts: Counts) -> usize {
+    let held = held(home, &mut counts);
+    if counts.0.is_empty() {
+        return put_off(home, session, held);
+    }
+    let rows = session.run(
+        &COUNT_DOWN,
+        &[
+            Some(Datum::from(time::now().wall)),
+            ids(counts.0.keys().copied()),
+            counts.column(|count| count.settled),
+            counts.column(|count| count.failed),
+        ],
+    );
+    for row in 0..rows.len() {
+        let task = id_at(&rows, row, 0);
+        counts.0.remove(&task);
+        if datum::number(rows.get(row, 1)) != 0 {
+            xact::promise(home, [Change::Offer(Place::at(&rows, row, 3, task).offer())]);
+        } else if let Some(due) = rows.get(row, 2) {
+            xact::promise(home, [Change::Due(due.value() as i64)]);
+        }
+    }
+    counts.0.extend(held.0);
+    put_off(home, session, counts)
+}
+
+/// How many followers are looked at one by one before a statement tries to lock them.
+const FEW: usize = 8;
+
+/// Takes out those of a few followers that somebody holds: finding that out by a statement costs more.
+fn held(home: &Home, counts: &mut Counts) -> Counts {
+    let mut held = Counts::default();
+    if (1..=FEW).contains(&counts.0.len())
+        && let Some(mut glance) = Glance::open(home, pg_sys::AccessShareLock)
+    {
+        held.0 = counts.0.extract_if(|task, _| glance.find(*task) && glance.is_held()).collect();
+        glance.close();
+    }
+    held
+}
+
+/// Leaves to the clock what could not be counted down, or is not live any more; returns how many
+/// tasks these are.
+fn put_off(home: &Home, session: &Session, counts: Counts) -> usize {
+    if counts.0.is_empty() {
+        return 0;
+    }
+    let causes = counts.0.values().map(|count| count.cause.map(Uuid::datum));
+    session.run(
+        &PUT_OFF,
+        &[
+            ids(counts.0.keys().copied()),
+            counts.column(|count| count.settled),
+            counts.column(|count| count.failed),
+            Some(datum::array(UUIDS, causes)),
+        ],
+    );
+    xact::promise(home, [Change::PutOff]);
+    counts.0.len()
+}
+
+/// Counts down what was put off, at most so many; returns how many there were, and whether any of their
+/// tasks was free, or gone.
+pub fn take_up(home: &Home, most: usize) -> (usize, bool) {
+    let session = session(home);
+    let rows = session.run(&TAKE_UP, &[Some(Datum::from(most))]);
+    let counts = counts_in(&rows);
+    let is_any_gone = (0..rows.len()).any(|row| rows.get(row, 0).is_none());
+    let tasks = counts.0.len();
+    (rows.len(), let_go(home, &session, counts) < tasks || is_any_gone)
+}
+
+/// Counts down what was put off of tasks that this transaction holds; false when there is no more.
+pub fn take_up_for(home: &Home, session: &Session, held: &[Uuid]) -> bool {
+    let rows = session.run(&TAKE_UP_FOR, &[ids(held.iter().copied())]);
+    let mut counts = counts_in(&rows);
+    counts.0.retain(|_, count| count.settled > 0);
+    let_go(home, session, counts);
+    rows.len() > 0
+}
+
+fn counts_in(rows: &Rows) -> Counts {
+    let mut counts = Counts::default();
+    for row in (0..rows.len()).filter(|row| rows.get(*row, 0).is_some()) {
+        let [settled, failed] = [1, 2].map(|column| datum::number(rows.get(row, column)) as i32);
+        let cause = rows.get(row, 3).map(|_| id_at(rows, row, 3));
+        counts.add(id_at(rows, row, 0), Count { settled, failed, cause });
+    }
+    counts
+}

@@ -1,0 +1,6 @@
+//! The ways in which a task, or an ownership, ends.
+
+pub mod cancel;
+pub mod delete;
+pub mod retry;
+pub mod return_tasks;

@@ -1,0 +1,35 @@
+//! Retrying later: what a worker gives back to be tried again waits for its time.
+
+use crate::due;
+use crate::pg::datum::{self, TIMESTAMPTZS, UUIDS};
+use crate::pg::spi::{Session, statement};
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change};
+use crate::storage::ending::Ended;
+use crate::storage::rows::ids;
+use board::{READY, WAITING};
+use pgrx::pg_sys::Datum;
+
+statement!(POSTPONE, "finish/postpone", [UUIDS, TIMESTAMPTZS]);
+
+/// Makes those wait that were just given back, until `run_at`, else for the pause of each.
+pub fn postpone(home: &Home, session: &Session, ended: &mut [Ended], run_at: Option<i64>) {
+    let now = time::now().wall;
+    let mut postponed: Vec<(Uuid, i64)> = Vec::new();
+    for it in ended.iter_mut().filter(|it| it.status == READY) {
+        let due = run_at.unwrap_or(now.saturating_add(it.pause));
+        if due::is_ahead(due, now) {
+            it.status = WAITING;
+            postponed.push((it.id, due));
+        }
+    }
+    if postponed.is_empty() {
+        return;
+    }
+    let times = postponed.iter().map(|(_, due)| Some(Datum::from(*due)));
+    let times = Some(datum::array(TIMESTAMPTZS, times));
+    session.run(&POSTPONE, &[ids(postponed.iter().map(|(id, _)| *id)), times]);
+    xact::promise(home, postponed.into_iter().map(|(_, due)| Change::Due(due)));
+}

@@ -1,0 +1,152 @@
+//! Returning: a worker ends its leases, and the tasks settle or are ready again.
+
+use crate::error::{self, Error, Result};
+use crate::ops::dependencies::count_down::follow;
+use crate::ops::finish::retry;
+use crate::pg::uuid::{Uuid, seal};
+use crate::shmem::database::Home;
+use crate::shmem::segment;
+use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::storage::ending::Ending;
+use crate::storage::rows::{LIVE, ids_of, session, settled};
+use crate::storage::settle::release;
+use crate::storage::settle::settle;
+use board::{End, Outcome, READY};
+use board::{Refusal, Seal, Slot, Ticket};
+use pgrx::pg_sys::{self, Datum};
+
+/// One task to return, and what comes with it.
+#[derive(Clone, Copy)]
+pub struct Return {
+    pub id: Uuid,
+    pub token: Uuid,
+    pub result: Option<Datum>,
+    pub error: Option<Datum>,
+}
+
+/// Returns tasks; what is to be retried not before `run_at`, if that is given. For each, in order: its status now, or why its token does not serve.
+pub fn return_tasks(
+    home: &Home,
+    returns: &[Return],
+    outcome: Outcome,
+    run_at: Option<i64>,
+) -> Vec<Result<&'static str, Refusal>> {
+    let mut answers = vec![Err(Refusal::Stale); returns.len()];
+    // Rows are locked in the order of their ids, by everybody.
+    let mut order: Vec<usize> = (0..returns.len()).collect();
+    order.sort_by_key(|at| returns[*at].id);
+    let change = match outcome.end() {
+        End::Settled(_) => Change::Finish,
+        End::Released(_) => Change::Release,
+    };
+    let mut endings = Vec::with_capacity(returns.len());
+    for some in order.chunks(AT_ONCE) {
+        let sealed: Vec<(usize, Seal)> =
+            some.iter().map(|at| (*at, seal(returns[*at].token))).collect();
+        for (at, held) in hold(home, returns, &sealed, change) {
+            let Return { id, result, error, .. } = returns[at];
+            match held {
+                Ok(lease) => endings.push((at, Ending { id, lease: Some(lease), result, error })),
+                Err(refusal) => answers[at] = Err(refusal),
+            }
+        }
+    }
+    if endings.is_empty() {
+        return answers;
+    }
+    let session = session(home);
+    let (places, endings): (Vec<usize>, Vec<Ending>) = endings.into_iter().unzip();
+    let mut ended = match outcome.end() {
+        End::Settled(status) => settle(home, &session, status, &endings),
+        End::Released(event) => release(&session, event, &endings),
+    };
+    follow(home, &session, &ended);
+    if outcome == Outcome::Retry {
+        retry::postpone(home, &session, &mut ended, run_at);
+    }
+    ended.sort_unstable_by_key(|ended| ended.id);
+    let find = |id: Uuid| {
+        ended.binary_search_by_key(&id, |ended| ended.id).ok().map(|at| ended[at].status)
+    };
+    for (at, ending) in places.into_iter().zip(&endings) {
+        answers[at] = find(ending.id).ok_or(Refusal::Stale);
+    }
+    // What is no longer live, or not ready, must not go back into a lane.
+    if let End::Released(_) = outcome.end() {
+        let gone = endings.iter().map(|ending| ending.id).filter(|id| find(*id) != Some(READY));
+        xact::promise(home, gone.map(|id| Change::Gone(id.0)));
+    }
+    answers
+}
+
+/// Why the token of a single task does not serve.
+pub fn explain(home: &Home, id: Uuid, refusal: Refusal) -> Error {
+    let session = session(home);
+    if let Some((id, status)) = settled(&session, [id].into_iter()).pop() {
+        error::wrong_status(id, &status)
+    } else if ids_of(&session, &LIVE, [id].into_iter()).is_empty() {
+        error::no_such_task(id)
+    } else if refusal == Refusal::Settling {
+        error::being_settled(id)
+    } else {
+        error::stale_token(id)
+    }
+}
+
+/// How often a worker waits for the clock to make the first partitions, 20 ms at the most each time.
+const MOST_WAITS: usize = 50;
+
+/// Compares tokens and holds the slots (I7); waits for those that the clock has in hand.
+fn hold(
+    home: &Home,
+    returns: &[Return],
+    sealed: &[(usize, Seal)],
+    change: fn(Ticket) -> Change,
+) -> Vec<(usize, Result<Slot, Refusal>)> {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    let mut held = Vec::with_capacity(sealed.len());
+    let mut tickets = Vec::with_capacity(sealed.len());
+    let mut left: Vec<(usize, Seal)> = sealed.to_vec();
+    xact::reserve(sealed.len());
+    let mut waits = 0;
+    while !left.is_empty() {
+        home.on_board(|board, house| {
+            // The first tasks of all would begin their day in the default partition.
+            if board.is_unprepared(house) && waits < MOST_WAITS {
+                waits += 1;
+                return;
+            }
+            left.retain(|(at, seal)| {
+                let answer = board.settle(house, returns[*at].id.0, seal, me);
+                let busy = matches!(answer, Err(Refusal::Busy));
+                if !busy {
+                    held.push((
+                        *at,
+                        answer.map(|(ticket, slot)| {
+                            tickets.push(ticket);
+                            slot
+                        }),
+                    ));
+                }
+                busy
+            });
+        });
+        xact::promise(home, tickets.drain(..).map(change));
+        if !left.is_empty() {
+            segment::wait();
+        }
+    }
+    held
+}
+
+/// As `return_tasks`, for one task whose refusal is an error.
+pub fn return_task(
+    home: &Home,
+    it: Return,
+    outcome: Outcome,
+    run_at: Option<i64>,
+) -> Result<&'static str> {
+    let answer = return_tasks(home, &[it], outcome, run_at).pop().unwrap_or(Err(Refusal::Stale));
+    answer.map_err(|refusal| explain(home, it.id, refusal))
+}

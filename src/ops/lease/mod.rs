@@ -1,0 +1,4 @@
+//! Leases: owning tasks and keeping them.
+
+pub mod extend;
+pub mod own;

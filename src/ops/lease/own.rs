@@ -1,0 +1,258 @@
+//! Owning: the best tasks leave the board for a worker; no row is written (I6).
+
+use crate::error::{self, Result};
+use crate::guc;
+use crate::ops::maintenance::{inline, refill};
+use crate::pg::datum::{self, UUID};
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid::{Uuid, seal};
+use crate::shmem::database::Home;
+use crate::shmem::segment::{self, with_board};
+use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::storage::lookup::{Glance, Seen};
+use crate::storage::rows::{Place, session, settled};
+use board::{Claim, Dry, Front, Seal, State, Taken};
+use pgrx::pg_sys::{self, Datum};
+
+statement!(FIND, "lease/find", [UUID]);
+statement!(NEXT_WORKER, "lease/next_worker", []);
+
+/// A task that a worker owns now. The data live until the next one is shown.
+pub struct Owned {
+    pub id: Uuid,
+    pub token: Uuid,
+    pub action: Option<Datum>,
+    pub spec: Option<Datum>,
+    pub priority: Option<Datum>,
+    pub key: Option<Datum>,
+    pub tries: i32,
+    pub num_failures: Option<Datum>,
+    /// `None`: the lease never expires.
+    pub deadline: Option<i64>,
+}
+
+/// How many rows are read under one snapshot.
+const READ_AT_ONCE: usize = 1_024;
+
+/// Why taking from the board ended.
+enum Stop {
+    Enough,
+    /// No clock ends leases whose deadline has passed.
+    Unattended,
+    Dry(Dry),
+    Refilling,
+    Empty {
+        spilled: bool,
+    },
+}
+
+/// What one task's place on the board allows.
+enum Found {
+    Shut,
+    Full,
+    Running,
+    Task(Taken),
+}
+
+/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`.
+/// `length`: of the leases, in microseconds; `None`: each task's own.
+pub fn own_tasks(
+    home: &Home,
+    worker: &[u8],
+    queue: &[u8],
+    most: usize,
+    actions: Option<&[&[u8]]>,
+    length: Option<i64>,
+    mut show: impl FnMut(Owned),
+) {
+    let session = session(home);
+    let (mut owned, mut surveyed, mut attended) = (0, false, false);
+    let mut claim = claim_now(worker, length);
+    let mut held = Vec::new();
+    while owned < most {
+        pgrx::check_for_interrupts!();
+        let wanted = (most - owned - held.len()).min(most_at_once(actions));
+        let (taken, house, stop) = take(home, queue, wanted, actions, &claim, attended);
+        held.extend(taken);
+        if matches!(stop, Stop::Enough) && held.len() < READ_AT_ONCE.min(most - owned) {
+            continue;
+        }
+        if !held.is_empty() {
+            owned += hand_out(home, std::mem::take(&mut held), &mut show);
+        }
+        match stop {
+            Stop::Enough => {}
+            Stop::Unattended => {
+                attended = true;
+                inline::attend(home, house);
+            }
+            Stop::Dry(dry) => {
+                let room = refill::refill(&session, house, queue, &dry);
+                if !room && owned == 0 {
+                    error::board_full().raise();
+                } else if !room {
+                    break;
+                }
+            }
+            Stop::Refilling => {
+                segment::wait();
+                claim = claim_now(worker, length);
+            }
+            Stop::Empty { spilled } if spilled && owned == 0 && !surveyed => {
+                surveyed = true;
+                if !refill::survey_queue(&session, house, queue) {
+                    error::board_full().raise();
+                }
+            }
+            Stop::Empty { .. } => break,
+        }
+    }
+}
+
+/// Leases one ready task by its id.
+pub fn own_task(
+    home: &Home,
+    id: Uuid,
+    worker: &[u8],
+    length: Option<i64>,
+    show: impl FnMut(Owned),
+) -> Result<()> {
+    let session = session(home);
+    let rows = session.run(&FIND, &[Some(id.datum())]);
+    if rows.len() == 0 {
+        let found = settled(&session, [id].into_iter()).pop();
+        return Err(found.map_or_else(
+            || error::no_such_task(id),
+            |(id, status)| error::wrong_status(id, &status),
+        ));
+    }
+    let place = Place::at(&rows, 0, 0, id);
+    if datum::number(rows.get(0, 5)) == 0 {
+        return Err(error::wrong_status(id, "waiting"));
+    }
+    let claim = claim_now(worker, length);
+    let token = Uuid::random();
+    let sealed = seal(token);
+    xact::reserve(1);
+    let found = home.on_board(|board, house| {
+        if board.house(house).shut {
+            return Found::Shut;
+        }
+        match board.admit(house, place.lane(), place.rank, place.timeout) {
+            None => Found::Full,
+            Some(at) if board.slot_at(at, house).is_some_and(|it| it.state() == State::Queued) => {
+                Found::Task(board.reserve(at, &claim, sealed))
+            }
+            Some(_) => Found::Running,
+        }
+    });
+    match found {
+        Found::Shut => Err(error::closed(&home.database_name())),
+        Found::Full => Err(error::board_full()),
+        Found::Running => Err(error::wrong_status(id, "running")),
+        Found::Task(taken) => {
+            xact::promise(home, [Change::Own(taken.ticket)]);
+            // Settled between the two looks at its row.
+            match hand_out(home, vec![(taken, token)], show) {
+                0 => Err(error::wrong_status(id, "no longer ready")),
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+/// With many actions to look at, fewer tasks are taken under one hold of the lock (I8).
+fn most_at_once(actions: Option<&[&[u8]]>) -> usize {
+    let looks = actions.map_or(1, |actions| actions.len().max(1));
+    (AT_ONCE * 16 / looks).clamp(1, AT_ONCE)
+}
+
+fn claim_now(worker: &[u8], length: Option<i64>) -> Claim<'_> {
+    // SAFETY: reads this process's id.
+    let holder = unsafe { pg_sys::MyProcPid };
+    Claim { worker, holder, now: time::now(), length, fallback: guc::lease_timeout() }
+}
+
+/// Takes tasks off the board under one hold of its lock, and promises what becomes of them.
+fn take(
+    home: &Home,
+    queue: &[u8],
+    wanted: usize,
+    actions: Option<&[&[u8]]>,
+    claim: &Claim,
+    attended: bool,
+) -> (Vec<(Taken, Uuid)>, u32, Stop) {
+    let tokens: Vec<(Uuid, Seal)> =
+        (0..wanted).map(|_| Uuid::random()).map(|token| (token, seal(token))).collect();
+    let mut taken = Vec::with_capacity(wanted);
+    xact::reserve(wanted);
+    let (house, stop, early) = home.on_board(|board, house| {
+        let stop = loop {
+            if !attended
+                && board.house(house).clock == 0
+                && inline::is_wanted(board, house, claim.now)
+            {
+                break Stop::Unattended;
+            }
+            if board.house(house).shut {
+                break Stop::Empty { spilled: false };
+            }
+            let Some((token, seal)) = tokens.get(taken.len()) else { break Stop::Enough };
+            match board.front_of(house, queue, actions) {
+                Front::Task(at) => taken.push((board.reserve(at, claim, *seal), *token)),
+                Front::Dry(dry) => break Stop::Dry(dry),
+                Front::Refilling => break Stop::Refilling,
+                Front::Empty => break Stop::Empty { spilled: board.house(house).spilled > 0 },
+            }
+        };
+        (house, stop, board.wants_clock(house))
+    });
+    xact::promise(home, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
+    if early {
+        segment::wake_clock(house);
+    }
+    (taken, house, stop)
+}
+
+/// Checks what was taken against the table, under a snapshot taken after it left the board (I5),
+/// and shows it in the board's order. Returns how many there were; strays leave the board.
+fn hand_out(home: &Home, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
+    let Some(mut glance) = Glance::open(home, pg_sys::AccessShareLock) else {
+        error::not_created().raise()
+    };
+    let mut shown = 0;
+    for (taken, token) in taken {
+        match glance.at(Uuid(taken.id)) {
+            Some(seen) => {
+                show(owned(seen, taken, token));
+                shown += 1;
+            }
+            None => with_board(|board| board.drop_stray(taken.ticket)),
+        }
+    }
+    glance.close();
+    shown
+}
+
+fn owned(seen: Seen, taken: Taken, token: Uuid) -> Owned {
+    let [action, spec, priority, key, tries, num_failures] = seen;
+    Owned {
+        id: Uuid(taken.id),
+        token,
+        action,
+        spec,
+        priority,
+        key,
+        // The ownership that begins is counted, though the row learns of it at its end only.
+        tries: datum::number(tries) as i32 + 1,
+        num_failures,
+        deadline: taken.deadline_at,
+    }
+}
+
+/// The next number of the workers' sequence.
+pub fn next_worker(home: &Home) -> i64 {
+    let session = session(home);
+    datum::number(session.run(&NEXT_WORKER, &[]).first())
+}

@@ -1,0 +1,4 @@
+//! Locking tasks for a transaction that ends them or makes them wait.
+
+pub mod lock;
+pub mod withdraw;

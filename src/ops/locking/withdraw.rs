@@ -1,0 +1,37 @@
+//! Seizing: a ready task is held for the transaction that is about to end it or to make it wait, so
+//! that no worker gets it meanwhile (I3).
+
+use crate::error::{self, Result};
+use crate::shmem::database::Home;
+use crate::shmem::segment;
+use crate::shmem::xact::{self, Change};
+use crate::storage::rows::Place;
+use board::Refusal;
+use pgrx::pg_sys;
+
+/// Takes a ready task off the board until the transaction ends; at its commit it is gone from
+/// there. False when somebody owns it, or is about to. The caller has locked its row.
+pub fn seize(home: &Home, place: &Place) -> Result<bool> {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    loop {
+        xact::reserve(1);
+        let (held, mine) = home.on_board(|board, house| {
+            let mine = board.peek(house, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
+            (board.seize(house, place.lane(), place.rank, place.timeout, me), mine)
+        });
+        match held.ok_or_else(error::board_full)? {
+            Ok(ticket) => {
+                xact::promise(home, [Change::Finish(ticket)]);
+                return Ok(true);
+            }
+            // This transaction has made it ready again since it took it off the board.
+            Err(Refusal::Settling) if mine => {
+                xact::promise(home, [Change::Gone(place.rank.id)]);
+                return Ok(true);
+            }
+            Err(Refusal::Busy) => segment::wait(),
+            Err(_) => return Ok(false),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Reclaiming: the clock ends leases whose deadline has passed.
+
+use crate::ops::dependencies::count_down::follow;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::storage::ending::Ending;
+use crate::storage::rows::LOCK_FREE;
+use crate::storage::rows::{LIVE, ids_of, session};
+use crate::storage::settle::release;
+use board::EXPIRED;
+use board::{Slot, Ticket};
+use pgrx::pg_sys;
+
+/// How many leases one transaction reclaims (I10).
+pub const BATCH: usize = 1_000;
+
+/// Leases that the clock has in hand.
+pub type Due = Vec<(Ticket, Slot)>;
+
+/// Takes leases whose deadline has passed off the board, at most so many. They are the clock's
+/// until the transaction ends.
+pub fn take_due(home: &Home, house: u32, most: usize) -> Due {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    let mut due = Due::new();
+    while due.len() < most {
+        let before = due.len();
+        let some = AT_ONCE.min(most - before);
+        due.reserve(some);
+        xact::reserve(some);
+        let now = time::monotonic();
+        with_board(|board| {
+            due.extend((0..some).map_while(|_| board.take_due(house, now, me)));
+        });
+        xact::promise(home, due[before..].iter().map(|(ticket, _)| Change::Expire(*ticket)));
+        if due.len() - before < some {
+            break;
+        }
+    }
+    due
+}
+
+/// Writes the end of leases into their tasks' rows; never waits for a row. What somebody holds is
+/// tried again soon; what is not live any more leaves the board.
+pub fn reclaim(home: &Home, due: &mut Due) {
+    due.sort_by_key(|(_, slot)| slot.id);
+    let session = session(home);
+    let all = || due.iter().map(|(_, slot)| Uuid(slot.id));
+    let free = ids_of(&session, &LOCK_FREE, all());
+    let live = if free.len() == due.len() {
+        free.clone()
+    } else {
+        let mut live = ids_of(&session, &LIVE, all());
+        live.sort_unstable();
+        live
+    };
+    let is_in = |ids: &[Uuid], slot: &Slot| ids.binary_search(&Uuid(slot.id)).is_ok();
+    let endings: Vec<Ending> = (due.iter())
+        .filter(|(_, slot)| is_in(&free, slot))
+        .map(|(_, slot)| Ending {
+            id: Uuid(slot.id),
+            lease: Some(*slot),
+            result: None,
+            error: None,
+        })
+        .collect();
+    if !endings.is_empty() {
+        let mut ended = release(&session, EXPIRED, &endings);
+        follow(home, &session, &ended);
+        ended.retain(|ended| ended.is_settled());
+        xact::promise(home, ended.iter().map(|ended| Change::Gone(ended.id.0)));
+    }
+    let later = time::monotonic() + xact::LATER;
+    for (ticket, slot) in due.iter() {
+        if !is_in(&live, slot) {
+            xact::promise(home, [Change::Gone(slot.id)]);
+        } else if !is_in(&free, slot) {
+            with_board(|board| board.unsettle(*ticket, later));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Which database this is: one that was copied or restored knows it from the rows that came with it,
+//! and starts closed (I12).
+
+use crate::error;
+use crate::ops::maintenance::refill;
+use crate::pg::datum::{self, BOOL};
+use crate::pg::spi::statement;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::{self, Change};
+use crate::storage::rows::{session, table};
+use pgrx::PgLogLevel;
+use pgrx::pg_sys::{self, Datum};
+
+statement!(INCARNATION, "maintenance/identity", []);
+statement!(OPEN, "maintenance/open", [BOOL]);
+statement!(USE, "maintenance/note_use", []);
+
+/// Tells the board whether the database is open, and the log when it is not any more; its answer.
+/// `None`: somebody is changing it, so that what can be seen may be over already.
+pub fn look(home: &Home, house: u32) -> Option<bool> {
+    let incarnation = table(c"incarnation");
+    // SAFETY: a lock of this transaction, held until its end: whoever changes the table tells the
+    // board before he lets go of his.
+    if !unsafe { pg_sys::ConditionalLockRelationOid(incarnation, pg_sys::ShareLock as i32) } {
+        return None;
+    }
+    let session = session(home);
+    let rows = session.run(&INCARNATION, &[]);
+    let [open, used] = [0, 1].map(|column| datum::number(rows.get(0, column)) != 0);
+    let was_shut = with_board(|board| {
+        let house = board.house_mut(house);
+        house.used |= used;
+        std::mem::replace(&mut house.shut, !open)
+    });
+    if !open && !was_shut {
+        error::closed(&home.database_name()).report(PgLogLevel::LOG);
+    }
+    Some(open)
+}
+
+/// Opens or closes the database from the commit on.
+pub fn open(home: &Home, enabled: bool) {
+    // The lanes of what was restored are known as soon as they may be served.
+    let house = home.on_board(|_, house| house);
+    // SAFETY: a lock of this transaction: one such call at a time.
+    unsafe { pg_sys::LockRelationOid(table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32) };
+    session(home).run(&OPEN, &[Some(Datum::from(enabled))]);
+    if enabled {
+        refill::survey(home, house);
+    }
+    xact::promise(home, [Change::Open(enabled)]);
+}
+
+/// Notes that this database makes partitions of its own, not those of another that it restores.
+pub fn note_use(home: &Home) {
+    session(home).run(&USE, &[]);
+}

@@ -1,0 +1,68 @@
+//! What a caller does for the clock while there is none: owning and returning go on.
+
+use crate::due;
+use crate::ops::dependencies::count_down;
+use crate::ops::maintenance::{expire, fire, refill};
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::storage::rows::has_one_snapshot;
+use board::{Board, Moment};
+use pgrx::pg_sys;
+
+/// Whether a clock would have something to do.
+pub fn is_wanted(board: &mut Board, house: u32, now: Moment) -> bool {
+    let it = board.house(house);
+    let fires = !it.shut && it.next_due <= due::horizon(now.wall);
+    fires || it.refresh || it.put_off || board.next_deadline(house) <= now.monotonic
+}
+
+/// Ends leases whose deadline has passed, fires what is due, counts down what was put off, a batch of
+/// each at the most: the tasks are ready once the caller's transaction commits. Surveys the tables if
+/// somebody asked for it.
+pub fn attend(home: &Home, house: u32) {
+    // SAFETY: reads this backend's transaction state.
+    let writes = unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId };
+    // What this transaction alone knows is nobody else's yet.
+    if !writes && with_board(|board| std::mem::take(&mut board.house_mut(house).refresh)) {
+        refill::survey(home, house);
+    }
+    if !has_one_snapshot() {
+        if with_board(|board| std::mem::take(&mut board.house_mut(house).put_off))
+            && count_down::take_up(home, expire::BATCH).0 > 0
+        {
+            // There may be more; and what a rollback takes back is to be taken up again.
+            with_board(|board| board.house_mut(house).put_off = true);
+        }
+        fire_due(home, house);
+        let mut due = expire::take_due(home, house, expire::BATCH);
+        if !due.is_empty() {
+            expire::reclaim(home, &mut due);
+        }
+    }
+}
+
+fn fire_due(home: &Home, house: u32) {
+    let until = due::horizon(time::now().wall);
+    let fires = with_board(|board| {
+        let it = board.house_mut(house);
+        let fires = !it.shut && it.next_due <= until;
+        if fires {
+            it.next_due = i64::MAX;
+        }
+        fires
+    });
+    if !fires {
+        return;
+    }
+    let (due, next) = fire::read(home, (i64::MIN, Uuid(0)), until, fire::BATCH);
+    let mut ids: Vec<Uuid> = due.into_iter().map(|(_, id)| id).collect();
+    ids.sort_unstable();
+    // The next who comes looks again after some fired: a rollback may take that back.
+    let next = if ids.is_empty() { next.unwrap_or(i64::MAX) } else { i64::MIN };
+    with_board(|board| board.note_due(house, next));
+    if !ids.is_empty() {
+        fire::fire(home, &ids, until);
+    }
+}

@@ -1,0 +1,11 @@
+//! What the scheduler does, and callers where none runs.
+
+pub mod expire;
+pub mod fire;
+pub mod identity;
+pub mod inline;
+pub mod load_board;
+pub mod notify;
+pub mod persist_leases;
+pub mod refill;
+pub mod retention;

@@ -1,0 +1,142 @@
+//! Leases that outlive a crash: written behind by the clock, restored when the board is built (I1).
+//!
+//! A lease's row bears its task's `updated` of that time. Whoever ends the lease writes the task's
+//! row, so the lease's row is void from then on without being touched.
+
+use crate::guc;
+use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS};
+use crate::pg::spi::{Rows, statement};
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::AT_ONCE;
+use crate::storage::rows::{Place, id_at, ids, session};
+use board::{Lasting, Seal, Slot, Ticket};
+use pgrx::pg_sys::Datum;
+
+statement!(PERSIST, "leases/persist", [UUIDS, BYTEAS, TEXTS, TIMESTAMPTZS, BIGINTS, FLOATS, BOOLS]);
+statement!(FORGET, "leases/forget", [UUIDS]);
+statement!(CLEAR_LEASES, "leases/clear", []);
+statement!(RESTORE, "leases/restore", []);
+
+/// How many leases one transaction writes.
+const BATCH: usize = 1_000;
+
+/// Leases that were written in this transaction.
+pub type Written = Vec<(Ticket, Uuid)>;
+
+/// Finds leases that are old enough and not written yet, among the places from `from` on, at most
+/// a batch; and where to look on.
+pub fn find_lasting(house: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
+    let now = time::now().wall;
+    let age = guc::persist_leases_after();
+    // After a step back of the wall clock a lease seems younger than it is: then it is written at once.
+    let is_old = |slot: &Slot| slot.since_at > now || slot.since_at.saturating_add(age) <= now;
+    let mut found = Vec::new();
+    while found.len() < BATCH {
+        found.reserve(AT_ONCE);
+        let places = with_board(|board| {
+            let places = board.places();
+            for at in *from..places.min(*from + AT_ONCE as u32) {
+                if let Some(slot) = board.slot_at(at, house)
+                    && slot.is_held()
+                    && !slot.persisted
+                    && is_old(slot)
+                {
+                    found.push((slot.ticket(at), *slot));
+                }
+            }
+            places
+        });
+        *from = from.saturating_add(AT_ONCE as u32);
+        if *from >= places {
+            break;
+        }
+    }
+    found
+}
+
+/// Writes leases behind. To be told to the board once the transaction has committed.
+pub fn persist(home: &Home, leases: &[(Ticket, Slot)]) -> Written {
+    let session = session(home);
+    let column = |kind, value: fn(&Slot) -> Datum| {
+        Some(datum::array(kind, leases.iter().map(|(_, slot)| Some(value(slot)))))
+    };
+    session.run(
+        &PERSIST,
+        &[
+            ids(leases.iter().map(|(_, slot)| Uuid(slot.id))),
+            column(BYTEAS, |slot| datum::varlena(&slot.seal)),
+            column(TEXTS, |slot| datum::varlena(slot.worker.as_bytes())),
+            column(TIMESTAMPTZS, |slot| Datum::from(slot.since_at)),
+            column(BIGINTS, |slot| Datum::from(slot.length)),
+            column(FLOATS, |slot| datum::float(slot.progress)),
+            column(BOOLS, |slot| Datum::from(slot.recorded)),
+        ],
+    );
+    // A lease that the statement's snapshot saw ended has left the board before: such a row bears
+    // a stamp that it must not, and goes again.
+    let (kept, over): (Vec<_>, Vec<_>) = leases
+        .iter()
+        .map(|(ticket, slot)| (*ticket, Uuid(slot.id)))
+        .partition(|(ticket, _)| with_board(|board| board.stands(*ticket)));
+    if !over.is_empty() {
+        session.run(&FORGET, &[ids(over.into_iter().map(|(_, id)| id))]);
+    }
+    kept
+}
+
+/// Tells the board which leases stand in the table now.
+pub fn note_persisted(house: u32, written: &Written) {
+    for some in written.chunks(AT_ONCE) {
+        with_board(|board| {
+            for (ticket, _) in some {
+                if !board.note_persisted(*ticket) {
+                    board.house_mut(house).ended_persisted += 1;
+                }
+            }
+        });
+    }
+}
+
+/// Clears away rows of leases that are over.
+pub fn clear_leases(home: &Home) {
+    session(home).run(&CLEAR_LEASES, &[]);
+}
+
+/// Restores the leases that stood when the server went down, each for one full length. Returns how
+/// many found no place on the board.
+pub fn restore(home: &Home, house: u32) -> usize {
+    let session = session(home);
+    let rows = session.run(&RESTORE, &[]);
+    let now = time::now();
+    (0..rows.len())
+        .filter(|row| {
+            let place = Place::at(&rows, *row, 7, id_at(&rows, *row, 0));
+            let worker = datum::string(rows.get(*row, 2));
+            let lease = Lasting { worker: worker.as_bytes(), ..lasting(&rows, *row) };
+            !with_board(|board| {
+                let at = board.admit(house, place.lane(), place.rank, place.timeout);
+                at.inspect(|at| board.restore(*at, &lease, now)).is_some()
+            })
+        })
+        .count()
+}
+
+/// A lease of the table, but for its worker.
+fn lasting<'a>(rows: &Rows, row: usize) -> Lasting<'a> {
+    let bits = |column| datum::number(rows.get(row, column));
+    // SAFETY: the column is a bytea.
+    let stored = rows.get(row, 1).map_or(Vec::new(), |it| unsafe { datum::bytes(it) });
+    let mut seal = Seal::default();
+    seal.iter_mut().zip(stored).for_each(|(to, from)| *to = from);
+    Lasting {
+        seal,
+        worker: &[],
+        since_at: bits(3),
+        length: bits(4),
+        progress: f64::from_bits(bits(5) as u64),
+        recorded: bits(6) != 0,
+    }
+}

@@ -1,0 +1,99 @@
+//! Refilling a dry lane from where it stopped, and surveying which lanes there are (I4).
+
+use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
+use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::{self, with_board};
+use crate::shmem::xact::{self, AT_ONCE};
+use crate::storage::rows::{id_at, rank, session};
+use board::{Dry, LaneName, Rank};
+use pgrx::pg_sys::{self, Datum};
+
+statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
+statement!(SURVEY, "maintenance/survey", []);
+statement!(SURVEY_QUEUE, "maintenance/survey_queue", [TEXT]);
+
+/// How many tasks one refill reads: no more than the board has room for, or they are read in vain.
+const LEAST_READ: usize = AT_ONCE;
+const MOST_READ: usize = 2_048;
+
+/// Refills a lane, unless somebody else does. False when all slots of the board are leased.
+pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    let begun = with_board(|board| board.begin_refill(dry, me).then(|| board.room()));
+    let Some(room) = begun else { return true };
+    xact::refilling(Some(dry.lane));
+    let most = (room as usize).clamp(LEAST_READ, MOST_READ);
+    let tasks = read(session, queue, dry, most);
+    let mut room = true;
+    for some in tasks.chunks(AT_ONCE) {
+        room = room && with_board(|board| board.refill(house, dry.lane, me, some));
+    }
+    let cursor = match tasks.last() {
+        Some((last, _)) if tasks.len() == most => last.next(),
+        _ => Rank::END,
+    };
+    let full = with_board(|board| {
+        board.end_refill(dry.lane, me, cursor);
+        !room && board.is_leased_out()
+    });
+    xact::refilling(None);
+    segment::broadcast();
+    !full
+}
+
+fn read(session: &Session, queue: &[u8], dry: &Dry, most: usize) -> Vec<(Rank, i64)> {
+    let Rank { id, created, priority } = dry.cursor;
+    let rows = session.run(
+        &REFILL,
+        &[
+            Some(datum::varlena(queue)),
+            Some(datum::varlena(dry.action.as_bytes())),
+            Some(Datum::from(-i64::from(priority))),
+            Some(Datum::from(created)),
+            Some(Uuid(id).datum()),
+            Some(Datum::from(most as i64)),
+        ],
+    );
+    let number = |row, column| datum::number(rows.get(row, column));
+    (0..rows.len())
+        .map(|row| {
+            let rank = rank(id_at(&rows, row, 0), number(row, 2), number(row, 1));
+            (rank, datum::interval_length(rows.get(row, 3)))
+        })
+        .collect()
+}
+
+/// Marks all lanes of a house as known to the table only. False when some found no room.
+pub fn survey(home: &Home, house: u32) -> bool {
+    let spilled = with_board(|board| board.house(house).spilled);
+    let room = mark(house, &session(home).run(&SURVEY, &[]));
+    with_board(|board| {
+        let house = board.house_mut(house);
+        if room && house.spilled == spilled {
+            house.spilled = 0;
+        }
+    });
+    room
+}
+
+/// Marks all lanes of a queue as known to the table only. False when some found no room.
+pub fn survey_queue(session: &Session, house: u32, queue: &[u8]) -> bool {
+    mark(house, &session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]))
+}
+
+fn mark(house: u32, rows: &Rows) -> bool {
+    let name = |row, column| datum::string(rows.get(row, column)).into_bytes();
+    let lanes: Vec<_> = (0..rows.len()).map(|row| (name(row, 0), name(row, 1))).collect();
+    let mut room = true;
+    for some in lanes.chunks(AT_ONCE) {
+        with_board(|board| {
+            for (queue, action) in some {
+                room &= board.survey(house, LaneName { queue, action });
+            }
+        });
+    }
+    room
+}

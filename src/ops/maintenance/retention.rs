@@ -1,0 +1,156 @@
+//! Retention: settled tasks stand in one partition a day, made ahead and dropped when all in it are
+//! past. Where less than a day is to be kept, rows are deleted, from some blocks at a time.
+
+use crate::ops::maintenance::identity;
+use crate::pg::datum::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::shmem::database::Home;
+use crate::storage::rows::{session, table};
+use pgrx::pg_sys::{self, Datum};
+
+statement!(PARTITIONS, "retention/make_partitions", [TIMESTAMPTZ]);
+statement!(DAYS, "retention/partitions", []);
+
+const DELETE_PAST: &str = include_str!("../../../sql/queries/retention/delete_expired.sql");
+const DELETE_PAST_KINDS: [Kind; 6] = [TIMESTAMPTZ, TEXTS, TIMESTAMPTZS, BIGINT, BIGINT, BIGINT];
+
+/// How many rows one transaction deletes (I10), and among how many blocks it looks for them.
+const BATCH: i64 = 1_000;
+const BLOCKS: i64 = 512;
+
+/// From this retention on, in microseconds, only whole partitions go.
+const DAY: i64 = 86_400_000_000;
+
+/// While the clock waits for the parent table, whoever settles tasks waits behind it.
+const PATIENCE: &str = "set local lock_timeout = '50 ms'";
+
+/// A partition of the finished tasks.
+pub struct Day {
+    pub oid: u32,
+    /// As a statement takes it.
+    pub name: String,
+    pub blocks: i64,
+    /// When its tasks were settled; `None`: whenever.
+    from: Option<i64>,
+    to: Option<i64>,
+}
+
+/// Until when tasks were settled that are past now.
+#[derive(Clone, Copy)]
+pub struct Past {
+    until: i64,
+    by_rows: bool,
+}
+
+impl Past {
+    /// `retention`: in microseconds.
+    pub fn of(retention: i64) -> Past {
+        Past { until: time::now().wall.saturating_sub(retention), by_rows: retention < DAY }
+    }
+
+    /// Whether the whole partition is past.
+    pub fn covers(&self, day: &Day) -> bool {
+        day.to.is_some_and(|to| to <= self.until)
+    }
+
+    /// Whether rows of the partition are to be deleted one by one.
+    pub fn cuts(&self, day: &Day) -> bool {
+        let begun = day.from.is_none_or(|from| from <= self.until);
+        day.blocks > 0 && begun && (self.by_rows || day.from.is_none() && day.to.is_none())
+    }
+}
+
+/// Where a deletion ended.
+pub struct Deleted {
+    pub rows: i64,
+    /// The block to go on from.
+    pub next: i64,
+}
+
+/// The partitions there are.
+pub fn days(home: &Home) -> Vec<Day> {
+    let session = session(home);
+    let rows = session.run(&DAYS, &[]);
+    let time = |row, column| rows.get(row, column).map(|it| it.value() as i64);
+    (0..rows.len())
+        .map(|row| Day {
+            oid: datum::number(rows.get(row, 0)) as u32,
+            name: datum::string(rows.get(row, 1)),
+            blocks: datum::number(rows.get(row, 2)),
+            from: time(row, 3),
+            to: time(row, 4),
+        })
+        .collect()
+}
+
+/// Makes the partitions that are missing among today's and the next days', unless somebody reads the
+/// default one at this moment. False then.
+pub fn make_partitions(home: &Home, past: Past) -> bool {
+    let session = session(home);
+    let until = [Some(Datum::from(past.until))];
+    if session.run(&PARTITIONS, &until).len() == 0 {
+        return true;
+    }
+    if !is_unused(table(c"finished_default")) {
+        return false;
+    }
+    session.run_text(PATIENCE, &[], &[]);
+    session.run_text("lock table only scylla.finished in access exclusive mode", &[], &[]);
+    // Once more, now that nobody adds rows to the default partition. Who reads another one is not in
+    // the way.
+    let rows = session.run(&PARTITIONS, &until);
+    let commands: Vec<String> =
+        (0..rows.len()).map(|row| datum::string(rows.get(row, 0))).collect();
+    for command in commands {
+        session.run_text(&command, &[], &[]);
+    }
+    identity::note_use(home);
+    true
+}
+
+/// Drops a partition, unless somebody reads it at this moment. False then.
+pub fn drop_day(home: &Home, day: &Day) -> bool {
+    let unused = is_unused(pg_sys::Oid::from_u32(day.oid));
+    if unused {
+        let session = session(home);
+        session.run_text(PATIENCE, &[], &[]);
+        session.run_text(&format!("drop table {}", day.name), &[], &[]);
+    }
+    unused
+}
+
+/// Deletes rows that are past from some blocks of a partition.
+pub fn delete_past(home: &Home, past: Past, day: &Day, from: i64) -> Deleted {
+    let session = session(home);
+    let to = from.saturating_add(BLOCKS);
+    let rows = session.run_text(
+        &DELETE_PAST.replace("scylla.finished_default", &day.name),
+        &DELETE_PAST_KINDS,
+        &[
+            Some(Datum::from(past.until)),
+            // No queue has a retention of its own yet.
+            Some(datum::array(TEXTS, std::iter::empty())),
+            Some(datum::array(TIMESTAMPTZS, std::iter::empty())),
+            Some(Datum::from(from)),
+            Some(Datum::from(to)),
+            Some(Datum::from(BATCH)),
+        ],
+    );
+    let deleted = datum::number(rows.get(0, 0));
+    let next = if deleted < BATCH { to } else { datum::number(rows.get(0, 1)) };
+    Deleted { rows: deleted, next }
+}
+
+/// Whether nobody reads or writes a table: a backup may do so for hours, and is not waited for.
+fn is_unused(table: pg_sys::Oid) -> bool {
+    let lock = pg_sys::AccessExclusiveLock as i32;
+    // SAFETY: the lock, if it was to be had, is given back at once; the parent's comes first.
+    unsafe {
+        let free = pg_sys::ConditionalLockRelationOid(table, lock);
+        if free {
+            pg_sys::UnlockRelationOid(table, lock);
+        }
+        free
+    }
+}

@@ -1,0 +1,83 @@
+//! Looking: one task's entry, and the leases that stand.
+
+use crate::pg::datum::{self, TIMESTAMPTZ, UUID};
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::AT_ONCE;
+use crate::storage::rows::{id_at, session};
+use board::Slot;
+use pgrx::pg_sys::{self, Datum};
+
+statement!(ENTRY, "query/entry", [UUID]);
+statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
+
+/// The entry of a task, shown to `show` while it lives; `None`: there is no such task.
+pub fn entry<T>(home: &Home, id: Uuid, show: impl FnOnce(Datum) -> T) -> Option<T> {
+    let session = session(home);
+    session.run(&ENTRY, &[Some(id.datum())]).first().map(show)
+}
+
+/// Why a task is not running, in one sentence; `None`: there is no such task.
+pub fn why(home: &Home, id: Uuid) -> Option<String> {
+    let session = session(home);
+    let rows = session.run(&WHY, &[Some(id.datum()), Some(Datum::from(time::now().wall))]);
+    if rows.len() == 0 {
+        return None;
+    }
+    let [status, ready, due, pending, given, oldest] = [0, 1, 2, 3, 4, 5].map(|it| rows.get(0, it));
+    let pending = datum::number(pending);
+    Some(if status.is_some() {
+        format!("it is {}", datum::string(status))
+    } else if let Some(lease) = leases(home, Some(id)).pop() {
+        let worker = String::from_utf8_lossy(lease.worker.as_bytes()).into_owned();
+        format!("it is running, owned by worker \"{worker}\"")
+    } else if with_board(|board| home.find(board).is_some_and(|house| board.house(house).shut)) {
+        "the database is closed, as one that was copied or restored; scylla.open() opens it"
+            .to_owned()
+    } else if pending > 0 {
+        let oldest =
+            oldest.map_or(String::new(), |_| format!(", the oldest {}", id_at(&rows, 0, 5)));
+        format!("waits for {pending} of {} tasks{oldest}", datum::number(given))
+    } else if due.is_some() {
+        format!("due in {}", time::spoken(datum::number(due)))
+    } else if datum::number(ready) != 0 {
+        "ready, and waits for a worker".to_owned()
+    } else {
+        "waits for the clock".to_owned()
+    })
+}
+
+/// The leases of this database that stand, all or one task's.
+pub fn leases(home: &Home, task: Option<Uuid>) -> Vec<Slot> {
+    let Some(house) = with_board(|board| home.find(board)) else {
+        return Vec::new();
+    };
+    if let Some(id) = task {
+        let lease = with_board(|board| board.peek(house, id.0).filter(|it| stands(it)).copied());
+        return lease.into_iter().collect();
+    }
+    let (mut leases, mut from) = (Vec::new(), 0);
+    loop {
+        leases.reserve(AT_ONCE);
+        let places = with_board(|board| {
+            let places = board.places();
+            let some = from..places.min(from + AT_ONCE as u32);
+            leases.extend(some.filter_map(|at| board.slot_at(at, house)).filter(|it| stands(it)));
+            places
+        });
+        from += AT_ONCE as u32;
+        if from >= places {
+            return leases;
+        }
+        pgrx::check_for_interrupts!();
+    }
+}
+
+/// Whether this transaction should see the lease: its own changes count, others' once committed.
+fn stands(slot: &Slot) -> bool {
+    // SAFETY: reads this process's id.
+    slot.is_held_for(unsafe { pg_sys::MyProcPid })
+}

@@ -1,0 +1,4 @@
+//! Looking at tasks, and waiting for them.
+
+pub mod inspect;
+pub mod wait;

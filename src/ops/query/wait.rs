@@ -1,0 +1,77 @@
+//! Waiting: for work of a queue, and for the end of a task.
+
+use crate::error::{self, Result};
+use crate::ops::maintenance::refill;
+use crate::pg::datum::{self, UUID};
+use crate::pg::spi::statement;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::{latch_wait, on_board, segment, xact};
+use crate::storage::rows::session;
+use board::{Front, Wish};
+use pgrx::pg_sys::Datum;
+use std::cell::OnceCell;
+
+statement!(ENDING, "query/ending", [UUID]);
+
+/// Waits until a queue has a ready task; false when it has none until the time given, on the
+/// monotonic clock.
+pub fn wait_for_work(queue: &[u8], until: i64) -> bool {
+    let look = || {
+        let home = on_board::home();
+        xact::wait_for(&home, Wish::Work(queue));
+        has_work(&home, queue).then_some(())
+    };
+    latch_wait::patiently(until, look).is_some()
+}
+
+/// Whether a queue has a ready task, on the board or in the table.
+fn has_work(home: &Home, queue: &[u8]) -> bool {
+    let opened = OnceCell::new();
+    let table = || opened.get_or_init(|| session(home));
+    let mut surveyed = false;
+    loop {
+        pgrx::check_for_interrupts!();
+        let (house, front, spilled) = home.on_board(|board, house| {
+            if board.house(house).shut {
+                return (house, Front::Empty, false);
+            }
+            (house, board.front_of(house, queue, None), board.house(house).spilled > 0)
+        });
+        match front {
+            Front::Task(_) => return true,
+            Front::Dry(dry) if refill::refill(table(), house, queue, &dry) => {}
+            Front::Refilling => segment::wait(),
+            Front::Empty if spilled && !surveyed => {
+                surveyed = true;
+                refill::survey_queue(table(), house, queue);
+            }
+            // With each slot leased nothing could be owned.
+            Front::Dry(_) | Front::Empty => return false,
+        }
+    }
+}
+
+/// Waits until a task has settled, and shows its status and result to `show`; `None` when it has not
+/// until the time given, on the monotonic clock.
+pub fn wait_for_task<T>(
+    id: Uuid,
+    until: i64,
+    show: impl Fn(String, Option<Datum>) -> T,
+) -> Result<Option<T>> {
+    let look = || {
+        let home = on_board::home();
+        xact::wait_for(&home, Wish::End(id.0));
+        let session = session(&home);
+        let rows = session.run(&ENDING, &[Some(id.datum())]);
+        if rows.len() == 0 {
+            return Some(Err(error::no_such_task(id)));
+        }
+        if datum::number(rows.get(0, 2)) == 0 {
+            return Some(Err(error::no_result(id)));
+        }
+        let status = rows.get(0, 0)?;
+        Some(Ok(show(datum::string(Some(status)), rows.get(0, 1))))
+    };
+    latch_wait::patiently(until, look).transpose()
+}

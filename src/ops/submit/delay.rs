@@ -1,0 +1,42 @@
+//! Delaying: a task that nobody owns gets another time; it leaves the board first (I3).
+
+use crate::due;
+use crate::error::{self, Result};
+use crate::ops::locking::lock::Locked;
+use crate::pg::datum::{self, BOOL, TIMESTAMPTZ, UUID};
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change};
+use crate::storage::rows::{session, settled};
+use pgrx::pg_sys::Datum;
+
+statement!(DELAY, "submit/delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
+
+/// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled.
+pub fn delay(home: &Home, id: Uuid, until: i64) -> Result<bool> {
+    let session = session(home);
+    let locked = Locked::these(home, &session, &[id]);
+    if locked.ids.is_empty() {
+        let found = settled(&session, [id].into_iter());
+        return if found.is_empty() { Err(error::no_such_task(id)) } else { Ok(false) };
+    }
+    if !locked.seize(home, 0)? {
+        return Ok(false);
+    }
+    let now = time::now().wall;
+    let rows = session.run(
+        &DELAY,
+        &[
+            Some(id.datum()),
+            Some(Datum::from(until)),
+            Some(Datum::from(!due::is_ahead(until, now))),
+            Some(Datum::from(now)),
+        ],
+    );
+    let is_ready = datum::number(rows.get(0, 0)) != 0;
+    let due = rows.get(0, 1).map(|due| Change::Due(due.value() as i64));
+    xact::promise(home, if is_ready { Some(Change::Offer(locked.place(0).offer())) } else { due });
+    Ok(true)
+}

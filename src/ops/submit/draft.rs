@@ -1,0 +1,134 @@
+//! A task to submit: what the caller gave, and what it gets at its insertion.
+
+use crate::due;
+use crate::error::Result;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::shmem::xact::Change;
+use crate::shmem::xact::Offer;
+use crate::storage::rows::rank;
+use pgrx::pg_sys::Datum;
+use std::rc::Rc;
+
+/// What to do about a key that a live task bears already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnConflict {
+    #[default]
+    Error,
+    /// The live task stands for the new one.
+    Ignore,
+    /// The live task is cancelled, unless it is running.
+    Replace,
+}
+
+/// A task to submit, its values checked.
+pub struct Draft {
+    /// `None`: to be made up.
+    pub id: Option<Uuid>,
+    pub queue: Rc<[u8]>,
+    pub action: Rc<[u8]>,
+    pub priority: u32,
+    pub spec: Datum,
+    pub key: Option<Vec<u8>>,
+    pub on_conflict: OnConflict,
+    /// A timestamptz.
+    pub run_at: Option<i64>,
+    pub after: Vec<Uuid>,
+    pub run_on_failure: bool,
+    pub max_tries: Option<i32>,
+    /// Intervals; `None`: zero.
+    pub retry_interval: Option<Datum>,
+    pub retry_jitter: Option<Datum>,
+    /// An interval, with its length in microseconds.
+    pub timeout: Option<(Datum, i64)>,
+    pub post_result: bool,
+}
+
+impl Draft {
+    /// What a task of this queue is when nothing else is said of it.
+    pub fn new(queue: Rc<[u8]>, action: Rc<[u8]>, spec: Datum) -> Draft {
+        Draft {
+            id: None,
+            queue,
+            action,
+            priority: 0,
+            spec,
+            key: None,
+            on_conflict: OnConflict::default(),
+            run_at: None,
+            after: Vec::new(),
+            run_on_failure: false,
+            max_tries: None,
+            retry_interval: None,
+            retry_jitter: None,
+            timeout: None,
+            post_result: false,
+        }
+    }
+
+    /// Whether the task is ready at once, is no key's, and bears no name that may be taken.
+    pub fn is_plain(&self) -> bool {
+        self.id.is_none()
+            && self.key.is_none()
+            && self.run_at.is_none()
+            && self.after.is_empty()
+            && self.retry_interval.is_none()
+            && self.retry_jitter.is_none()
+    }
+}
+
+/// A queue and a key.
+pub type KeyName<'n> = (&'n [u8], &'n [u8]);
+
+/// A draft with what it gets at its insertion.
+pub struct Entry<'d> {
+    pub id: Uuid,
+    pub created: i64,
+    pub draft: &'d Draft,
+    /// When the clock is to make it ready.
+    pub due: Option<i64>,
+    /// What it waits for, or is taken along by: live, or failed already.
+    pub after: Vec<Uuid>,
+    /// Others of the same batch wait for it.
+    pub followed: bool,
+}
+
+/// What became of a draft: whether a task was inserted (else the one that bears its key stands for
+/// it), or why not.
+pub type Submitted = Result<bool>;
+
+impl<'d> Entry<'d> {
+    pub fn new(draft: &'d Draft, created: i64) -> Entry<'d> {
+        let id = draft.id.unwrap_or_else(|| Uuid::timed(time::unix_millis(created)));
+        Entry {
+            id,
+            created,
+            draft,
+            due: draft.run_at.filter(|at| due::is_ahead(*at, created)),
+            after: Vec::new(),
+            followed: false,
+        }
+    }
+
+    /// The name that no other live task may bear.
+    pub fn key(&self) -> Option<KeyName<'d>> {
+        self.draft.key.as_deref().map(|key| (&*self.draft.queue, key))
+    }
+
+    /// What the board learns of it at the commit, if it waits for no other.
+    pub fn change(&self) -> Change {
+        match self.due {
+            Some(at) => Change::Due(at),
+            None => Change::Offer(self.offer()),
+        }
+    }
+
+    pub fn offer(&self) -> Offer {
+        Offer {
+            queue: self.draft.queue.clone(),
+            action: self.draft.action.clone(),
+            rank: rank(self.id, self.created, self.draft.priority.into()),
+            timeout: self.draft.timeout.map_or(0, |(_, length)| length),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Well-known keys: one live task a queue and key; a later one is refused, stands back, or replaces it.
+
+use crate::error;
+use crate::ops::finish::cancel;
+use crate::ops::submit::draft::{Entry, KeyName, OnConflict, Submitted};
+use crate::ops::submit::insert::insert;
+use crate::pg::datum::{self, TEXTS};
+use crate::pg::spi::{Session, statement};
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::storage::rows::{LIVE, id_at, ids_of, session, settled};
+use std::collections::{HashMap, HashSet};
+
+statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS]);
+
+/// Inserts the entries that are not refused yet, and answers for each. Where a live task stands for
+/// an entry, its id takes the place of the entry's. Returns whether a live task was replaced.
+pub fn insert_all(
+    home: &Home,
+    session: &Session,
+    entries: &[Entry],
+    ids: &mut [Uuid],
+    answers: &mut [Submitted],
+) -> bool {
+    let mut first = HashMap::new();
+    let (mut todo, mut later) = (Vec::new(), Vec::new());
+    for (at, entry) in entries.iter().enumerate().filter(|(at, _)| answers[*at].is_ok()) {
+        match entry.key() {
+            Some(name) if first.contains_key(&name) => later.push((at, first[&name])),
+            Some(name) => {
+                first.insert(name, at);
+                todo.push(at);
+            }
+            None => todo.push(at),
+        }
+    }
+    // Two batches with the same keys must not wait for each other in a circle.
+    todo.sort_by_key(|at| entries[*at].key());
+    let mut replaced = false;
+    // A key's holder may come and go while this transaction looks: then it looks again.
+    while !todo.is_empty() {
+        pgrx::check_for_interrupts!();
+        replaced |= replace(home, session, entries, &mut todo, answers);
+        let chosen: Vec<&Entry> = todo.iter().map(|at| &entries[*at]).collect();
+        let inserted = insert(session, &chosen);
+        todo.retain(|at| !inserted.contains(&entries[*at].id));
+        refuse_taken(session, entries, &mut todo, ids, answers);
+    }
+    for (at, first) in later {
+        match entries[at].draft.on_conflict {
+            OnConflict::Ignore if answers[first].is_ok() => {
+                (ids[at], answers[at]) = (ids[first], Ok(false));
+            }
+            _ => {
+                let key = entries[at].draft.key.as_deref().unwrap_or_default();
+                answers[at] = Err(error::second_key(key));
+            }
+        }
+    }
+    replaced
+}
+
+/// Cancels the live tasks whose keys are to be replaced, unless somebody owns them; returns whether
+/// there were any.
+fn replace(
+    home: &Home,
+    session: &Session,
+    entries: &[Entry],
+    todo: &mut Vec<usize>,
+    answers: &mut [Submitted],
+) -> bool {
+    let replacing: Vec<usize> = (todo.iter().copied())
+        .filter(|at| entries[*at].draft.on_conflict == OnConflict::Replace)
+        .filter(|at| entries[*at].draft.key.is_some())
+        .collect();
+    if replacing.is_empty() {
+        return false;
+    }
+    let taken = taken_ids(session, entries, &replacing);
+    let holders = holders(session, entries, &replacing);
+    let of = |at: &usize| holders.get(at).copied().filter(|_| !taken.contains(&entries[*at].id));
+    let wanted: Vec<Uuid> = replacing.iter().filter_map(of).collect();
+    let kept = cancel::cancel_free(home, session, &wanted);
+    todo.retain(|at| match of(at) {
+        Some(holder) if kept.contains(&holder) => {
+            answers[*at] = Err(error::not_replaceable(holder));
+            false
+        }
+        _ => true,
+    });
+    kept.len() < wanted.len()
+}
+
+/// Answers for those that were not inserted and whose id or key is a live task's; what is left is
+/// to be tried again.
+fn refuse_taken(
+    session: &Session,
+    entries: &[Entry],
+    todo: &mut Vec<usize>,
+    ids: &mut [Uuid],
+    answers: &mut [Submitted],
+) {
+    if todo.is_empty() {
+        return;
+    }
+    let taken = taken_ids(session, entries, todo);
+    let holders = holders(session, entries, todo);
+    todo.retain(|at| {
+        let entry = &entries[*at];
+        answers[*at] = match (holders.get(at), entry.draft.on_conflict) {
+            _ if taken.contains(&entry.id) => Err(error::duplicate_id(entry.id)),
+            (Some(holder), OnConflict::Ignore) => {
+                ids[*at] = *holder;
+                Ok(false)
+            }
+            (Some(holder), OnConflict::Error) => {
+                let key = entry.draft.key.as_deref().unwrap_or_default();
+                Err(error::duplicate_key(key, *holder))
+            }
+            (Some(_), OnConflict::Replace) | (None, _) => return true,
+        };
+        false
+    });
+}
+
+/// Which ids, of those that the caller gave, are a live or settled task's.
+fn taken_ids(session: &Session, entries: &[Entry], some: &[usize]) -> HashSet<Uuid> {
+    let given = some.iter().map(|at| &entries[*at]).filter(|entry| entry.draft.id.is_some());
+    let given: Vec<Uuid> = given.map(|entry| entry.id).collect();
+    if given.is_empty() {
+        return HashSet::new();
+    }
+    let live = ids_of(session, &LIVE, given.iter().copied());
+    live.into_iter().chain(settled(session, given.into_iter()).into_iter().map(|it| it.0)).collect()
+}
+
+/// The live tasks that bear the keys of some entries.
+fn holders(session: &Session, entries: &[Entry], some: &[usize]) -> HashMap<usize, Uuid> {
+    let keyed: Vec<(usize, KeyName)> =
+        some.iter().filter_map(|at| entries[*at].key().map(|key| (*at, key))).collect();
+    if keyed.is_empty() {
+        return HashMap::new();
+    }
+    let names = keyed.iter().map(|(_, name)| *name);
+    let found = find_holders(session, names);
+    found.into_iter().map(|(place, id)| (keyed[place].0, id)).collect()
+}
+
+fn find_holders<'n>(
+    session: &Session,
+    names: impl Iterator<Item = KeyName<'n>> + Clone,
+) -> Vec<(usize, Uuid)> {
+    let column = |part: fn(KeyName<'n>) -> &'n [u8]| {
+        Some(datum::array(TEXTS, names.clone().map(|name| Some(datum::varlena(part(name))))))
+    };
+    let rows = session.run(&KEY_HOLDERS, &[column(|name| name.0), column(|name| name.1)]);
+    let place = |row| datum::number(rows.get(row, 0)) as usize - 1;
+    (0..rows.len()).map(|row| (place(row), id_at(&rows, row, 1))).collect()
+}
+
+/// The unfinished task of a queue that bears a key.
+pub fn task_id(home: &Home, queue: &[u8], key: &[u8]) -> Option<Uuid> {
+    find_holders(&session(home), std::iter::once((queue, key))).pop().map(|(_, id)| id)
+}

@@ -1,0 +1,108 @@
+//! Messages: tasks that wait for a deadline under an id of the caller's; once fired the id is free.
+
+use crate::due;
+use crate::ops::finish::cancel;
+use crate::pg::datum::{self, BOOLS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::{self, Change, Offer};
+use crate::storage::rows::{ids, ids_in, rank, session};
+use pgrx::pg_sys::Datum;
+use std::collections::HashSet;
+use std::rc::Rc;
+
+statement!(
+    DELAY_MESSAGES,
+    "submit/delay_messages",
+    [TEXT, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, JSONBS, TIMESTAMPTZS]
+);
+statement!(LOCK_MESSAGE, "submit/lock_message", [TEXT, TEXT]);
+
+/// A message that is to be a task, its values checked.
+pub struct Message {
+    pub id: Vec<u8>,
+    /// A timestamptz.
+    pub deadline: i64,
+    pub spec: Datum,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delayed {
+    /// It waits for its deadline.
+    Waits,
+    /// Its deadline had come: it is ready.
+    Fired,
+    /// Another one of its id waits.
+    Ignored,
+}
+
+/// Delays messages of one queue. Of equal ids the first counts.
+pub fn delay_messages(home: &Home, queue: &[u8], messages: &[Message]) -> Vec<Delayed> {
+    let now = time::now().wall;
+    let mut seen = HashSet::new();
+    // A microsecond apart, so that their order is the order of age.
+    let mut firsts: Vec<(usize, Uuid, i64)> = (now..)
+        .zip(messages)
+        .enumerate()
+        .filter(|(_, (_, message))| seen.insert(message.id.as_slice()))
+        .map(|(at, (created, _))| (at, Uuid::timed(time::unix_millis(created)), created))
+        .collect();
+    // Ids are taken in their order by everybody, so that none waits for another in a circle.
+    firsts.sort_unstable_by_key(|(at, ..)| &messages[*at].id);
+    let mut answers = vec![Delayed::Ignored; messages.len()];
+    if firsts.is_empty() {
+        return answers;
+    }
+    let has_come = |message: &Message| !due::is_ahead(message.deadline, now);
+    let column = |kind: Kind, value: &dyn Fn(&Message) -> Datum| {
+        let values = firsts.iter().map(|(at, ..)| Some(value(&messages[*at])));
+        Some(datum::array(kind, values))
+    };
+    let session = session(home);
+    let rows = session.run(
+        &DELAY_MESSAGES,
+        &[
+            Some(datum::varlena(queue)),
+            ids(firsts.iter().map(|(_, id, _)| *id)),
+            column(TEXTS, &|message| datum::varlena(&message.id)),
+            column(TIMESTAMPTZS, &|message| Datum::from(message.deadline)),
+            column(BOOLS, &|message| Datum::from(has_come(message))),
+            column(JSONBS, &|message| message.spec),
+            Some(datum::array(
+                TIMESTAMPTZS,
+                firsts.iter().map(|(.., created)| Some(Datum::from(*created))),
+            )),
+        ],
+    );
+    let inserted: HashSet<Uuid> = ids_in(&rows).collect();
+    let queue: Rc<[u8]> = queue.into();
+    let action: Rc<[u8]> = [].into();
+    let mut changes = Vec::with_capacity(inserted.len());
+    for (at, id, created) in firsts.into_iter().filter(|(_, id, _)| inserted.contains(id)) {
+        let (answer, change) = if has_come(&messages[at]) {
+            let (queue, action) = (queue.clone(), action.clone());
+            let offer = Offer { queue, action, rank: rank(id, created, 0), timeout: 0 };
+            (Delayed::Fired, Change::Offer(offer))
+        } else {
+            (Delayed::Waits, Change::Due(messages[at].deadline))
+        };
+        answers[at] = answer;
+        changes.push(change);
+    }
+    xact::promise(home, changes);
+    answers
+}
+
+/// Cancels a message that waits; false when none does.
+pub fn cancel_message(home: &Home, queue: &[u8], id: &[u8]) -> bool {
+    let task = {
+        let session = session(home);
+        let (queue, id) = (datum::varlena(queue), datum::varlena(id));
+        let rows = session.run(&LOCK_MESSAGE, &[Some(queue), Some(id)]);
+        ids_in(&rows).next()
+    };
+    task.is_some_and(|task| cancel::cancel(home, &[task])[0] == Some(true))
+}

@@ -1,0 +1,47 @@
+//! Dependency edges (predecessor, task): which task waits for which other.
+
+use crate::pg::datum;
+use crate::pg::datum::UUIDS;
+use crate::pg::spi::Rows;
+use crate::pg::spi::Session;
+use crate::pg::spi::statement;
+use crate::pg::uuid::Uuid;
+use crate::storage::rows::id_at;
+use crate::storage::rows::ids;
+use pgrx::pg_sys::Datum;
+
+statement!(DETACH, "dependencies/delete_edges_after", [UUIDS]);
+statement!(UNLINK, "dependencies/delete_edges", [UUIDS, UUIDS]);
+
+/// Takes those that wait for some tasks off them; returns the links that went.
+pub fn detach(session: &Session, after: impl Iterator<Item = Uuid>) -> Vec<(Uuid, Uuid)> {
+    let rows = session.run(&DETACH, &[ids(after)]);
+    links_in(&rows).collect()
+}
+
+/// Links (predecessor, task) in two columns.
+pub fn links_in(rows: &Rows) -> impl Iterator<Item = (Uuid, Uuid)> {
+    (0..rows.len()).map(|row| (id_at(rows, row, 0), id_at(rows, row, 1)))
+}
+
+/// The links of a task that waits for others.
+pub fn links_of(task: Uuid, after: Option<Datum>) -> impl Iterator<Item = (Uuid, Uuid)> {
+    // SAFETY: of a column of type uuid[].
+    let elements = after.and_then(|after| unsafe { datum::elements(UUIDS, after) });
+    // SAFETY: an element of such an array.
+    let after = elements.into_iter().flatten().flatten().map(|it| unsafe { Uuid::read(it) });
+    after.map(move |after| (after, task))
+}
+
+/// Takes tasks that end off those that they wait for.
+pub fn unlink(session: &Session, links: &[(Uuid, Uuid)]) {
+    if !links.is_empty() {
+        let [after, tasks] = columns(links);
+        session.run(&UNLINK, &[after, tasks]);
+    }
+}
+
+/// Links as two arrays.
+pub fn columns(links: &[(Uuid, Uuid)]) -> [Option<Datum>; 2] {
+    [ids(links.iter().map(|(after, _)| *after)), ids(links.iter().map(|(_, task)| *task))]
+}

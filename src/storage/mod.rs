@@ -1,0 +1,10 @@
+//! Rows: finding, moving and linking them, below any policy.
+
+pub mod column_map;
+pub mod edges;
+pub mod ending;
+pub mod lookup;
+pub mod move_rows;
+pub mod partition_writer;
+pub mod rows;
+pub mod settle;

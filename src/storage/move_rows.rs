@@ -1,0 +1,93 @@
+//! Transferring: tasks that settle go from the live ones to the finished ones past the executor, since
+//! starting a plan costs more than moving a row. What is unusual is left to the statement.
+
+use crate::error;
+use crate::pg::datum;
+use crate::shmem::database::Home;
+use crate::storage::ending::{Ended, Ending};
+use crate::storage::lookup::Glance;
+use crate::storage::partition_writer::Leaf;
+use crate::storage::rows::has_one_snapshot;
+use pgrx::pg_sys::{self, Datum};
+use std::ptr;
+
+/// Moves tasks, in the order of the endings, waiting for whoever holds one. Returns what became of
+/// those that were live, and how many endings that was; the rest is for the statement.
+pub fn transfer(
+    home: &Home,
+    status: &'static str,
+    now: i64,
+    endings: &[Ending],
+) -> (Vec<Ended>, usize) {
+    let mut ended = Vec::new();
+    // An error is to be appended to others.
+    if endings.iter().any(|ending| ending.error.is_some()) {
+        return (ended, 0);
+    }
+    // SAFETY: what this command did before is to be seen, as by a statement.
+    let command = unsafe {
+        pg_sys::CommandCounterIncrement();
+        pg_sys::GetCurrentCommandId(true)
+    };
+    let Some(mut live) = Glance::open(home, pg_sys::RowExclusiveLock) else { return (ended, 0) };
+    let word = datum::varlena(status.as_bytes());
+    let Some(mut leaf) = Leaf::open(home, live.table(), now, command) else {
+        live.close();
+        return (ended, 0);
+    };
+    // SAFETY: an open table.
+    unsafe { pg_sys::CheckCmdReplicaIdentity(live.table(), pg_sys::CmdType::CMD_DELETE) };
+    ended.reserve(endings.len());
+    let mut done = 0;
+    for ending in endings {
+        pgrx::check_for_interrupts!();
+        if live.find(ending.id) {
+            if !delete(&live, command) {
+                break;
+            }
+            let row = live.row(leaf.layout.last);
+            let [followed, post_result] =
+                leaf.layout.flags.map(|column| datum::number(row.get(column)) != 0);
+            let given = || {
+                [
+                    Some(Datum::from(now)),
+                    Some(word),
+                    Some(datum::float(ending.progress(status))),
+                    ending.lease.map(|lease| datum::varlena(lease.worker.as_bytes())),
+                    ending.untold().map(|lease| Datum::from(lease.since_at)),
+                    ending.result,
+                ]
+            };
+            leaf.add(row, ending.untold().is_some().into(), given);
+            ended.push(Ended { id: ending.id, status, followed, post_result, pause: 0 });
+        }
+        done += 1;
+    }
+    leaf.close();
+    live.close();
+    // SAFETY: what comes next sees what was done.
+    unsafe { pg_sys::CommandCounterIncrement() };
+    (ended, done)
+}
+
+/// Deletes the row that was found; waits for whoever holds it. False if it is not the task's last
+/// any more: a statement looks again.
+fn delete(live: &Glance, command: pg_sys::CommandId) -> bool {
+    let mut failure = pg_sys::TM_FailureData::default();
+    let mut place = live.place();
+    // SAFETY: a row of the open table, which the snapshot saw.
+    let result = unsafe {
+        let anybody = ptr::null_mut();
+        pg_sys::heap_delete(live.table(), &mut place, command, anybody, true, &mut failure, false)
+    };
+    match result {
+        pg_sys::TM_Result::TM_Ok => true,
+        pg_sys::TM_Result::TM_Updated if has_one_snapshot() => {
+            error::changed_meanwhile("update").raise()
+        }
+        pg_sys::TM_Result::TM_Deleted if has_one_snapshot() => {
+            error::changed_meanwhile("delete").raise()
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,104 @@
+//! Helpers for the rows of statements: ids, ranks, and what the board needs to know of a task.
+
+use crate::pg::datum::{self, UUIDS};
+use crate::pg::spi::{Rows, Session, Statement, statement};
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Home;
+use crate::shmem::xact::Offer;
+use board::{Id, LaneName, Rank};
+use pgrx::pg_sys::{self, Datum};
+
+statement!(pub FINISHED, "rows/finished", [UUIDS]);
+statement!(pub LIVE, "rows/live", [UUIDS]);
+statement!(pub LOCK_FREE, "rows/lock_free", [UUIDS]);
+
+pub fn ids(ids: impl Iterator<Item = Uuid>) -> Option<Datum> {
+    Some(datum::array(UUIDS, ids.map(|id| Some(id.datum()))))
+}
+
+pub fn id_at(rows: &Rows, row: usize, column: usize) -> Uuid {
+    // SAFETY: the statements' columns of ids are uuids and never null.
+    unsafe { Uuid::read(rows.get(row, column).unwrap_or(Datum::from(0))) }
+}
+
+/// The ids that a statement with one array of ids returns.
+pub fn ids_of(
+    session: &Session,
+    statement: &Statement,
+    wanted: impl Iterator<Item = Uuid>,
+) -> Vec<Uuid> {
+    ids_in(&session.run(statement, &[ids(wanted)])).collect()
+}
+
+/// The ids of a first column.
+pub fn ids_in(rows: &Rows) -> impl Iterator<Item = Uuid> {
+    (0..rows.len()).map(|row| id_at(rows, row, 0))
+}
+
+/// An array of ids as PostgreSQL writes one, since arrays of arrays must not be ragged.
+pub fn text_of_array(ids: &[Uuid]) -> Datum {
+    let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
+    datum::varlena(format!("{{{}}}", ids.join(",")).as_bytes())
+}
+
+/// Which of some tasks are settled, and how.
+pub fn settled(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Vec<(Uuid, String)> {
+    let rows = session.run(&FINISHED, &[ids(wanted)]);
+    (0..rows.len()).map(|row| (id_at(&rows, row, 0), datum::string(rows.get(row, 1)))).collect()
+}
+
+pub fn rank(id: Uuid, created: i64, priority: i64) -> Rank {
+    let id: Id = id.0;
+    Rank { id, created, priority: priority.clamp(0, u32::MAX.into()) as u32 }
+}
+
+/// A task's place on the board, as its row tells.
+pub struct Place {
+    pub queue: Vec<u8>,
+    pub action: Vec<u8>,
+    pub rank: Rank,
+    pub timeout: i64,
+}
+
+impl Place {
+    /// From five columns of a row: queue, action, priority, created, timeout.
+    pub fn at(rows: &Rows, row: usize, column: usize, id: Uuid) -> Place {
+        let [queue, action, priority, created, timeout] =
+            [0, 1, 2, 3, 4].map(|offset| rows.get(row, column + offset));
+        Place {
+            queue: datum::string(queue).into_bytes(),
+            action: datum::string(action).into_bytes(),
+            rank: rank(id, datum::number(created), datum::number(priority)),
+            timeout: datum::interval_length(timeout),
+        }
+    }
+
+    pub fn offer(self) -> Offer {
+        let Place { queue, action, rank, timeout } = self;
+        Offer { queue: queue.into(), action: action.into(), rank, timeout }
+    }
+
+    pub fn lane(&self) -> LaneName<'_> {
+        LaneName { queue: &self.queue, action: &self.action }
+    }
+}
+
+/// Whether the transaction is at REPEATABLE READ or SERIALIZABLE: rows that changed since its snapshot
+/// are refused with 40001.
+pub fn has_one_snapshot() -> bool {
+    // SAFETY: reads this backend's transaction state.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
+pub fn session(home: &Home) -> Session {
+    Session::new(home.owner)
+}
+
+/// One of the extension's tables.
+pub fn table(name: &std::ffi::CStr) -> pg_sys::Oid {
+    // SAFETY: catalog look-ups inside a transaction.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
+        pg_sys::get_relname_relid(name.as_ptr(), schema)
+    }
+}

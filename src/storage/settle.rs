@@ -1,0 +1,104 @@
+//! The two ways in which tables are told of an end: the task moves to the settled ones, or its row is
+//! given back.
+
+use crate::pg::datum;
+use crate::pg::datum::BOOLS;
+use crate::pg::datum::FLOATS;
+use crate::pg::datum::JSONBS;
+use crate::pg::datum::Kind;
+use crate::pg::datum::TEXT;
+use crate::pg::datum::TEXTS;
+use crate::pg::datum::TIMESTAMPTZ;
+use crate::pg::datum::TIMESTAMPTZS;
+use crate::pg::datum::UUIDS;
+use crate::pg::spi::Rows;
+use crate::pg::spi::Session;
+use crate::pg::spi::statement;
+use crate::pg::time;
+use crate::pg::uuid;
+use crate::shmem::database::Home;
+use crate::storage::ending::Ended;
+use crate::storage::ending::Ending;
+use crate::storage::move_rows::transfer;
+use board::ABORTED;
+use board::Backoff;
+use board::READY;
+use board::RETRIED;
+use pgrx::pg_sys::Datum;
+
+statement!(
+    SETTLE,
+    "finish/settle",
+    [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS]
+);
+statement!(
+    RELEASE,
+    "finish/release",
+    [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS]
+);
+
+/// Moves tasks to the finished ones; returns those that were live. The endings are in the order of
+/// their ids.
+pub fn settle(
+    home: &Home,
+    session: &Session,
+    status: &'static str,
+    endings: &[Ending],
+) -> Vec<Ended> {
+    let now = time::now().wall;
+    let (mut ended, done) = transfer(home, status, now, endings);
+    let left = &endings[done..];
+    if !left.is_empty() {
+        let mut arguments = arguments(status, now, left);
+        let results = datum::array(JSONBS, left.iter().map(|ending| ending.result));
+        arguments.insert(7, Some(results));
+        let rows = session.run(&SETTLE, &arguments);
+        ended.extend((0..rows.len()).map(|row| Ended::at(&rows, row, status, 1)));
+    }
+    ended
+}
+
+/// Makes tasks ready again, or aborts those that had their last try; returns those that were live.
+pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
+    let rows = session.run(&RELEASE, &arguments(event, time::now().wall, endings));
+    let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { 0 };
+    let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2);
+    (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect()
+}
+
+/// The pause before the next try, drawn by lot: the ownership that has just ended counts already.
+fn pause_at(rows: &Rows, row: usize) -> i64 {
+    let [interval, jitter] = [4, 5].map(|column| datum::interval_length(rows.get(row, column)));
+    let retries = (datum::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);
+    Backoff { interval, jitter }.pause(retries as u32, uuid::fraction())
+}
+
+fn status_at(rows: &Rows, row: usize) -> &'static str {
+    if datum::string(rows.get(row, 1)) == READY { READY } else { ABORTED }
+}
+
+/// What the statements take, the arrays in the order of the endings.
+fn arguments(word: &str, now: i64, endings: &[Ending]) -> Vec<Option<Datum>> {
+    let rows: Vec<[Option<Datum>; 6]> = endings.iter().map(|ending| values(word, ending)).collect();
+    let column =
+        |(at, kind): (usize, Kind)| Some(datum::array(kind, rows.iter().map(|row| row[at])));
+    let columns = [UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS];
+    [Some(datum::varlena(word.as_bytes())), Some(Datum::from(now))]
+        .into_iter()
+        .chain(columns.into_iter().enumerate().map(column))
+        .collect()
+}
+
+/// What the tables are told of an ending: id, worker, when the ownership began, whether the history
+/// tells of it, progress, error.
+fn values(word: &str, ending: &Ending) -> [Option<Datum>; 6] {
+    let lease = ending.lease.as_ref();
+    [
+        Some(ending.id.datum()),
+        lease.map(|it| datum::varlena(it.worker.as_bytes())),
+        lease.map(|it| Datum::from(it.since_at)),
+        Some(Datum::from(lease.is_some_and(|it| it.recorded))),
+        Some(datum::float(ending.progress(word))),
+        ending.error,
+    ]
+}
