@@ -4,13 +4,13 @@
 //! A task's way: `doors` check a call's arguments, `moves` change the tables through kept
 //! `statement`s, and the `desk` changes the board when the transaction ends.
 
-mod clock;
-mod doors;
+mod api;
 mod due;
 mod error;
 mod guc;
 mod ops;
 mod pg;
+mod scheduler;
 mod shmem;
 mod storage;
 
@@ -29,7 +29,7 @@ pub extern "C-unwind" fn _PG_init() {
     guc::define();
     shmem::segment::request_memory();
     shmem::on_board::build_by(ops::maintenance::load_board::build);
-    clock::register_launcher();
+    scheduler::register_launcher();
 }
 
 /// pgrx puts a backtrace into the DETAIL of PostgreSQL's own errors when RUST_BACKTRACE is set: slow,

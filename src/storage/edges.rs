@@ -1,13 +1,9 @@
 //! Dependency edges (predecessor, task): which task waits for which other.
 
-use crate::pg::datum;
-use crate::pg::datum::UUIDS;
-use crate::pg::spi::Rows;
-use crate::pg::spi::Session;
-use crate::pg::spi::statement;
+use crate::pg::datum::{self, UUIDS};
+use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
-use crate::storage::rows::id_at;
-use crate::storage::rows::ids;
+use crate::storage::rows::{id_at, ids};
 use pgrx::pg_sys::Datum;
 
 statement!(DETACH, "dependencies/delete_edges_after", [UUIDS]);

@@ -1,24 +1,13 @@
 //! The two ways in which tables are told of an end: the task moves to the settled ones, or its row is
 //! given back.
 
-use crate::pg::datum;
-use crate::pg::datum::BOOLS;
-use crate::pg::datum::FLOATS;
-use crate::pg::datum::JSONBS;
-use crate::pg::datum::Kind;
-use crate::pg::datum::TEXT;
-use crate::pg::datum::TEXTS;
-use crate::pg::datum::TIMESTAMPTZ;
-use crate::pg::datum::TIMESTAMPTZS;
-use crate::pg::datum::UUIDS;
-use crate::pg::spi::Rows;
-use crate::pg::spi::Session;
-use crate::pg::spi::statement;
-use crate::pg::time;
-use crate::pg::uuid;
+use crate::pg::datum::{
+    self, BOOLS, FLOATS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS,
+};
+use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::{time, uuid};
 use crate::shmem::database::Home;
-use crate::storage::ending::Ended;
-use crate::storage::ending::Ending;
+use crate::storage::ending::{Ended, Ending};
 use crate::storage::move_rows::transfer;
 use board::ABORTED;
 use board::Backoff;

@@ -2,8 +2,7 @@
 
 use crate::error::{self, Result};
 use crate::ops::dependencies::count_down::{Counts, counted_links, let_go};
-use crate::ops::dependencies::graph::downstream;
-use crate::ops::dependencies::graph::in_circles;
+use crate::ops::dependencies::graph::{downstream, in_circles};
 use crate::ops::locking::lock::Locked;
 use crate::pg::datum::{self, INTEGERS, TEXTS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Session, statement};

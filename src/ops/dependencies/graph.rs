@@ -1,8 +1,7 @@
 //! Walks over the graph of dependencies.
 
 use crate::pg::datum::UUIDS;
-use crate::pg::spi::Session;
-use crate::pg::spi::statement;
+use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::storage::edges::links_in;
 use crate::storage::rows::ids;

@@ -1,19 +1,14 @@
 //! Submitting: one row is inserted; the board learns of it at the commit (I2).
 
-use crate::error;
-use crate::error::Result;
-use crate::ops::dependencies::add::Standing;
-use crate::ops::dependencies::add::link;
+use crate::error::{self, Result};
+use crate::ops::dependencies::add::{Standing, link};
 use crate::ops::dependencies::graph;
-use crate::ops::submit::draft::Draft;
-use crate::ops::submit::draft::Entry;
-use crate::ops::submit::draft::Submitted;
+use crate::ops::submit::draft::{Draft, Entry, Submitted};
 use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Home;
-use crate::shmem::xact;
-use crate::shmem::xact::Change;
+use crate::shmem::xact::{self, Change};
 use crate::storage::rows::session;
 use std::collections::BTreeSet;
 use std::collections::HashSet;

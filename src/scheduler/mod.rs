@@ -1,6 +1,6 @@
 //! The clock: one launcher a server, one worker a database that has the extension.
 
-mod clearance;
+mod ddl_hook;
 mod duties;
 mod firing;
 mod launcher;
@@ -19,7 +19,7 @@ pub fn register_launcher() {
     if unsafe { pg_sys::IsBinaryUpgrade } {
         return;
     }
-    clearance::register();
+    ddl_hook::register();
     builder("scylla launcher", "scylla_launcher")
         .set_restart_time(Some(Duration::from_secs(1)))
         .load();

@@ -1,7 +1,7 @@
 //! `delay` and `delay_messages` of messages, and `cancel_message`.
 
-use crate::doors::call::Call;
-use crate::doors::{clerk, door, submitting};
+use crate::api::fcinfo::Call;
+use crate::api::{door, submit, validate};
 use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::submit::messages::{self, Delayed, Message};
@@ -19,12 +19,12 @@ door!(
     scylla_delay_message,
     |call: &mut Call| {
         call.changes("scylla.delay()")?;
-        let queue = clerk::queue(call.text(2, "queue")?)?;
+        let queue = validate::queue(call.text(2, "queue")?)?;
         let (id, value, key) = (call.optional_text(0), call.optional_text(3), call.optional_text(4));
         let sound = call
             .text(0, "id")
-            .and_then(clerk::message_id)
-            .and_then(|_| clerk::time("deadline", call.bigint(1, "deadline")?));
+            .and_then(validate::message_id)
+            .and_then(|_| validate::time("deadline", call.bigint(1, "deadline")?));
         let deadline = match sound {
             Ok(deadline) => deadline,
             Err(why) => {
@@ -48,7 +48,7 @@ door!(
     scylla_delay_messages,
     |call: &mut Call| {
         call.changes("scylla.delay_messages()")?;
-        let queue = clerk::queue(call.text(0, "queue")?)?;
+        let queue = validate::queue(call.text(0, "queue")?)?;
         // SAFETY: declared as jsonb; looked into if it is an array.
         let elements = unsafe {
             match jsonb::read(call.jsonb(1, "messages")?) {
@@ -95,7 +95,7 @@ door!(
     scylla_cancel_message,
     |call: &mut Call| {
         call.changes("scylla.cancel_message()")?;
-        let queue = clerk::queue(call.text(0, "queue")?)?;
+        let queue = validate::queue(call.text(0, "queue")?)?;
         let id = call.text(1, "id")?;
         Ok(Some(Datum::from(messages::cancel_message(&on_board::home(), &queue, &id))))
     }
@@ -117,10 +117,10 @@ fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
         *id = Some(text.clone());
     }
     let own = string("id", given)?.ok_or_else(|| error::missing("id"))?;
-    let own = clerk::message_id(own)?;
+    let own = validate::message_id(own)?;
     let deadline = string("deadline", take("deadline"))?;
     let deadline = deadline.ok_or_else(|| error::missing("deadline"))?;
-    let deadline = clerk::time("deadline", submitting::time("deadline", &deadline)?)?;
+    let deadline = validate::time("deadline", submit::time("deadline", &deadline)?)?;
     let (key, value) = (string("key", take("key"))?, string("value", take("value"))?);
     let headers = match take("headers") {
         None => jsonb::parse("{}"),
@@ -163,7 +163,7 @@ fn spec(id: &[u8], key: Option<&[u8]>, value: Option<&[u8]>, headers: Datum) -> 
     if size > most {
         return Err(error::spec_too_large(size, most));
     }
-    clerk::spec(jsonb::object(
+    validate::spec(jsonb::object(
         &[("id", Some(id)), ("key", key), ("value", value)],
         ("headers", headers),
     ))

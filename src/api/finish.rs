@@ -1,7 +1,7 @@
 //! `return_task`, `return_tasks`, `cancel`, `cancel_tasks` and `delay`.
 
-use crate::doors::call::Call;
-use crate::doors::{clerk, door};
+use crate::api::fcinfo::Call;
+use crate::api::{door, validate};
 use crate::error::{self, Result};
 use crate::ops::finish::cancel;
 use crate::ops::finish::return_tasks::{self, Return};
@@ -25,7 +25,7 @@ door!(
             error: error(outcome, call.datum(4))?,
         };
         allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
-        let run_at = call.datum(5).map(|at| clerk::time("run_at", at.value() as i64)).transpose()?;
+        let run_at = call.datum(5).map(|at| validate::time("run_at", at.value() as i64)).transpose()?;
         allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
         let status = return_tasks::return_task(&on_board::home(), it, outcome, run_at)?;
         Ok(Some(datum::varlena(status.as_bytes())))
@@ -38,7 +38,7 @@ door!(
     scylla_return_tasks,
     |call: &mut Call| {
         call.changes("scylla.return_tasks()")?;
-        let leases = clerk::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
+        let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
         let outcome = outcome(&call.text(2, "outcome")?)?;
         let results = column(call, 3, "results", leases.len())?;
         let errors = column(call, 4, "errors", leases.len())?;
@@ -87,14 +87,14 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.delay()")?;
         let id = call.uuid(0, "task")?;
-        let until = clerk::time("until", call.bigint(1, "until")?)?;
+        let until = validate::time("until", call.bigint(1, "until")?)?;
         Ok(Some(Datum::from(delay::delay(&on_board::home(), id, until)?)))
     }
 );
 
 fn outcome(word: &[u8]) -> Result<Outcome> {
     Outcome::parse(word)
-        .ok_or_else(|| clerk::unknown("outcome", word, "completed, aborted, retry, yield"))
+        .ok_or_else(|| validate::unknown("outcome", word, "completed, aborted, retry, yield"))
 }
 
 fn allow(fits: bool, argument: &str, outcome: Outcome) -> Result<()> {
@@ -105,7 +105,7 @@ fn error(outcome: Outcome, given: Option<Datum>) -> Result<Option<Datum>> {
     match given {
         Some(error) => {
             allow(outcome.takes_error(), "error", outcome)?;
-            clerk::error(error).map(Some)
+            validate::error(error).map(Some)
         }
         None if outcome == Outcome::Aborted => Err(error::error_needed()),
         None => Ok(None),

@@ -1,7 +1,7 @@
 //! `wait_for_work` and `wait_for_task`: procedures, since they end their transaction to wait.
 
-use crate::doors::call::Call;
-use crate::doors::{clerk, door};
+use crate::api::fcinfo::Call;
+use crate::api::{door, validate};
 use crate::error::{self, Result};
 use crate::ops::query::wait;
 use crate::pg::{datum, time};
@@ -12,7 +12,7 @@ door!(
     pg_finfo_scylla_wait_for_work,
     scylla_wait_for_work,
     |call: &mut Call| {
-        let queue = clerk::queue(call.text(0, "queue")?)?;
+        let queue = validate::queue(call.text(0, "queue")?)?;
         let until = until(call)?;
         call.serves("scylla.wait_for_work()")?;
         call.stands_alone("scylla.wait_for_work()")?;

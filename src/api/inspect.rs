@@ -1,7 +1,7 @@
 //! `task`, `why`, `leases`, `refresh` and `open`.
 
-use crate::doors::call::Call;
-use crate::doors::door;
+use crate::api::door;
+use crate::api::fcinfo::Call;
 use crate::error;
 use crate::ops::maintenance::identity;
 use crate::ops::query::inspect;

@@ -1,15 +1,15 @@
 //! The SQL functions: check the arguments, call one move, answer.
 
-mod call;
-mod clerk;
-mod depending;
-mod looking;
-mod messaging;
-mod owning;
-mod recurring;
-mod returning;
-mod submitting;
-mod waiting;
+mod dependencies;
+mod fcinfo;
+mod finish;
+mod inspect;
+mod lease;
+mod messages;
+mod retry;
+mod submit;
+mod validate;
+mod wait;
 
 /// Makes a Rust function callable from SQL under the name given.
 macro_rules! door {
@@ -28,7 +28,7 @@ macro_rules! door {
             fcinfo: pgrx::pg_sys::FunctionCallInfo,
         ) -> pgrx::pg_sys::Datum {
             // SAFETY: PostgreSQL calls with the arguments that the function was declared with.
-            let mut call = unsafe { $crate::doors::call::Call::new(fcinfo) };
+            let mut call = unsafe { $crate::api::fcinfo::Call::new(fcinfo) };
             let answer: $crate::error::Result<Option<pgrx::pg_sys::Datum>> = ($body)(&mut call);
             call.answer($crate::error::unwrap_or_raise(answer))
         }

@@ -1,7 +1,7 @@
 //! `add_dependencies`, `delete_tasks` and `task_id`.
 
-use crate::doors::call::Call;
-use crate::doors::{clerk, door};
+use crate::api::fcinfo::Call;
+use crate::api::{door, validate};
 use crate::ops::dependencies::add;
 use crate::ops::finish::delete;
 use crate::ops::submit::keys;
@@ -16,7 +16,7 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.add_dependencies()")?;
         let (after, run) = (call.uuids(0, "after")?, call.uuids(1, "run")?);
-        clerk::same_length(("after", &after), ("run", &run))?;
+        validate::same_length(("after", &after), ("run", &run))?;
         let links: Vec<(Uuid, Uuid)> = after.into_iter().zip(run).collect();
         let added = add::add(&on_board::home(), &links)?;
         Ok(Some(Datum::from(added as i32)))
@@ -39,8 +39,8 @@ door!(
     pg_finfo_scylla_task_id,
     scylla_task_id,
     |call: &mut Call| {
-        let queue = clerk::queue(call.text(0, "queue")?)?;
-        let key = clerk::key(call.text(1, "key")?)?;
+        let queue = validate::queue(call.text(0, "queue")?)?;
+        let key = validate::key(call.text(1, "key")?)?;
         Ok(keys::task_id(&on_board::home(), &queue, &key).map(Uuid::datum))
     }
 );

@@ -1,9 +1,9 @@
 //! Firing: tasks whose time has come are made ready, in due order, a batch at a time.
 
-use crate::clock::duties::at_home;
 use crate::ops::maintenance::fire::{self, BATCH, Mark};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::scheduler::duties::at_home;
 use crate::shmem::database::Home;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;

@@ -1,7 +1,7 @@
 //! `retry_worst_case`.
 
-use crate::doors::call::Call;
-use crate::doors::{clerk, door};
+use crate::api::fcinfo::Call;
+use crate::api::{door, validate};
 use crate::error;
 use crate::pg::datum;
 use board::Backoff;
@@ -12,10 +12,10 @@ door!(
     scylla_retry_worst_case,
     |call: &mut Call| {
         let tries = call.int(0).ok_or_else(|| error::missing("max_tries"))?;
-        let tries = clerk::max_tries(tries)?;
+        let tries = validate::max_tries(tries)?;
         let length = |number, name| {
             let given = call.interval(number).ok_or_else(|| error::missing(name))?;
-            clerk::pause(name, given).map(|_| given.1)
+            validate::pause(name, given).map(|_| given.1)
         };
         let (interval, jitter) = (length(1, "retry_interval")?, length(2, "retry_jitter")?);
         let sum = Backoff { interval, jitter }.worst_case(tries as u32 - 1);

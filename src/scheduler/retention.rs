@@ -1,10 +1,10 @@
 //! The duty of retention: a partition a day, made ahead and dropped when it is past; rows deleted
 //! where whole partitions would be too coarse.
 
-use crate::clock::duties::at_home;
 use crate::guc;
 use crate::ops::maintenance::retention::{self, Day, Past};
 use crate::pg::time;
+use crate::scheduler::duties::at_home;
 use crate::shmem::database::Home;
 use std::collections::HashMap;
 

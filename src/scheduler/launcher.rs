@@ -1,8 +1,8 @@
 //! The launcher: finds the databases that have the extension, and keeps one worker for each.
 
-use crate::clock::{builder, heed_signals, sleep, transaction};
 use crate::error;
 use crate::pg::time;
+use crate::scheduler::{builder, heed_signals, sleep, transaction};
 use crate::shmem::segment::{self, with_board};
 use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};
 use pgrx::pg_sys;

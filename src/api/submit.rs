@@ -1,7 +1,7 @@
 //! `submit` and `submit_tasks`.
 
-use crate::doors::call::Call;
-use crate::doors::{clerk, door};
+use crate::api::fcinfo::Call;
+use crate::api::{door, validate};
 use crate::error::{self, Error, Result};
 use crate::ops::submit;
 use crate::ops::submit::draft::Draft;
@@ -28,28 +28,28 @@ door!(
 /// A draft of submit's arguments.
 fn arguments(call: &Call) -> Result<Draft> {
     let pause = |number, name| {
-        clerk::pause(name, call.interval(number).ok_or_else(|| error::missing(name))?)
+        validate::pause(name, call.interval(number).ok_or_else(|| error::missing(name))?)
     };
-    let run_at = call.datum(7).map(|at| clerk::time("run_at", at.value() as i64));
-    let timeout = call.interval(13).map(|(it, length)| Ok((it, clerk::timeout(length)?)));
+    let run_at = call.datum(7).map(|at| validate::time("run_at", at.value() as i64));
+    let timeout = call.interval(13).map(|(it, length)| Ok((it, validate::timeout(length)?)));
     let after = call.datum(8).map(|_| call.uuids(8, "after"));
     Ok(Draft {
         id: call.optional_uuid(4),
-        priority: clerk::priority(call.bigint(3, "priority")?)?,
-        key: call.datum(5).map(|_| clerk::key(call.text(5, "key")?)).transpose()?,
-        on_conflict: clerk::on_conflict(&call.text(6, "on_conflict")?)?,
+        priority: validate::priority(call.bigint(3, "priority")?)?,
+        key: call.datum(5).map(|_| validate::key(call.text(5, "key")?)).transpose()?,
+        on_conflict: validate::on_conflict(&call.text(6, "on_conflict")?)?,
         run_at: run_at.transpose()?,
         after: after.transpose()?.unwrap_or_default(),
-        run_on_failure: clerk::on_failure(&call.text(9, "on_failure")?)?,
-        max_tries: call.int(10).map(clerk::max_tries).transpose()?,
+        run_on_failure: validate::on_failure(&call.text(9, "on_failure")?)?,
+        max_tries: call.int(10).map(validate::max_tries).transpose()?,
         retry_interval: pause(11, "retry_interval")?,
         retry_jitter: pause(12, "retry_jitter")?,
         timeout: timeout.transpose()?,
         post_result: call.bool(14, "post_result")?,
         ..Draft::new(
-            clerk::queue(call.text(0, "queue")?)?.into(),
-            clerk::action(call.text(2, "action")?)?.into(),
-            clerk::spec(call.jsonb(1, "spec")?)?,
+            validate::queue(call.text(0, "queue")?)?.into(),
+            validate::action(call.text(2, "action")?)?.into(),
+            validate::spec(call.jsonb(1, "spec")?)?,
         )
     })
 }
@@ -160,36 +160,40 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Result<Draf
             ("spec", value) => spec = Some(value.datum()),
             ("id" | "key" | "run_at" | "after" | "max_tries" | "timeout", Json::Null) => {}
             (name, Json::Null) if MEMBERS.contains(&name) => return Err(error::missing(name)),
-            ("queue", Json::String(text)) => queue = Some(clerk::queue(text)?),
-            ("action", Json::String(text)) => action = clerk::action(text)?,
+            ("queue", Json::String(text)) => queue = Some(validate::queue(text)?),
+            ("action", Json::String(text)) => action = validate::action(text)?,
             ("priority", Json::Number(text)) => {
-                draft.priority = clerk::priority(integer(&text).unwrap_or(-1))?;
+                draft.priority = validate::priority(integer(&text).unwrap_or(-1))?;
             }
             ("id", Json::String(text)) => {
                 *id = Uuid::parse(&text);
                 draft.id = Some(id.ok_or_else(|| error::wrong_type("id", "a uuid"))?);
             }
-            ("key", Json::String(text)) => draft.key = Some(clerk::key(text)?),
-            ("on_conflict", Json::String(word)) => draft.on_conflict = clerk::on_conflict(&word)?,
+            ("key", Json::String(text)) => draft.key = Some(validate::key(text)?),
+            ("on_conflict", Json::String(word)) => {
+                draft.on_conflict = validate::on_conflict(&word)?
+            }
             ("run_at", Json::String(text)) => {
-                draft.run_at = Some(clerk::time("run_at", time("run_at", &text)?)?);
+                draft.run_at = Some(validate::time("run_at", time("run_at", &text)?)?);
             }
             ("after", Json::Array(array)) => draft.after = uuids("after", array)?,
-            ("on_failure", Json::String(word)) => draft.run_on_failure = clerk::on_failure(&word)?,
+            ("on_failure", Json::String(word)) => {
+                draft.run_on_failure = validate::on_failure(&word)?
+            }
             ("max_tries", Json::Number(text)) => {
-                draft.max_tries = Some(clerk::max_tries(integer(&text).unwrap_or(-1))?);
+                draft.max_tries = Some(validate::max_tries(integer(&text).unwrap_or(-1))?);
             }
             ("retry_interval", Json::String(text)) => {
                 draft.retry_interval =
-                    clerk::pause("retry_interval", interval("retry_interval", &text)?)?;
+                    validate::pause("retry_interval", interval("retry_interval", &text)?)?;
             }
             ("retry_jitter", Json::String(text)) => {
                 draft.retry_jitter =
-                    clerk::pause("retry_jitter", interval("retry_jitter", &text)?)?;
+                    validate::pause("retry_jitter", interval("retry_jitter", &text)?)?;
             }
             ("timeout", Json::String(text)) => {
                 let (interval, length) = interval("timeout", &text)?;
-                draft.timeout = Some((interval, clerk::timeout(length)?));
+                draft.timeout = Some((interval, validate::timeout(length)?));
             }
             ("post_result", Json::Bool(value)) => draft.post_result = value,
             ("after", _) => return Err(error::wrong_type("after", "an array of uuids")),
@@ -205,7 +209,7 @@ fn draft(element: Json, id: &mut Option<Uuid>, names: &mut Names) -> Result<Draf
     }
     draft.queue = shared(&mut names.queue, queue.ok_or_else(|| error::missing("queue"))?);
     draft.action = shared(&mut names.action, action);
-    draft.spec = clerk::spec(spec.unwrap_or_else(|| jsonb::parse("{}")))?;
+    draft.spec = validate::spec(spec.unwrap_or_else(|| jsonb::parse("{}")))?;
     Ok(draft)
 }
 

@@ -1,11 +1,11 @@
 //! The worker of one database: it sleeps until the next due time, and does what is due.
 
-use crate::clock::firing::Firing;
-use crate::clock::retention::Retention;
-use crate::clock::{duties, heed_signals, sleep, transaction};
 use crate::guc;
 use crate::ops::maintenance::load_board;
 use crate::pg::time;
+use crate::scheduler::firing::Firing;
+use crate::scheduler::retention::Retention;
+use crate::scheduler::{duties, heed_signals, sleep, transaction};
 use crate::shmem::database::{self, Home};
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;

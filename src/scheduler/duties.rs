@@ -1,10 +1,10 @@
 //! What the clock does, each duty in transactions of its own.
 
-use crate::clock::{attempt, log, transaction};
 use crate::guc;
 use crate::ops::dependencies::count_down;
 use crate::ops::maintenance::{expire, identity, load_board, notify, persist_leases, refill};
 use crate::pg::time;
+use crate::scheduler::{attempt, log, transaction};
 use crate::shmem::database::{self, Home};
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;

@@ -1,7 +1,7 @@
 //! `own_tasks`, `own_task`, `register_worker`, `extend` and `extend_tasks`.
 
-use crate::doors::call::{Call, Sink};
-use crate::doors::{clerk, door};
+use crate::api::fcinfo::{Call, Sink};
+use crate::api::{door, validate};
 use crate::error::{self, Result};
 use crate::ops::lease::extend;
 use crate::ops::lease::own::{self, Owned};
@@ -16,9 +16,9 @@ door!(
     scylla_own_tasks,
     |call: &mut Call| {
         call.changes("scylla.own_tasks()")?;
-        let worker = clerk::worker(call.text(0, "worker")?)?;
-        let queue = clerk::queue(call.text(1, "queue")?)?;
-        let most = clerk::max_tasks(call.int(2).ok_or_else(|| error::missing("max_tasks"))?)?;
+        let worker = validate::worker(call.text(0, "worker")?)?;
+        let queue = validate::queue(call.text(1, "queue")?)?;
+        let most = validate::max_tasks(call.int(2).ok_or_else(|| error::missing("max_tasks"))?)?;
         let actions = call
             .optional_array(3, "actions", TEXTS)?
             .map(|actions| actions.into_iter().map(action).collect::<Result<Vec<_>>>())
@@ -42,7 +42,7 @@ door!(
     |call: &mut Call| {
         call.changes("scylla.own_task()")?;
         let id = call.uuid(0, "id")?;
-        let worker = clerk::worker(call.text(1, "worker")?)?;
+        let worker = validate::worker(call.text(1, "worker")?)?;
         let length = length(call, 2)?;
         let mut sink = call.rows()?;
         own::own_task(&on_board::home(), id, &worker, length, |owned| add(&mut sink, &owned))?;
@@ -69,7 +69,7 @@ door!(
         call.changes("scylla.extend()")?;
         let lease = (call.uuid(0, "id")?, call.uuid(1, "token")?);
         let length = length(call, 2)?;
-        let progress = call.float(3).map(clerk::progress).transpose()?;
+        let progress = call.float(3).map(validate::progress).transpose()?;
         let held = extend::extend(&on_board::home(), &[lease], length, progress);
         Ok(Some(Datum::from(held[0])))
     }
@@ -81,7 +81,7 @@ door!(
     scylla_extend_tasks,
     |call: &mut Call| {
         call.changes("scylla.extend_tasks()")?;
-        let leases = clerk::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
+        let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
         let held = extend::extend(&on_board::home(), &leases, length(call, 2)?, None);
         Ok(Some(datum::array(BOOLS, held.into_iter().map(|it| Some(Datum::from(it))))))
     }
@@ -90,12 +90,12 @@ door!(
 fn action(element: Option<Datum>) -> Result<Vec<u8>> {
     let element = element.ok_or_else(|| error::missing("an element of actions"))?;
     // SAFETY: an element of an array of texts.
-    clerk::action(unsafe { datum::bytes(element) })
+    validate::action(unsafe { datum::bytes(element) })
 }
 
 /// The length of a lease that the caller asks for, in microseconds.
 fn length(call: &Call, number: usize) -> Result<Option<i64>> {
-    call.interval(number).map(|(_, length)| clerk::timeout(length)).transpose()
+    call.interval(number).map(|(_, length)| validate::timeout(length)).transpose()
 }
 
 fn add(sink: &mut Sink, owned: &Owned) {
