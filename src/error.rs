@@ -146,7 +146,7 @@ pub fn closed(database: &str) -> Error {
 pub fn too_many_databases() -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-        format!("scylla cannot serve more than {} databases of one server", board::HOUSES),
+        format!("scylla cannot serve more than {} databases of one server", board::MAX_DATABASES),
     )
 }
 

@@ -46,7 +46,7 @@ door!(
                 Some(Datum::from(lease.since_at)),
                 lease.deadline_at().map(Datum::from),
                 Some(datum::float(lease.progress)),
-                Some(Datum::from(lease.recorded)),
+                Some(Datum::from(lease.in_history)),
             ]);
         }
         Ok(None)

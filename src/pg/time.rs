@@ -1,16 +1,16 @@
 //! What time it is, and how long things last, in microseconds.
 
-use board::Moment;
+use board::Timestamp;
 use pgrx::pg_sys;
 
 /// The offset of PostgreSQL's epoch (2000-01-01) from Unix's, in seconds.
 const EPOCH: i64 = 946_684_800;
 
-/// Now, on both clocks. The wall clock is the one of clock_timestamp(): now() stands still in a
+/// Now, on both schedulers. The wall clock is the one of clock_timestamp(): now() stands still in a
 /// long transaction.
-pub fn now() -> Moment {
+pub fn now() -> Timestamp {
     // SAFETY: reads the clock.
-    Moment { monotonic: monotonic(), wall: unsafe { pg_sys::GetCurrentTimestamp() } }
+    Timestamp { monotonic: monotonic(), wall: unsafe { pg_sys::GetCurrentTimestamp() } }
 }
 
 /// Microseconds on the clock that no step of the wall clock touches (I9).

@@ -1,6 +1,6 @@
 //! Task ids and lease tokens: uuids, and the random bytes that they are made of.
 
-use board::Seal;
+use board::TokenHash;
 use pgrx::pg_sys::{self, Datum};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
@@ -75,12 +75,12 @@ fn with_version(number: u128, version: u128) -> u128 {
 }
 
 /// What the board keeps of a token: enough to compare, too little to know it (I7).
-pub fn seal(token: Uuid) -> Seal {
+pub fn token_hash(token: Uuid) -> TokenHash {
     let digest = Sha256::digest(token.0.to_be_bytes());
-    let mut seal = Seal::default();
-    let len = seal.len();
-    seal.copy_from_slice(&digest[..len]);
-    seal
+    let mut token_hash = TokenHash::default();
+    let len = token_hash.len();
+    token_hash.copy_from_slice(&digest[..len]);
+    token_hash
 }
 
 /// How many random bytes are drawn at once: drawing costs much the same for one and for many.

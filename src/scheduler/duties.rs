@@ -8,7 +8,7 @@ use crate::scheduler::{attempt, log, transaction};
 use crate::shmem::database::{self, Home};
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
-use board::Round;
+use board::NotifyRound;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -30,34 +30,34 @@ pub fn at_home<T>(home: &Home, what: &str, duty: impl FnOnce() -> T) -> Option<T
 }
 
 /// Builds the board of a database from its tables.
-pub fn build(home: &Home, house: u32) -> bool {
-    at_home(home, "build its board", || load_board::build(home, house)) == Some(true)
+pub fn build(home: &Home, entry: u32) -> bool {
+    at_home(home, "build its board", || load_board::build(home, entry)) == Some(true)
 }
 
 /// Looks whether the database is open (I12). False when that cannot be told now.
-pub fn look(home: &Home, house: u32) -> bool {
-    let looked = at_home(home, "look whether it is open", || identity::look(home, house));
+pub fn look(home: &Home, entry: u32) -> bool {
+    let looked = at_home(home, "look whether it is open", || identity::look(home, entry));
     looked.flatten().is_some()
 }
 
 /// Looks at the tables anew.
-pub fn survey(home: &Home, house: u32) -> Option<()> {
+pub fn survey(home: &Home, entry: u32) -> Option<()> {
     at_home(home, "survey its tables", || {
-        refill::survey(home, house);
+        refill::survey(home, entry);
     })
 }
 
-/// Ends leases whose deadline has passed. True when there may be more. One at a time finds the one
+/// ListHead leases whose deadline has passed. True when there may be more. One at a time finds the one
 /// that is in the way: `singly` are to be tried so, after they failed together.
-pub fn reclaim(home: &Home, house: u32, singly: &mut usize) -> bool {
-    if with_board(|board| board.next_deadline(house)) > time::monotonic() {
+pub fn reclaim(home: &Home, entry: u32, singly: &mut usize) -> bool {
+    if with_board(|board| board.next_expiry(entry)) > time::monotonic() {
         return false;
     }
     let most = if *singly > 0 { 1 } else { expire::BATCH };
     *singly = singly.saturating_sub(1);
     let mut due = Vec::new();
     let done = at_home(home, "reclaim expired leases", || {
-        due = expire::take_due(home, house, most);
+        due = expire::take_due(home, entry, most);
         expire::reclaim(home, &mut due);
     });
     if done.is_some() {
@@ -65,7 +65,7 @@ pub fn reclaim(home: &Home, house: u32, singly: &mut usize) -> bool {
     }
     if let [(_, slot)] = due.as_slice() {
         let until = time::monotonic() + ASIDE;
-        with_board(|board| board.postpone(house, slot.id, until));
+        with_board(|board| board.defer_expiry(entry, slot.id, until));
         ereport!(
             PgLogLevel::WARNING,
             PgSqlErrorCode::ERRCODE_WARNING,
@@ -80,8 +80,8 @@ pub fn reclaim(home: &Home, house: u32, singly: &mut usize) -> bool {
 
 /// Counts down what returning workers put off, since somebody held the waiting task. As long as
 /// somebody does, it waits longer each time: who ends says so (`Change::LetGo`).
-pub fn take_up(home: &Home, house: u32, pause: &mut i64) {
-    if !with_board(|board| std::mem::take(&mut board.house_mut(house).put_off)) {
+pub fn take_up(home: &Home, entry: u32, pause: &mut i64) {
+    if !with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred)) {
         return;
     }
     let (mut all, mut any) = (false, false);
@@ -95,30 +95,30 @@ pub fn take_up(home: &Home, house: u32, pause: &mut i64) {
     }
     *pause = if any { xact::SOON } else { (*pause * 2).min(xact::LATER) };
     with_board(|board| {
-        let it = board.house_mut(house);
-        it.put_off |= !all;
-        it.take_up_at = time::monotonic() + *pause;
+        let it = board.entry_mut(entry);
+        it.countdown_deferred |= !all;
+        it.countdown_at = time::monotonic() + *pause;
     });
 }
 
 /// Writes leases behind that are old enough, and clears away those that are over.
-pub fn persist(home: &Home, house: u32) {
+pub fn persist(home: &Home, entry: u32) {
     let mut from = 0;
     loop {
-        let leases = persist_leases::find_lasting(house, &mut from);
+        let leases = persist_leases::find_lasting(entry, &mut from);
         if leases.is_empty() {
             break;
         }
         match at_home(home, "write its leases", || persist_leases::persist(home, &leases)) {
-            Some(written) => persist_leases::note_persisted(house, &written),
+            Some(written) => persist_leases::note_persisted(entry, &written),
             None => break,
         }
     }
-    let over = with_board(|board| std::mem::take(&mut board.house_mut(house).ended_persisted));
+    let over = with_board(|board| std::mem::take(&mut board.entry_mut(entry).ended_persisted));
     if over > 0
         && at_home(home, "clear away leases", || persist_leases::clear_leases(home)).is_none()
     {
-        with_board(|board| board.house_mut(house).ended_persisted += over);
+        with_board(|board| board.entry_mut(entry).ended_persisted += over);
     }
 }
 
@@ -131,17 +131,17 @@ thread_local! {
 
 /// Announces what became ready and what settled, if it is time; wakes another of those who wait for
 /// a queue that has something still. Whatever goes wrong costs the hints and nothing else (I11).
-pub fn announce(house: u32) {
+pub fn announce(entry: u32) {
     const WHAT: &str = "announce what is ready";
     let now = time::monotonic();
     let interval = guc::notify_interval();
-    let round = with_board(|board| board.begin_round(house, now, interval));
-    let Some(Round { queues, untold }) = round else { return };
-    if !untold {
-        notify::go_through(house, queues, false, |_| ());
+    let round = with_board(|board| board.begin_round(entry, now, interval));
+    let Some(NotifyRound { queues, unsent }) = round else { return };
+    if !unsent {
+        notify::go_through(entry, queues, false, |_| ());
         return;
     }
-    if let Err(message) = attempt(WHAT, || notify::announce(house, queues))
+    if let Err(message) = attempt(WHAT, || notify::announce(entry, queues))
         && NEXT_COMPLAINT.get() <= now
     {
         NEXT_COMPLAINT.set(now + COMPLAIN_EVERY);

@@ -8,7 +8,7 @@ use crate::shmem::database::Home;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
 use crate::{due, guc};
-use board::Moment;
+use board::Timestamp;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::HashMap;
@@ -50,17 +50,17 @@ impl Firing {
     }
 
     /// Fires a batch of what is due. True when there may be more.
-    pub fn fire(&mut self, home: &Home, house: u32) -> bool {
+    pub fn fire(&mut self, home: &Home, entry: u32) -> bool {
         let now = time::now();
         let until = due::horizon(now.wall);
         let looks = now.monotonic >= self.next_look;
         let reads = looks || self.cursor.is_some();
         // Whoever commits from now on notes its due time after this; the snapshot is taken later.
         let noted = with_board(|board| {
-            let house = board.house_mut(house);
-            house.lag = until - now.monotonic;
-            (reads || house.next_due <= until)
-                .then(|| std::mem::replace(&mut house.next_due, i64::MAX))
+            let entry = board.entry_mut(entry);
+            entry.wall_offset = until - now.monotonic;
+            (reads || entry.next_due <= until)
+                .then(|| std::mem::replace(&mut entry.next_due, i64::MAX))
         });
         let from = noted.map(|at| match self.cursor.take() {
             _ if looks => (i64::MIN, FIRST),
@@ -114,7 +114,7 @@ impl Firing {
         if self.next_retry != i64::MAX {
             next = next.min(until + (self.next_retry - now.monotonic));
         }
-        with_board(|board| board.note_due(house, next));
+        with_board(|board| board.note_due(entry, next));
         more
     }
 
@@ -127,7 +127,7 @@ impl Firing {
         retried.take(self.most).collect()
     }
 
-    fn may_try(&self, id: &Uuid, now: &Moment) -> bool {
+    fn may_try(&self, id: &Uuid, now: &Timestamp) -> bool {
         self.set_aside.get(id).is_none_or(|at| *at <= now.monotonic)
     }
 

@@ -71,8 +71,8 @@ impl Post {
                 Err(_) => self.ended(now),
             }
         }
-        // A house without a clock calls for one; a database seen for the first time is looked into.
-        let called = with_board(|board| board.dismiss_clock(database));
+        // A entry without a clock calls for one; a database seen for the first time is looked into.
+        let called = with_board(|board| board.note_scheduler_ended(database));
         if away {
             segment::broadcast();
             return LOOK_AGAIN;

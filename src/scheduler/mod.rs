@@ -1,4 +1,4 @@
-//! The clock: one launcher a server, one worker a database that has the extension.
+//! The scheduler: one launcher a server, one worker a database that has the extension.
 
 mod ddl_hook;
 mod duties;

@@ -9,7 +9,7 @@ use crate::scheduler::{duties, heed_signals, sleep, transaction};
 use crate::shmem::database::{self, Home};
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;
-use board::{Board, Door};
+use board::{Board, BuildState};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -42,7 +42,7 @@ pub extern "C-unwind" fn scylla_clock(database: pg_sys::Datum) {
     vacate_others(None);
 }
 
-/// What a database or role may have set otherwise, and must not for the clock: it never waits long
+/// What a database or role may have set otherwise, and must not for the scheduler: it never waits long
 /// for a lock (I10), and never gets a serialisation failure.
 const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 5] = [
     (c"lock_timeout", c"200ms"),
@@ -74,12 +74,12 @@ struct Clock<'h> {
 
 /// What the clock finds when it wakes.
 struct Sight {
-    door: Door,
+    build_state: BuildState,
     /// Somebody else builds the board.
     built: bool,
     refresh: bool,
     sweeping: bool,
-    /// Another clock served the house before, or none.
+    /// Another clock served the entry before, or none.
     is_new: bool,
     /// Something calls that only this creation of the extension may answer.
     is_called: bool,
@@ -101,9 +101,9 @@ impl Clock<'_> {
 
     /// Does what is due, and sleeps. False when this extension is no more.
     fn turn(&mut self) -> bool {
-        // After a crash under the board's lock there is no house any more: it is entered anew.
-        let house = self.home.enter();
-        let sight = self.wake(house);
+        // After a crash under the board's lock there is no entry any more: it is entered anew.
+        let entry = self.home.enter();
+        let sight = self.wake(entry);
         // No duty is done for an extension that is dropped, or whose tables are another's now.
         let is_called = sight.refresh || sight.sweeping || sight.is_called;
         if is_called
@@ -112,45 +112,45 @@ impl Clock<'_> {
         {
             return false;
         }
-        if !self.prepare(house, &sight) {
+        if !self.prepare(entry, &sight) {
             sleep(TRY_AGAIN);
             return true;
         }
         // Before anything fires: a restored database is to be known as one.
         if sight.sweeping {
-            duties::look(self.home, house);
+            duties::look(self.home, entry);
         }
-        let more = self.keep_times(house);
-        if with_board(|board| board.house(house).take_up_at) <= time::monotonic() {
-            duties::take_up(self.home, house, &mut self.pause);
+        let more = self.keep_times(entry);
+        if with_board(|board| board.entry(entry).countdown_at) <= time::monotonic() {
+            duties::take_up(self.home, entry, &mut self.pause);
         }
         if sight.sweeping {
-            duties::persist(self.home, house);
+            duties::persist(self.home, entry);
             let interval = guc::sweep_interval().min(persist_interval());
             self.next_sweep = time::monotonic() + interval;
         }
-        self.retain(house, sight.sweeping);
-        duties::announce(house);
-        self.rest(house, more || self.retains);
+        self.retain(entry, sight.sweeping);
+        duties::announce(entry);
+        self.rest(entry, more || self.retains);
         true
     }
 
-    fn wake(&self, house: u32) -> Sight {
+    fn wake(&self, entry: u32) -> Sight {
         // SAFETY: reads this process's id.
         let me = unsafe { pg_sys::MyProcPid };
         let now = time::monotonic();
         let sight = with_board(|board| {
             // Another creation of the extension calls for its clock as well.
             let is_called =
-                board.next_deadline(house) <= now || find_other(board, Some(self.home)).is_some();
-            let it = board.house_mut(house);
-            let is_new = std::mem::replace(&mut it.clock, me) != me;
+                board.next_expiry(entry) <= now || find_other(board, Some(self.home)).is_some();
+            let it = board.entry_mut(entry);
+            let is_new = std::mem::replace(&mut it.scheduler, me) != me;
             // An earlier clock may have ended amid taking up.
-            it.put_off |= is_new;
+            it.countdown_deferred |= is_new;
             // Awake: nobody need wake it.
             it.wake_at = i64::MIN;
             Sight {
-                door: it.door,
+                build_state: it.build_state,
                 built: it.builder != 0,
                 refresh: std::mem::take(&mut it.refresh),
                 sweeping: now >= self.next_sweep,
@@ -159,39 +159,39 @@ impl Clock<'_> {
             }
         });
         if sight.is_new {
-            segment::serve_as(Some(house));
+            segment::serve_as(Some(entry));
         }
         sight
     }
 
     /// Builds the board if there is none, or surveys the tables. False when it could not be built.
-    fn prepare(&mut self, house: u32, sight: &Sight) -> bool {
-        if sight.door != Door::Open || sight.refresh || sight.is_new {
+    fn prepare(&mut self, entry: u32, sight: &Sight) -> bool {
+        if sight.build_state != BuildState::Built || sight.refresh || sight.is_new {
             self.firing.look_anew();
         }
-        if sight.door != Door::Open {
+        if sight.build_state != BuildState::Built {
             // Before anybody settles a task, lest its day begin in the default partition.
-            let known = duties::look(self.home, house);
-            if known && is_served(house) {
+            let known = duties::look(self.home, entry);
+            if known && is_served(entry) {
                 self.retention.tend(self.home);
             }
-            return !sight.built && known && duties::build(self.home, house);
+            return !sight.built && known && duties::build(self.home, entry);
         }
-        if sight.refresh && duties::survey(self.home, house).is_none() {
-            with_board(|board| board.house_mut(house).refresh = true);
+        if sight.refresh && duties::survey(self.home, entry).is_none() {
+            with_board(|board| board.entry_mut(entry).refresh = true);
         }
         true
     }
 
-    /// Ends leases and fires tasks whose time has come. True when there are more: a backlog does not
+    /// ListHead leases and fires tasks whose time has come. True when there are more: a backlog does not
     /// keep the clock from its other duties.
-    fn keep_times(&mut self, house: u32) -> bool {
+    fn keep_times(&mut self, entry: u32) -> bool {
         loop {
-            let fires = is_served(house) && self.firing.fire(self.home, house);
-            let more = duties::reclaim(self.home, house, &mut self.singly) | fires;
+            let fires = is_served(entry) && self.firing.fire(self.home, entry);
+            let more = duties::reclaim(self.home, entry, &mut self.singly) | fires;
             pgrx::check_for_interrupts!();
             if more {
-                duties::announce(house);
+                duties::announce(entry);
             }
             if !more || time::monotonic() >= self.next_sweep {
                 return more;
@@ -199,21 +199,21 @@ impl Clock<'_> {
         }
     }
 
-    fn retain(&mut self, house: u32, sweeping: bool) {
-        let served = is_served(house);
+    fn retain(&mut self, entry: u32, sweeping: bool) {
+        let served = is_served(entry);
         let wanted = self.retains || sweeping || !self.was_served;
         self.retains = served && wanted && self.retention.tend(self.home);
         if served && !self.was_served {
-            with_board(|board| board.house_mut(house).prepared = true);
+            with_board(|board| board.entry_mut(entry).prepared = true);
             segment::broadcast();
         }
         self.was_served = served;
     }
 
-    fn rest(&mut self, house: u32, more: bool) {
+    fn rest(&mut self, entry: u32, more: bool) {
         let wake_at = with_board(|board| {
-            let wake_at = board.next_duty(house).min(self.next_sweep);
-            board.house_mut(house).wake_at = wake_at;
+            let wake_at = board.next_duty(entry).min(self.next_sweep);
+            board.entry_mut(entry).wake_at = wake_at;
             wake_at
         });
         let idle = (wake_at - time::monotonic()).max(LEAST_SLEEP);
@@ -225,8 +225,8 @@ impl Clock<'_> {
 
 /// Whether tasks fire, and settled ones are looked after: a database that is being restored gets its
 /// partitions from there, a closed one is left as it is (I12).
-fn is_served(house: u32) -> bool {
-    with_board(|board| board.house(house).used && !board.house(house).shut)
+fn is_served(entry: u32) -> bool {
+    with_board(|board| board.entry(entry).used && !board.entry(entry).paused)
 }
 
 /// Leases are written behind no later than twice the age from which they are to outlive a crash.
@@ -234,12 +234,12 @@ fn persist_interval() -> i64 {
     guc::persist_leases_after().max(10_000)
 }
 
-/// Takes the houses of this database off the board, but for the one of this creation of the
+/// Takes the entries of this database off the board, but for the one of this creation of the
 /// extension (I12).
 fn vacate_others(home: Option<&Home>) {
-    while let Some(house) = with_board(|board| find_other(board, home)) {
-        load_board::clear(house);
-        with_board(|board| board.vacate_house(house));
+    while let Some(entry) = with_board(|board| find_other(board, home)) {
+        load_board::clear(entry);
+        with_board(|board| board.remove(entry));
     }
 }
 
@@ -247,8 +247,10 @@ fn find_other(board: &Board, home: Option<&Home>) -> Option<u32> {
     // SAFETY: reads this process's database.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     let mine = home.map(|home| home.extension.to_u32());
-    let other = board.houses().iter().position(|it| {
-        it.door != Door::Vacant && it.database == database && Some(it.extension) != mine
+    let other = board.entries().iter().position(|it| {
+        it.build_state != BuildState::Vacant
+            && it.database == database
+            && Some(it.extension) != mine
     });
-    other.map(|house| house as u32)
+    other.map(|entry| entry as u32)
 }

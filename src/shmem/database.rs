@@ -2,7 +2,7 @@
 
 use crate::error;
 use crate::shmem::segment::{wake_launcher, with_board};
-use board::{Board, Door};
+use board::{Board, BuildState};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -90,20 +90,20 @@ impl Home {
     /// This home's number on the board, and whether it is open and attended by a clock.
     pub(super) fn look_in(&self) -> (u32, bool, bool) {
         let found = with_board(|board| {
-            let house = board.enter_house(self.database.to_u32(), self.extension.to_u32())?;
-            let it = board.house(house);
-            Some((house, it.door == Door::Open, it.clock != 0))
+            let entry = board.register(self.database.to_u32(), self.extension.to_u32())?;
+            let it = board.entry(entry);
+            Some((entry, it.build_state == BuildState::Built, it.scheduler != 0))
         });
-        let Some((house, open, attended)) = found else { error::too_many_databases().raise() };
+        let Some((entry, open, attended)) = found else { error::too_many_databases().raise() };
         if !attended {
             wake_launcher();
         }
-        (house, open, attended)
+        (entry, open, attended)
     }
 
     /// This home's number on the board, if it is there.
     pub fn find(&self, board: &Board) -> Option<u32> {
-        board.find_house(self.database.to_u32(), self.extension.to_u32())
+        board.find_entry(self.database.to_u32(), self.extension.to_u32())
     }
 
     /// The database's name, for messages.

@@ -6,7 +6,7 @@ use crate::pg::time;
 use crate::shmem::database::{Home, known};
 use crate::shmem::segment::{wait, with_board};
 use crate::shmem::xact::{building, note_call};
-use board::{Board, Door};
+use board::{Board, BuildState};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::sync::OnceLock;
@@ -37,8 +37,8 @@ impl Home {
     pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {
         loop {
             let answer = with_board(|board| {
-                let house = self.find(board)?;
-                (board.house(house).door == Door::Open).then(|| moves(board, house))
+                let entry = self.find(board)?;
+                (board.entry(entry).build_state == BuildState::Built).then(|| moves(board, entry))
             });
             match answer {
                 Some(answer) => return answer,
@@ -50,33 +50,33 @@ impl Home {
     fn wait_until_open(&self) {
         let begun = time::monotonic();
         loop {
-            let (house, open, attended) = self.look_in();
+            let (entry, open, attended) = self.look_in();
             let waited = time::monotonic() - begun;
             if open {
                 return;
             } else if waited > PATIENCE {
                 error::no_clock().raise();
-            } else if attended || waited < GRACE || !self.build(house) {
+            } else if attended || waited < GRACE || !self.build(entry) {
                 wait();
             }
         }
     }
 
     /// Builds the board where no clock does; false when it is somebody else's to build.
-    fn build(&self, house: u32) -> bool {
+    fn build(&self, entry: u32) -> bool {
         // SAFETY: reads this process's id and its transaction's state.
         let (me, writes) = unsafe {
             let xid = pg_sys::GetTopTransactionIdIfAny();
             (pg_sys::MyProcPid, xid != pg_sys::InvalidTransactionId)
         };
         // What this transaction alone knows must not get onto the board.
-        if writes || !with_board(|board| board.begin_build(house, me)) {
+        if writes || !with_board(|board| board.begin_build(entry, me)) {
             return false;
         }
-        building(Some(house));
+        building(Some(entry));
         error::unattended(&self.database_name()).report(PgLogLevel::WARNING);
-        let built = BUILD.get().is_some_and(|build| build(self, house));
-        with_board(|board| board.end_build(house, me));
+        let built = BUILD.get().is_some_and(|build| build(self, entry));
+        with_board(|board| board.end_build(entry, me));
         building(None);
         built
     }

@@ -1,14 +1,16 @@
-//! Shared memory: its layout, its one lock, and the latches of the clocks.
+//! Shared memory: its layout, its one lock, and the latches of the schedulers.
 
 use crate::{error, guc};
-use board::{Board, Ends, HOUSES, Head, Lane, Parts, Queue, Settled, Sizes, Slot, Waiter};
+use board::{
+    Board, Header, Lane, ListHead, MAX_DATABASES, Parts, Queue, Settled, Sizes, Slot, Waiter,
+};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 /// How many commands at once may keep a worker away.
-const AWAY: usize = 16;
+const MAX_SUSPENDED: usize = 16;
 
 const NAME: &std::ffi::CStr = c"scylla";
 
@@ -18,13 +20,13 @@ pub struct Shared {
     /// Somebody waits for a refill, for the clock, or for the board to open.
     news: pg_sys::ConditionVariable,
     launcher: *mut pg_sys::Latch,
-    clocks: [*mut pg_sys::Latch; HOUSES],
+    schedulers: [*mut pg_sys::Latch; MAX_DATABASES],
     /// Databases that commands need for themselves, each with the command's process.
-    away: [(u32, i32); AWAY],
+    away: [(u32, i32); MAX_SUSPENDED],
     /// Up while the board is being changed. Found up by the next who comes, the board is half
     /// changed and must be built anew (I8).
     dirty: bool,
-    head: Head,
+    head: Header,
 }
 
 thread_local! {
@@ -66,7 +68,7 @@ impl Layout {
         let settled = lay(sizes.settled(), size_of::<Settled>());
         let settled_buckets = lay(sizes.lane_buckets, size_of::<u32>());
         let waiters = lay(sizes.waiters, size_of::<Waiter>());
-        let waiter_buckets = lay(sizes.waiter_buckets, size_of::<Ends>());
+        let waiter_buckets = lay(sizes.waiter_buckets, size_of::<ListHead>());
         Layout {
             sizes,
             slots,
@@ -164,8 +166,8 @@ fn attach() {
         if !found {
             pg_sys::ConditionVariableInit(&raw mut (*shared).news);
             (*shared).launcher = ptr::null_mut();
-            (*shared).clocks = [ptr::null_mut(); HOUSES];
-            (*shared).away = [(0, 0); AWAY];
+            (*shared).schedulers = [ptr::null_mut(); MAX_DATABASES];
+            (*shared).away = [(0, 0); MAX_SUSPENDED];
             (*shared).dirty = false;
             let mut seed = [0; 4];
             pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len());
@@ -273,17 +275,17 @@ fn hold_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
         let mut hold = Hold { shared, done: false };
         let mut board = board(shared);
         if std::mem::replace(&mut (*shared).dirty, true) {
-            // Every house is vacant now; each is entered and built anew by whoever comes next.
+            // Every entry is vacant now; each is entered and built anew by whoever comes next.
             board.clear();
         }
         let answer = moves(&mut board);
-        let called = board.next_called();
+        let called = board.next_signalled();
         hold.done = true;
         (answer, called)
     }
 }
 
-fn with_away<T>(change: impl FnOnce(&mut [(u32, i32); AWAY]) -> T) -> T {
+fn with_away<T>(change: impl FnOnce(&mut [(u32, i32); MAX_SUSPENDED]) -> T) -> T {
     let shared = shared().as_ptr();
     // SAFETY: the lock makes the memory this process's; the changes neither raise nor allocate.
     unsafe {
@@ -333,7 +335,9 @@ pub fn is_kept_away(database: u32) -> bool {
 
 /// Whether a worker keeps the clock of a database.
 pub fn is_attended(database: u32) -> bool {
-    with_board(|board| board.houses().iter().any(|it| it.database == database && it.clock != 0))
+    with_board(|board| {
+        board.entries().iter().any(|it| it.database == database && it.scheduler != 0)
+    })
 }
 
 /// How often the lock is tried before this process sleeps for it: a hold takes a microsecond or
@@ -372,14 +376,14 @@ pub fn wait() {
     pgrx::check_for_interrupts!();
 }
 
-/// Makes this process the one that the launcher's calls wake, or a house's clock.
-pub fn serve_as(house: Option<u32>) {
+/// Makes this process the one that the launcher's calls wake, or a entry's clock.
+pub fn serve_as(entry: Option<u32>) {
     // SAFETY: a process's latch lies in shared memory and outlives the process.
     unsafe {
         let shared = shared().as_ptr();
-        match house {
+        match entry {
             None => (*shared).launcher = pg_sys::MyLatch,
-            Some(house) => (*shared).clocks[house as usize] = pg_sys::MyLatch,
+            Some(entry) => (*shared).schedulers[entry as usize] = pg_sys::MyLatch,
         }
     }
 }
@@ -389,9 +393,9 @@ pub fn wake_launcher() {
     unsafe { set_latch((*shared().as_ptr()).launcher) };
 }
 
-pub fn wake_clock(house: u32) {
+pub fn wake_scheduler(entry: u32) {
     // SAFETY: as in wake_launcher.
-    unsafe { set_latch((*shared().as_ptr()).clocks[house as usize]) };
+    unsafe { set_latch((*shared().as_ptr()).schedulers[entry as usize]) };
 }
 
 /// This process's number: that of its waiter.

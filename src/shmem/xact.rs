@@ -3,8 +3,8 @@
 
 use crate::error;
 use crate::pg::time;
-use crate::shmem::segment::{broadcast, process, wake_clock, wake_launcher, with_board};
-use board::{Board, Id, LaneName, Rank, Ticket, Wish};
+use crate::shmem::segment::{broadcast, process, wake_launcher, wake_scheduler, with_board};
+use board::{Board, Id, LaneName, Rank, Ticket, WaitFor};
 use pgrx::pg_sys::{self, SubXactEvent, XactEvent};
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -31,9 +31,9 @@ pub struct Offer {
 }
 
 impl Offer {
-    fn put(&self, board: &mut Board, house: u32) {
+    fn put(&self, board: &mut Board, entry: u32) {
         let lane = LaneName { queue: &self.queue, action: &self.action };
-        board.put(house, lane, self.rank, self.timeout);
+        board.offer(entry, lane, self.rank, self.timeout);
     }
 }
 
@@ -49,7 +49,7 @@ pub enum Change {
     Finish(Ticket),
     /// The task is ready again, or its lease goes on.
     Release(Ticket),
-    /// As `Release`, by the clock: the token stays good until somebody else owns the task.
+    /// As `Release`, by the scheduler: the token stays good until somebody else owns the task.
     Expire(Ticket),
     /// The task is no longer live, whatever its slot says.
     Gone(Id),
@@ -85,11 +85,11 @@ struct Promise {
 
 thread_local! {
     static PROMISES: RefCell<Vec<Promise>> = const { RefCell::new(Vec::new()) };
-    /// The lane that this backend refills, with its house.
+    /// The lane that this backend refills, with its entry.
     static REFILLING: Cell<Option<u32>> = const { Cell::new(None) };
     /// This backend has a waiter on the board.
     static WAITING: Cell<bool> = const { Cell::new(false) };
-    /// The house whose board this backend builds.
+    /// The entry whose board this backend builds.
     static BUILDING: Cell<Option<u32>> = const { Cell::new(None) };
     static CALLED: Cell<bool> = const { Cell::new(false) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
@@ -118,7 +118,7 @@ pub fn reserve(more: usize) {
     PROMISES.with_borrow_mut(|promises| promises.reserve(more));
 }
 
-/// Notes that this transaction has called: it cannot be prepared, since what it did to the board
+/// Notes that this transaction has signalled: it cannot be prepared, since what it did to the board
 /// would be lost.
 pub fn note_call() {
     register();
@@ -133,11 +133,11 @@ pub fn refilling(lane: Option<u32>) {
 
 /// Makes this backend wait for something on the board, until it stops or an error, or its end,
 /// rolls its transaction back.
-pub fn wait_for(home: &crate::shmem::database::Home, wish: Wish) {
+pub fn wait_for(home: &crate::shmem::database::Home, wait: WaitFor) {
     register();
-    let house = home.enter();
+    let entry = home.enter();
     WAITING.set(true);
-    with_board(|board| board.wait_for(house, process(), wish));
+    with_board(|board| board.wait_for(entry, process(), wait));
 }
 
 /// Waits no more; a wake-up that was not used goes to the next.
@@ -147,10 +147,10 @@ pub fn stop_waiting() {
     }
 }
 
-/// Notes the house whose board this backend builds, so that an error gives it up.
-pub fn building(house: Option<u32>) {
+/// Notes the entry whose board this backend builds, so that an error gives it up.
+pub fn building(entry: Option<u32>) {
     register();
-    BUILDING.set(house);
+    BUILDING.set(entry);
 }
 
 fn register() {
@@ -218,19 +218,19 @@ fn take_from_level(level: i32) -> Vec<Promise> {
 
 fn keep(promises: Vec<Promise>) {
     let soon = time::monotonic() + SOON;
-    in_steps(promises.iter(), |board, house, promise| match &promise.change {
-        Change::Offer(offer) => offer.put(board, house),
-        Change::Due(at) => board.note_due(house, *at),
-        Change::Cancel(offer) => board.gone(house, offer.rank.id),
-        Change::Own(ticket) => board.confirm(*ticket),
-        Change::Finish(ticket) => board.finish(*ticket),
+    in_steps(promises.iter(), |board, entry, promise| match &promise.change {
+        Change::Offer(offer) => offer.put(board, entry),
+        Change::Due(at) => board.note_due(entry, *at),
+        Change::Cancel(offer) => board.remove_task(entry, offer.rank.id),
+        Change::Own(ticket) => board.commit_claim(*ticket),
+        Change::Finish(ticket) => board.commit_end(*ticket),
         Change::Release(ticket) => board.requeue(*ticket, false),
         Change::Expire(ticket) => board.requeue(*ticket, true),
-        Change::Gone(id) => board.gone(house, *id),
-        Change::PutOff => board.house_mut(house).put_off = true,
-        Change::LetGo => let_go(board, house, soon),
-        Change::Settled(id) => board.note_settled(house, *id),
-        Change::Open(open) => board.house_mut(house).shut = !open,
+        Change::Gone(id) => board.remove_task(entry, *id),
+        Change::PutOff => board.entry_mut(entry).countdown_deferred = true,
+        Change::LetGo => let_go(board, entry, soon),
+        Change::Settled(id) => board.note_settled(entry, *id),
+        Change::Open(open) => board.entry_mut(entry).paused = !open,
         Change::Refresh => {}
     });
     let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
@@ -239,24 +239,24 @@ fn keep(promises: Vec<Promise>) {
     }
 }
 
-/// Enters the house if it is new: this is how the clock of a new extension comes to life.
+/// Enters the entry if it is new: this is how the clock of a new extension comes to life.
 fn ask_for_refresh(database: u32, extension: u32) {
-    let house = with_board(|board| {
-        let house = board.enter_house(database, extension)?;
-        board.house_mut(house).refresh = true;
-        Some(house)
+    let entry = with_board(|board| {
+        let entry = board.register(database, extension)?;
+        board.entry_mut(entry).refresh = true;
+        Some(entry)
     });
-    house.into_iter().for_each(wake_clock);
-    wake_clocks_of(database);
+    entry.into_iter().for_each(wake_scheduler);
+    wake_schedulers_of(database);
     wake_launcher();
 }
 
 /// Wakes whatever clock serves a database: it may keep an earlier creation of the extension.
-fn wake_clocks_of(database: u32) {
-    let house = with_board(|board| {
-        board.houses().iter().position(|it| it.database == database && it.clock != 0)
+fn wake_schedulers_of(database: u32) {
+    let entry = with_board(|board| {
+        board.entries().iter().position(|it| it.database == database && it.scheduler != 0)
     });
-    house.into_iter().for_each(|house| wake_clock(house as u32));
+    entry.into_iter().for_each(|entry| wake_scheduler(entry as u32));
 }
 
 /// The latest first: what was settled in the same transaction that owned it is owned again before
@@ -268,18 +268,18 @@ fn undo(promises: Vec<Promise>) {
         with_board(|board| board.abandon_refill(lane, unsafe { pg_sys::MyProcPid }));
         broadcast();
     }
-    if let Some(house) = BUILDING.take() {
+    if let Some(entry) = BUILDING.take() {
         // SAFETY: as above.
-        with_board(|board| board.end_build(house, unsafe { pg_sys::MyProcPid }));
+        with_board(|board| board.end_build(entry, unsafe { pg_sys::MyProcPid }));
     }
     let now = time::monotonic();
     let (soon, later) = (now + SOON, now + LATER);
-    in_steps(promises.iter().rev(), |board, house, promise| match &promise.change {
-        Change::Own(ticket) => board.put_back(*ticket),
-        Change::Finish(ticket) | Change::Release(ticket) => board.unsettle(*ticket, i64::MIN),
-        Change::Expire(ticket) => board.unsettle(*ticket, later),
-        Change::Cancel(offer) => offer.put(board, house),
-        Change::LetGo => let_go(board, house, soon),
+    in_steps(promises.iter().rev(), |board, entry, promise| match &promise.change {
+        Change::Own(ticket) => board.undo_claim(*ticket),
+        Change::Finish(ticket) | Change::Release(ticket) => board.undo_end(*ticket, i64::MIN),
+        Change::Expire(ticket) => board.undo_end(*ticket, later),
+        Change::Cancel(offer) => offer.put(board, entry),
+        Change::LetGo => let_go(board, entry, soon),
         Change::Offer(_)
         | Change::Due(_)
         | Change::Gone(_)
@@ -290,13 +290,13 @@ fn undo(promises: Vec<Promise>) {
     });
 }
 
-fn let_go(board: &mut Board, house: u32, soon: i64) {
-    let house = board.house_mut(house);
-    house.take_up_at = house.take_up_at.min(soon);
+fn let_go(board: &mut Board, entry: u32, soon: i64) {
+    let entry = board.entry_mut(entry);
+    entry.countdown_at = entry.countdown_at.min(soon);
 }
 
 /// Makes the changes under short holds of the lock, and wakes the clock when a lease ends or a task
-/// falls due sooner than it means to look. A house that is not on the board any more has nothing to change.
+/// falls due sooner than it means to look. A entry that is not on the board any more has nothing to change.
 fn in_steps<'p>(
     promises: impl Iterator<Item = &'p Promise>,
     mut change: impl FnMut(&mut Board, u32, &Promise),
@@ -306,17 +306,17 @@ fn in_steps<'p>(
     while promises.peek().is_some() {
         with_board(|board| {
             for promise in promises.by_ref().take(AT_ONCE) {
-                if let Some(house) = board.find_house(promise.database, promise.extension) {
-                    change(board, house, promise);
-                    let first = promise.change.is_use() && board.begin_use(house);
-                    if first || board.wants_clock(house) {
-                        early = Some(house);
+                if let Some(entry) = board.find_entry(promise.database, promise.extension) {
+                    change(board, entry, promise);
+                    let first = promise.change.is_use() && board.begin_use(entry);
+                    if first || board.wants_scheduler(entry) {
+                        early = Some(entry);
                     }
                 }
             }
         });
     }
-    if let Some(house) = early {
-        wake_clock(house);
+    if let Some(entry) = early {
+        wake_scheduler(entry);
     }
 }

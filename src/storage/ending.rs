@@ -23,8 +23,8 @@ impl Ending {
     }
 
     /// The lease, if there was one that the history does not tell of.
-    pub fn untold(&self) -> Option<&Slot> {
-        self.lease.as_ref().filter(|lease| !lease.recorded)
+    pub fn unsent(&self) -> Option<&Slot> {
+        self.lease.as_ref().filter(|lease| !lease.in_history)
     }
 
     /// How far the task is now.

@@ -54,11 +54,11 @@ pub fn transfer(
                     Some(word),
                     Some(datum::float(ending.progress(status))),
                     ending.lease.map(|lease| datum::varlena(lease.worker.as_bytes())),
-                    ending.untold().map(|lease| Datum::from(lease.since_at)),
+                    ending.unsent().map(|lease| Datum::from(lease.since_at)),
                     ending.result,
                 ]
             };
-            leaf.add(row, ending.untold().is_some().into(), given);
+            leaf.add(row, ending.unsent().is_some().into(), given);
             ended.push(Ended { id: ending.id, status, followed, post_result, pause: 0 });
         }
         done += 1;

@@ -1,21 +1,21 @@
 //! A walk over a whole board that finds any inconsistency. For tests: it allocates and takes long.
 
 use crate::board::Board;
-use crate::house::Door;
-use crate::lane::{ByFront, ByLength, ByRank};
-use crate::lease::ByDeadline;
+use crate::databases::BuildState;
+use crate::lanes::{ByFront, ByLength, ByRank};
+use crate::leases::ByDeadline;
 use crate::list;
-use crate::news::News;
+use crate::notify::NotifyState;
 use crate::pool::NIL;
 use crate::rank::{Id, Rank};
 use crate::slot::State;
-use crate::treap::{Forest, weight};
-use crate::waiter::Stage;
+use crate::treap::{TreapNodes, weight};
+use crate::waiters::WaiterState;
 
 /// A lane as an audit found it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LaneAudit {
-    pub house: u32,
+    pub entry: u32,
     pub queue: Vec<u8>,
     pub action: Vec<u8>,
     pub cursor: Rank,
@@ -49,8 +49,8 @@ impl Board<'_> {
                 let lane = self.slots[at].lane;
                 assert!(lanes[lane as usize], "slot {at} has a lane");
                 members[lane as usize] += 1;
-                let (house, id) = (self.house_of(at), self.slots[at].id);
-                assert_eq!(self.find_slot(house, id), Some(at), "a task has one slot (I3)");
+                let (entry, id) = (self.entry_of(at), self.slots[at].id);
+                assert_eq!(self.find_slot(entry, id), Some(at), "a task has one slot (I3)");
             }
         }
 
@@ -62,10 +62,10 @@ impl Board<'_> {
         let mut listed = vec![false; lanes.len()];
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
             let queue = &self.queues[at];
-            let (house, fronts) = (queue.house, queue.fronts);
-            assert_ne!(self.house(house).door, Door::Vacant, "a queue has a house");
+            let (entry, fronts) = (queue.entry, queue.fronts);
+            assert_ne!(self.entry(entry).build_state, BuildState::Vacant, "a queue has a entry");
             assert_eq!(
-                self.find_queue(house, queue.name.as_bytes()),
+                self.find_queue(entry, queue.name.as_bytes()),
                 Some(at),
                 "queue {at} is found"
             );
@@ -100,7 +100,7 @@ impl Board<'_> {
             }
             let queue = &self.queues[it.queue];
             audit.lanes.push(LaneAudit {
-                house: queue.house,
+                entry: queue.entry,
                 queue: queue.name.as_bytes().to_vec(),
                 action: it.action().to_vec(),
                 cursor: it.cursor,
@@ -112,15 +112,15 @@ impl Board<'_> {
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
             let count: u32 = of_queue[at as usize];
             assert_eq!(self.queues[at].lanes, count, "queue {at}'s lanes");
-            let kept = count > 0 || self.queues[at].news != News::None;
+            let kept = count > 0 || self.queues[at].news != NotifyState::Idle;
             assert!(kept, "queue {at} is free when it has neither lane nor news");
         }
         self.audit_news(&queues);
 
-        for house in 0..self.houses().len() as u32 {
-            let timer = self.house(house).timer;
+        for entry in 0..self.entries().len() as u32 {
+            let timer = self.entry(entry).timer;
             for slot in in_order(&mut ByDeadline(self), timer, &mut audit.depth) {
-                assert_eq!(self.house_of(slot), house, "a lease is in its own house's timer");
+                assert_eq!(self.entry_of(slot), entry, "a lease is in its own entry's timer");
                 assert!(matches!(self.slots[slot].state, State::Reserved | State::Leased));
                 stands[slot as usize] += 1;
             }
@@ -128,7 +128,7 @@ impl Board<'_> {
         for (at, stands) in (0..).zip(stands) {
             let due = match self.slots[at].state {
                 State::Queued | State::Reserved | State::Leased => 1,
-                State::Free | State::Settling => 0,
+                State::Free | State::Ending => 0,
             };
             assert_eq!(stands, due, "slot {at} stands where its state says");
         }
@@ -139,37 +139,40 @@ impl Board<'_> {
 impl Board<'_> {
     fn audit_news(&mut self, queues: &[bool]) {
         let (mut listed, mut settled) = (vec![false; queues.len()], 0);
-        for house in 0..self.houses().len() {
-            let it = self.head.houses[house];
+        for entry in 0..self.entries().len() {
+            let it = self.head.entries[entry];
             let news = list::in_order(&mut self.queues, it.news);
             assert_eq!(news.len(), it.listed as usize, "queues with news");
             for queue in &news {
-                assert_eq!(self.queues[*queue].house as usize, house, "a queue's house");
+                assert_eq!(self.queues[*queue].entry as usize, entry, "a queue's entry");
                 listed[*queue as usize] = true;
             }
             let results = list::in_order(&mut self.settled, it.settled).len();
-            let fresh = news.iter().filter(|queue| self.queues[**queue].news == News::Fresh);
-            assert_eq!(fresh.count() + results, it.untold as usize, "what is to be announced");
+            let fresh =
+                news.iter().filter(|queue| self.queues[**queue].news == NotifyState::Pending);
+            assert_eq!(fresh.count() + results, it.unsent as usize, "what is to be announced");
             settled += results;
         }
         let live = self.settled.audit().into_iter().filter(|live| *live).count();
         assert_eq!(live, settled, "settled tasks");
         let held = (0..).zip(queues).filter(|(at, live)| {
-            assert!(!**live || (self.queues[*at].news != News::None) == listed[*at as usize]);
+            assert!(
+                !**live || (self.queues[*at].news != NotifyState::Idle) == listed[*at as usize]
+            );
             **live && self.queues[*at].lanes == 0
         });
-        assert_eq!(held.count(), self.head.held as usize, "queues kept for their news");
+        assert_eq!(held.count(), self.head.parked as usize, "queues kept for their news");
 
         let stages = self.waiters.audit();
-        let waiting = stages.iter().filter(|stage| **stage == Stage::Waiting).count();
+        let waiting = stages.iter().filter(|stage| **stage == WaiterState::Waiting).count();
         assert_eq!(waiting, self.head.waiting as usize, "who waits is counted");
-        let called = stages.iter().filter(|stage| **stage == Stage::Called).count();
-        assert_eq!(self.called().len(), called, "who is called is listed");
+        let called = stages.iter().filter(|stage| **stage == WaiterState::Signalled).count();
+        assert_eq!(self.signalled().len(), called, "who is called is listed");
     }
 }
 
 /// The nodes of a tree in order, after checking that it is one: ordered, and a heap.
-fn in_order(forest: &mut impl Forest, root: u32, deepest: &mut usize) -> Vec<u32> {
+fn in_order(forest: &mut impl TreapNodes, root: u32, deepest: &mut usize) -> Vec<u32> {
     let (mut nodes, mut path) = (Vec::new(), Vec::new());
     let (mut at, mut depth, mut parent) = (root, 0, NIL);
     loop {

@@ -1,13 +1,13 @@
 //! The board as a whole: its memory, and what every move needs.
 
-use crate::house::{HOUSES, House};
-use crate::lane::{Lane, Queue};
-use crate::list::Ends;
-use crate::news::{HELD, Settled};
+use crate::databases::{DatabaseEntry, MAX_DATABASES};
+use crate::lanes::{Lane, Queue};
+use crate::list::ListHead;
+use crate::notify::{MAX_PARKED, Settled};
 use crate::pool::{NIL, Pool, PoolHead};
 use crate::rank::Id;
 use crate::slot::{Slot, State, Ticket};
-use crate::waiter::{Waiter, Waiters};
+use crate::waiters::{Waiter, Waiters};
 
 /// How much memory a board of so many slots needs: the lengths of the slices in [`Parts`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl Sizes {
 
     /// Queues; their buckets are as many as the lanes'.
     pub fn queues(&self) -> usize {
-        self.lanes + HELD
+        self.lanes + MAX_PARKED
     }
 
     /// Settled tasks that are to be announced; their buckets are as many as the lanes'.
@@ -50,33 +50,33 @@ impl Sizes {
 /// What stands once on a board.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Head {
+pub struct Header {
     slots: PoolHead,
     lanes: PoolHead,
     queues: PoolHead,
     settled: PoolHead,
-    rest: Rest,
+    rest: Globals,
 }
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Rest {
+pub struct Globals {
     /// The tree of all lanes, the longest last.
     pub(crate) lengths: u32,
     generation: u32,
     pub(crate) seed: u32,
     /// Queues without lanes, kept for their news.
-    pub(crate) held: u32,
+    pub(crate) parked: u32,
     /// How many processes wait.
     pub(crate) waiting: u32,
     /// Processes that were woken and are to be told.
-    pub(crate) called: Ends,
-    pub(crate) houses: [House; HOUSES],
+    pub(crate) signalled: ListHead,
+    pub(crate) entries: [DatabaseEntry; MAX_DATABASES],
 }
 
 /// The memory of a board, lent by the caller.
 pub struct Parts<'a> {
-    pub head: &'a mut Head,
+    pub head: &'a mut Header,
     pub slots: &'a mut [Slot],
     pub slot_buckets: &'a mut [u32],
     pub lanes: &'a mut [Lane],
@@ -86,11 +86,11 @@ pub struct Parts<'a> {
     pub settled: &'a mut [Settled],
     pub settled_buckets: &'a mut [u32],
     pub waiters: &'a mut [Waiter],
-    pub waiter_buckets: &'a mut [Ends],
+    pub waiter_buckets: &'a mut [ListHead],
 }
 
 pub struct Board<'a> {
-    pub(crate) head: &'a mut Rest,
+    pub(crate) head: &'a mut Globals,
     pub(crate) slots: Pool<'a, Slot>,
     pub(crate) lanes: Pool<'a, Lane>,
     pub(crate) queues: Pool<'a, Queue>,
@@ -109,7 +109,7 @@ pub struct Usage {
 
 impl<'a> Board<'a> {
     pub fn on(parts: Parts<'a>) -> Board<'a> {
-        let Head { slots, lanes, queues, settled, rest } = parts.head;
+        let Header { slots, lanes, queues, settled, rest } = parts.head;
         Board {
             head: rest,
             slots: Pool::new(slots, parts.slots, parts.slot_buckets),
@@ -128,15 +128,15 @@ impl<'a> Board<'a> {
         self.settled.clear();
         self.waiters.clear();
         // Tickets from before must stay void, so the generations go on.
-        let Rest { generation, seed, .. } = *self.head;
-        *self.head = Rest {
+        let Globals { generation, seed, .. } = *self.head;
+        *self.head = Globals {
             lengths: NIL,
             generation,
             seed,
-            held: 0,
+            parked: 0,
             waiting: 0,
-            called: Ends::NONE,
-            houses: [House::VACANT; HOUSES],
+            signalled: ListHead::NONE,
+            entries: [DatabaseEntry::VACANT; MAX_DATABASES],
         };
     }
 
@@ -146,8 +146,8 @@ impl<'a> Board<'a> {
         self.head.seed = seed;
     }
 
-    pub(crate) fn slot_hash(&self, house: u32, id: Id) -> u32 {
-        Slot::hash(house ^ self.head.seed, id)
+    pub(crate) fn slot_hash(&self, entry: u32, id: Id) -> u32 {
+        Slot::hash(entry ^ self.head.seed, id)
     }
 
     pub fn usage(&self) -> Usage {
@@ -159,29 +159,29 @@ impl<'a> Board<'a> {
         }
     }
 
-    pub fn find_slot(&self, house: u32, id: Id) -> Option<u32> {
+    pub fn find_slot(&self, entry: u32, id: Id) -> Option<u32> {
         self.slots
-            .find(self.slot_hash(house, id), |slot| slot.id == id && self.lives_in(slot, house))
+            .find(self.slot_hash(entry, id), |slot| slot.id == id && self.lives_in(slot, entry))
     }
 
     /// The slot of a task, as it is now.
-    pub fn peek(&self, house: u32, id: Id) -> Option<&Slot> {
-        self.find_slot(house, id).map(|at| &self.slots[at])
+    pub fn peek(&self, entry: u32, id: Id) -> Option<&Slot> {
+        self.find_slot(entry, id).map(|at| &self.slots[at])
     }
 
-    /// The slot at a place, if a task of this house stands there.
-    pub fn slot_at(&self, at: u32, house: u32) -> Option<&Slot> {
-        self.is_in_house(at, house).then(|| &self.slots[at])
+    /// The slot at a place, if a task of this entry stands there.
+    pub fn slot_at(&self, at: u32, entry: u32) -> Option<&Slot> {
+        self.is_in_entry(at, entry).then(|| &self.slots[at])
     }
 
     /// Whether the lease of a ticket has not ended, and nobody is ending it.
-    pub fn stands(&self, ticket: Ticket) -> bool {
+    pub fn is_leased(&self, ticket: Ticket) -> bool {
         self.is_at(ticket, State::Leased)
     }
 
     /// Notes that a lease was written to the table; false when it has ended meanwhile.
     pub fn note_persisted(&mut self, ticket: Ticket) -> bool {
-        let stands = self.stands(ticket);
+        let stands = self.is_leased(ticket);
         if stands {
             self.slots[ticket.slot].persisted = true;
         }
@@ -194,18 +194,18 @@ impl<'a> Board<'a> {
     }
 
     /// A place that `clear` made unused still holds what stood there.
-    pub(crate) fn is_in_house(&self, at: u32, house: u32) -> bool {
+    pub(crate) fn is_in_entry(&self, at: u32, entry: u32) -> bool {
         at < self.slots.used()
             && self.slots[at].state != State::Free
-            && self.lives_in(&self.slots[at], house)
+            && self.lives_in(&self.slots[at], entry)
     }
 
-    fn lives_in(&self, slot: &Slot, house: u32) -> bool {
-        self.queues[self.lanes[slot.lane].queue].house == house
+    fn lives_in(&self, slot: &Slot, entry: u32) -> bool {
+        self.queues[self.lanes[slot.lane].queue].entry == entry
     }
 
-    pub(crate) fn house_of(&self, at: u32) -> u32 {
-        self.queues[self.lanes[self.slots[at].lane].queue].house
+    pub(crate) fn entry_of(&self, at: u32) -> u32 {
+        self.queues[self.lanes[self.slots[at].lane].queue].entry
     }
 
     /// A number that no slot of this board bore before.

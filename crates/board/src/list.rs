@@ -20,13 +20,13 @@ impl Link {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
-pub struct Ends {
+pub struct ListHead {
     pub first: u32,
     last: u32,
 }
 
-impl Ends {
-    pub const NONE: Ends = Ends { first: NIL, last: NIL };
+impl ListHead {
+    pub const NONE: ListHead = ListHead { first: NIL, last: NIL };
 }
 
 /// Where the nodes of a list are.
@@ -35,7 +35,7 @@ pub trait Links {
 }
 
 /// Adds a node that stands in no list at the end.
-pub fn push(nodes: &mut (impl Links + ?Sized), ends: &mut Ends, node: u32) {
+pub fn push(nodes: &mut (impl Links + ?Sized), ends: &mut ListHead, node: u32) {
     *nodes.link(node) = Link { before: ends.last, next: NIL };
     match ends.last {
         NIL => ends.first = node,
@@ -44,7 +44,7 @@ pub fn push(nodes: &mut (impl Links + ?Sized), ends: &mut Ends, node: u32) {
     ends.last = node;
 }
 
-pub fn remove(nodes: &mut (impl Links + ?Sized), ends: &mut Ends, node: u32) {
+pub fn remove(nodes: &mut (impl Links + ?Sized), ends: &mut ListHead, node: u32) {
     let Link { before, next } = std::mem::replace(nodes.link(node), Link::NONE);
     match before {
         NIL => ends.first = next,
@@ -57,14 +57,14 @@ pub fn remove(nodes: &mut (impl Links + ?Sized), ends: &mut Ends, node: u32) {
 }
 
 /// Takes the first node off a list.
-pub fn pop(nodes: &mut (impl Links + ?Sized), ends: &mut Ends) -> Option<u32> {
+pub fn pop(nodes: &mut (impl Links + ?Sized), ends: &mut ListHead) -> Option<u32> {
     let first = Some(ends.first).filter(|first| *first != NIL)?;
     remove(nodes, ends, first);
     Some(first)
 }
 
 /// The nodes of a list in order, after checking its links. For tests.
-pub(crate) fn in_order(nodes: &mut (impl Links + ?Sized), ends: Ends) -> Vec<u32> {
+pub(crate) fn in_order(nodes: &mut (impl Links + ?Sized), ends: ListHead) -> Vec<u32> {
     let (mut found, mut before) = (Vec::new(), NIL);
     let mut at = ends.first;
     while at != NIL {

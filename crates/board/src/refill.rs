@@ -2,17 +2,17 @@
 
 use crate::board::Board;
 use crate::name::{ACTION_MAX, Name};
-use crate::offer::Put;
+use crate::offers::Offered;
 use crate::rank::Rank;
 
 /// A lane whose next task only the table knows.
 #[derive(Clone, Copy, Debug)]
-pub struct Dry {
+pub struct NeedsRefill {
     pub lane: u32,
     /// Where in the table's order to read on.
     pub cursor: Rank,
     pub action: Name<ACTION_MAX>,
-    pub(crate) born: u32,
+    pub(crate) lane_id: u32,
 }
 
 impl Board<'_> {
@@ -31,12 +31,12 @@ impl Board<'_> {
     }
 
     /// Makes the caller the only one who refills this lane; false when somebody does or need not.
-    pub fn begin_refill(&mut self, dry: &Dry, refiller: i32) -> bool {
+    pub fn begin_refill(&mut self, dry: &NeedsRefill, refiller: i32) -> bool {
         if !self.is_refilled_by(dry.lane, 0) {
             return false;
         }
         let lane = &mut self.lanes[dry.lane];
-        if lane.born != dry.born || lane.cursor != dry.cursor {
+        if lane.lane_id != dry.lane_id || lane.cursor != dry.cursor {
             return false;
         }
         lane.left = Rank::END;
@@ -46,15 +46,15 @@ impl Board<'_> {
 
     /// Queues tasks read from the table, in order; false when the board has no room for the rest,
     /// or the lane is no longer the refiller's.
-    pub fn refill(&mut self, house: u32, lane: u32, refiller: i32, tasks: &[(Rank, i64)]) -> bool {
+    pub fn refill(&mut self, entry: u32, lane: u32, refiller: i32, tasks: &[(Rank, i64)]) -> bool {
         self.is_refilled_by(lane, refiller)
             && tasks.iter().all(|&(rank, timeout)| {
-                self.find_slot(house, rank.id).is_some()
-                    || self.place(house, lane, rank, timeout) == Put::Queued
+                self.find_slot(entry, rank.id).is_some()
+                    || self.place(entry, lane, rank, timeout) == Offered::Queued
             })
     }
 
-    /// Ends a refill that read everything before `cursor` (`Rank::END`: there is nothing more).
+    /// ListHead a refill that read everything before `cursor` (`Rank::END`: there is nothing more).
     /// What was left to the table meanwhile moves the cursor back to it.
     pub fn end_refill(&mut self, lane: u32, refiller: i32, cursor: Rank) {
         if !self.is_refilled_by(lane, refiller) {

@@ -6,7 +6,7 @@ use crate::rank::{Id, Rank};
 use crate::treap::Links;
 
 /// What proves a lease: the first half of the SHA-256 of its token. The token itself is never kept.
-pub type Seal = [u8; 16];
+pub type TokenHash = [u8; 16];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -14,12 +14,12 @@ pub enum State {
     Free,
     /// In its lane, to be taken.
     Queued,
-    /// Taken by a transaction in flight.
+    /// Claimed by a transaction in flight.
     Reserved,
     /// Owned by a worker.
     Leased,
     /// A transaction in flight, or the clock, ends its lease.
-    Settling,
+    Ending,
 }
 
 /// A transaction's right to end what it began with a slot. Void once the slot's generation moved on.
@@ -35,10 +35,10 @@ pub struct Slot {
     // The first 64 bytes, a cache line, hold what trees and chains look at.
     pub id: Id,
     pub created: i64,
-    /// When the lease ends, on the monotonic clock: what the timer goes by.
+    /// When the lease ends, on the monotonic scheduler: what the timer goes by.
     pub deadline: i64,
     pub priority: u32,
-    /// In the lane's tree while queued, in the house's timer while reserved or leased.
+    /// In the lane's tree while queued, in the entry's timer while reserved or leased.
     pub(crate) links: Links,
     pub(crate) chain: Chain,
     pub(crate) lane: u32,
@@ -53,17 +53,17 @@ pub struct Slot {
     pub length: i64,
     /// The task's own lease length in microseconds; 0: none.
     pub timeout: i64,
-    pub seal: Seal,
+    pub token_hash: TokenHash,
     pub progress: f64,
     pub(crate) state: State,
     /// The state that a failed settling goes back to.
-    pub(crate) was: State,
-    /// The seal is good: a lease stands, or the last one ended by expiry and nobody owned since.
-    pub(crate) sealed: bool,
+    pub(crate) previous_state: State,
+    /// The token_hash is good: a lease stands, or the last one ended by expiry and nobody owned since.
+    pub(crate) token_valid: bool,
     /// The task's row already counts this lease as a try and has its assignment in the history.
-    pub recorded: bool,
-    /// Put again since its transaction began: when it goes, its row may be ready all the same.
-    pub(crate) offered: bool,
+    pub in_history: bool,
+    /// Offered again since its transaction began: when it goes, its row may be ready all the same.
+    pub(crate) reoffered: bool,
     /// The lease was written behind to the table.
     pub persisted: bool,
     pub worker: Name<{ WORKER_MAX }>,
@@ -80,7 +80,7 @@ impl Slot {
             since_at: 0,
             length: 0,
             timeout,
-            seal: [0; 16],
+            token_hash: [0; 16],
             progress: 0.0,
             chain: Chain::NONE,
             links: Links::NONE,
@@ -88,10 +88,10 @@ impl Slot {
             generation: 0,
             holder: 0,
             state: State::Free,
-            was: State::Free,
-            sealed: false,
-            recorded: false,
-            offered: false,
+            previous_state: State::Free,
+            token_valid: false,
+            in_history: false,
+            reoffered: false,
             persisted: false,
             worker: Name::EMPTY,
         }
@@ -109,15 +109,15 @@ impl Slot {
     pub fn is_held(&self) -> bool {
         match self.state {
             State::Leased => true,
-            State::Settling => self.was == State::Leased,
+            State::Ending => self.previous_state == State::Leased,
             State::Free | State::Queued | State::Reserved => false,
         }
     }
 
     /// As `is_held`, but to the process itself what its own transaction did counts already.
-    pub fn is_held_for(&self, process: i32) -> bool {
+    pub fn has_lease_for(&self, process: i32) -> bool {
         match self.state {
-            State::Reserved | State::Settling if self.holder == process => {
+            State::Reserved | State::Ending if self.holder == process => {
                 self.state == State::Reserved
             }
             _ => self.is_held(),
@@ -126,15 +126,15 @@ impl Slot {
 
     /// Whether this process's transaction ends the task's lease, or holds the task.
     pub fn is_ended_by(&self, process: i32) -> bool {
-        self.state == State::Settling && self.holder == process
+        self.state == State::Ending && self.holder == process
     }
 
     pub fn ticket(&self, slot: u32) -> Ticket {
         Ticket { slot, generation: self.generation }
     }
 
-    pub(crate) fn hash(house: u32, id: Id) -> u32 {
-        hash(house, &id.to_ne_bytes())
+    pub(crate) fn hash(entry: u32, id: Id) -> u32 {
+        hash(entry, &id.to_ne_bytes())
     }
 }
 

@@ -16,7 +16,7 @@ impl Links {
 }
 
 /// What a tree needs to know of its nodes. The order must not change while a node is in the tree.
-pub trait Forest {
+pub trait TreapNodes {
     /// What nobody outside knows: else a user could choose priorities that make a tree a list.
     fn seed(&self) -> u32;
     fn links(&mut self, node: u32) -> &mut Links;
@@ -25,53 +25,53 @@ pub trait Forest {
 
 /// Where a subtree hangs: below a node, or as the root.
 #[derive(Clone, Copy)]
-enum Hook {
+enum Position {
     Root,
     Left(u32),
     Right(u32),
 }
 
 /// The node's weight; a heavier node stands above. A bijection: no two weigh the same.
-pub(crate) fn weight(forest: &impl Forest, node: u32) -> u32 {
+pub(crate) fn weight(forest: &impl TreapNodes, node: u32) -> u32 {
     mix(node ^ forest.seed())
 }
 
-fn hang(forest: &mut impl Forest, root: &mut u32, hook: Hook, node: u32) {
+fn attach(forest: &mut impl TreapNodes, root: &mut u32, hook: Position, node: u32) {
     match hook {
-        Hook::Root => *root = node,
-        Hook::Left(parent) => forest.links(parent).left = node,
-        Hook::Right(parent) => forest.links(parent).right = node,
+        Position::Root => *root = node,
+        Position::Left(parent) => forest.links(parent).left = node,
+        Position::Right(parent) => forest.links(parent).right = node,
     }
 }
 
 /// Puts `node` into the tree; returns the tree's root.
-pub fn insert(forest: &mut impl Forest, mut root: u32, node: u32) -> u32 {
-    let (mut hook, mut at) = (Hook::Root, root);
+pub fn insert(forest: &mut impl TreapNodes, mut root: u32, node: u32) -> u32 {
+    let (mut hook, mut at) = (Position::Root, root);
     while at != NIL && weight(forest, at) > weight(forest, node) {
         (hook, at) = step(forest, node, at);
     }
-    hang(forest, &mut root, hook, node);
+    attach(forest, &mut root, hook, node);
     // What stood here is split by `node` into what runs before and what runs after it.
-    let (mut before, mut after) = (Hook::Left(node), Hook::Right(node));
+    let (mut before, mut after) = (Position::Left(node), Position::Right(node));
     while at != NIL {
         if forest.before(at, node) {
-            hang(forest, &mut root, before, at);
-            before = Hook::Right(at);
+            attach(forest, &mut root, before, at);
+            before = Position::Right(at);
             at = forest.links(at).right;
         } else {
-            hang(forest, &mut root, after, at);
-            after = Hook::Left(at);
+            attach(forest, &mut root, after, at);
+            after = Position::Left(at);
             at = forest.links(at).left;
         }
     }
-    hang(forest, &mut root, before, NIL);
-    hang(forest, &mut root, after, NIL);
+    attach(forest, &mut root, before, NIL);
+    attach(forest, &mut root, after, NIL);
     root
 }
 
 /// Takes `node` out of the tree; returns the tree's root.
-pub fn remove(forest: &mut impl Forest, mut root: u32, node: u32) -> u32 {
-    let (mut hook, mut at) = (Hook::Root, root);
+pub fn remove(forest: &mut impl TreapNodes, mut root: u32, node: u32) -> u32 {
+    let (mut hook, mut at) = (Position::Root, root);
     while at != node {
         assert!(at != NIL, "a node to remove stands in its tree");
         (hook, at) = step(forest, node, at);
@@ -79,34 +79,34 @@ pub fn remove(forest: &mut impl Forest, mut root: u32, node: u32) -> u32 {
     let Links { mut left, mut right } = *forest.links(node);
     while left != NIL && right != NIL {
         if weight(forest, left) > weight(forest, right) {
-            hang(forest, &mut root, hook, left);
-            hook = Hook::Right(left);
+            attach(forest, &mut root, hook, left);
+            hook = Position::Right(left);
             left = forest.links(left).right;
         } else {
-            hang(forest, &mut root, hook, right);
-            hook = Hook::Left(right);
+            attach(forest, &mut root, hook, right);
+            hook = Position::Left(right);
             right = forest.links(right).left;
         }
     }
-    hang(forest, &mut root, hook, if left == NIL { right } else { left });
+    attach(forest, &mut root, hook, if left == NIL { right } else { left });
     *forest.links(node) = Links::NONE;
     root
 }
 
 /// One step down from `at` on the way to where `node` belongs.
-fn step(forest: &mut impl Forest, node: u32, at: u32) -> (Hook, u32) {
+fn step(forest: &mut impl TreapNodes, node: u32, at: u32) -> (Position, u32) {
     if forest.before(node, at) {
-        (Hook::Left(at), forest.links(at).left)
+        (Position::Left(at), forest.links(at).left)
     } else {
-        (Hook::Right(at), forest.links(at).right)
+        (Position::Right(at), forest.links(at).right)
     }
 }
 
-pub fn first(forest: &mut impl Forest, root: u32) -> u32 {
+pub fn first(forest: &mut impl TreapNodes, root: u32) -> u32 {
     outermost(root, |node| forest.links(node).left)
 }
 
-pub fn last(forest: &mut impl Forest, root: u32) -> u32 {
+pub fn last(forest: &mut impl TreapNodes, root: u32) -> u32 {
     outermost(root, |node| forest.links(node).right)
 }
 

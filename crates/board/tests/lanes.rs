@@ -2,7 +2,7 @@
 
 mod memory;
 
-use board::{Front, Held, LaneName, Put, Rank};
+use board::{Extended, LaneName, Next, Offered, Rank};
 
 use memory::small::*;
 
@@ -10,12 +10,12 @@ use memory::small::*;
 fn a_task_that_is_woken_before_its_settling_was_told_is_not_stranded() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     own(&mut board, 1);
-    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("a good token");
+    let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
     // The settling committed and delays the task; the clock wakes it before the board was told.
-    assert_eq!(board.put(0, WORK, rank(1), 0), Put::Known);
-    board.finish(ticket);
+    assert_eq!(board.offer(0, WORK, rank(1), 0), Offered::Known);
+    board.commit_end(ticket);
     assert!(dry(&mut board, b"work").cursor <= rank(1));
 }
 
@@ -23,10 +23,10 @@ fn a_task_that_is_woken_before_its_settling_was_told_is_not_stranded() {
 fn a_task_that_is_put_while_it_is_taken_for_a_stray_is_not_stranded() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     let taken = take(&mut board, 1);
     // Its row was not ready to the snapshot, but is by now.
-    assert_eq!(board.put(0, WORK, rank(1), 0), Put::Known);
+    assert_eq!(board.offer(0, WORK, rank(1), 0), Offered::Known);
     board.drop_stray(taken.ticket);
     assert!(dry(&mut board, b"work").cursor <= rank(1));
 }
@@ -39,9 +39,13 @@ fn a_lane_is_complete_only_if_nothing_was_left_since_its_refill_began() {
     let first = dry(&mut board, b"work");
     assert!(board.begin_refill(&first, 5));
     assert!(!board.begin_refill(&first, 6), "one refiller at a time");
-    assert!(matches!(board.front_of(0, b"work", None), Front::Refilling));
+    assert!(matches!(board.next_task(0, b"work", None), Next::Refilling));
     assert!(board.refill(0, first.lane, 5, &[(rank(1), 0), (rank(3), 0)]));
-    assert_eq!(board.put(0, WORK, rank(2), 0), Put::Left, "committed after the snapshot");
+    assert_eq!(
+        board.offer(0, WORK, rank(2), 0),
+        Offered::LeftToTable,
+        "committed after the snapshot"
+    );
     board.end_refill(first.lane, 5, Rank::END);
     own(&mut board, 1);
     assert_eq!(dry(&mut board, b"work").cursor, rank(2));
@@ -60,7 +64,7 @@ fn an_abandoned_refill_leaves_the_lane_as_dry_as_it_was() {
     assert_eq!(again.cursor, first.cursor);
     assert!(board.begin_refill(&again, 6));
     board.end_refill(first.lane, 5, Rank::END);
-    assert!(matches!(board.front_of(0, b"work", None), Front::Refilling), "not his any more");
+    assert!(matches!(board.next_task(0, b"work", None), Next::Refilling), "not his any more");
     board.end_refill(again.lane, 6, Rank::END);
     own(&mut board, 1);
 }
@@ -85,10 +89,10 @@ fn a_lane_under_refill_keeps_no_other_from_being_spilled() {
     let mut board = memory.board();
     board.survey(0, lane(b"first"));
     board.survey(0, lane(b"second"));
-    let Front::Dry(first) = board.front_of(0, b"work", Some(&[b"first"])) else { panic!() };
+    let Next::NeedsRefill(first) = board.next_task(0, b"work", Some(&[b"first"])) else { panic!() };
     assert!(board.begin_refill(&first, 5));
     assert!(board.survey(0, lane(b"third")), "the second has to go");
-    assert_eq!(board.house(0).spilled, 1);
+    assert_eq!(board.entry(0).lanes_spilled, 1);
     let actions: Vec<_> = board.audit().lanes.into_iter().map(|it| it.action).collect();
     assert_eq!(actions, [b"first".to_vec(), b"third".to_vec()]);
 }
@@ -98,23 +102,23 @@ fn a_cleared_house_leaves_nothing_behind_however_small_the_steps() {
     for step in 1..12 {
         let mut memory = small(8, 4);
         let mut board = memory.board();
-        assert_eq!(board.enter_house(2, 1), Some(1));
-        // The lanes of the first house stand at low places, their slots at high ones.
+        assert_eq!(board.register(2, 1), Some(1));
+        // The lanes of the first entry stand at low places, their slots at high ones.
         board.survey(0, lane(b"first"));
         board.survey(0, lane(b"second"));
         for id in 1..=6 {
-            board.put(1, WORK, rank(id), 0);
+            board.offer(1, WORK, rank(id), 0);
         }
-        board.admit(0, lane(b"first"), rank(7), 0).expect("room");
-        board.admit(0, lane(b"second"), rank(8), 0).expect("room");
+        board.ensure_slot(0, lane(b"first"), rank(7), 0).expect("room");
+        board.ensure_slot(0, lane(b"second"), rank(8), 0).expect("room");
         let mut from = Some(0);
         while let Some(at) = from {
-            from = board.clear_house(0, at, step);
+            from = board.clear_entry(0, at, step);
         }
-        board.vacate_house(0);
+        board.remove(0);
         let lanes = board.audit().lanes;
-        assert_eq!(lanes.len(), 1, "the other house's lane stays: {lanes:?}");
-        assert_eq!((lanes[0].house, lanes[0].queued.len()), (1, 6));
+        assert_eq!(lanes.len(), 1, "the other entry's lane stays: {lanes:?}");
+        assert_eq!((lanes[0].entry, lanes[0].queued.len()), (1, 6));
     }
 }
 
@@ -122,12 +126,12 @@ fn a_cleared_house_leaves_nothing_behind_however_small_the_steps() {
 fn a_board_full_of_leases_admits_nobody_and_evicts_none() {
     let mut memory = small(2, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
-    board.put(0, WORK, rank(2), 0);
+    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(2), 0);
     own(&mut board, 1);
     own(&mut board, 2);
-    assert_eq!(board.admit(0, lane(b"other"), rank(3), 0), None);
-    assert_eq!(board.put(0, lane(b"other"), rank(4), 0), Put::Left);
+    assert_eq!(board.ensure_slot(0, lane(b"other"), rank(3), 0), None);
+    assert_eq!(board.offer(0, lane(b"other"), rank(4), 0), Offered::LeftToTable);
     assert_eq!(board.usage().slots_used, 2);
     let lanes = board.audit().lanes;
     assert_eq!(lanes.iter().map(|it| it.slots).sum::<u32>(), 2);
@@ -137,11 +141,11 @@ fn a_board_full_of_leases_admits_nobody_and_evicts_none() {
 fn a_task_asked_for_by_id_finds_room_on_a_board_full_of_queued_ones() {
     let mut memory = small(2, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
-    board.put(0, WORK, rank(2), 0);
-    let at = board.admit(0, WORK, rank(3), 0).expect("room");
-    let taken = board.reserve(at, &claim(1_000, None), seal(1));
-    board.put_back(taken.ticket);
+    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(2), 0);
+    let at = board.ensure_slot(0, WORK, rank(3), 0).expect("room");
+    let taken = board.reserve(at, &claim(1_000, None), token_hash(1));
+    board.undo_claim(taken.ticket);
     own(&mut board, 2);
     assert_eq!(dry(&mut board, b"work").cursor, rank(2), "the evicted comes first");
     board.audit();
@@ -151,14 +155,14 @@ fn a_task_asked_for_by_id_finds_room_on_a_board_full_of_queued_ones() {
 fn houses_do_not_see_each_others_tasks() {
     let mut memory = small(8, 8);
     let mut board = memory.board();
-    assert_eq!(board.enter_house(1, 2), Some(1), "another creation is another house (I12)");
-    board.put(0, WORK, rank(1), 0);
-    assert!(matches!(board.front_of(1, b"work", None), Front::Empty));
-    assert_eq!(board.put(1, WORK, rank(1), 0), Put::Queued);
+    assert_eq!(board.register(1, 2), Some(1), "another creation is another entry (I12)");
+    board.offer(0, WORK, rank(1), 0);
+    assert!(matches!(board.next_task(1, b"work", None), Next::Empty));
+    assert_eq!(board.offer(1, WORK, rank(1), 0), Offered::Queued);
     own(&mut board, 1);
-    assert_eq!(board.extend(1, 1, &seal(1), &claim(1_000, None), None), Held::No);
-    assert_eq!(board.next_deadline(1), i64::MAX);
-    board.gone(1, 1);
+    assert_eq!(board.extend(1, 1, &token_hash(1), &claim(1_000, None), None), Extended::No);
+    assert_eq!(board.next_expiry(1), i64::MAX);
+    board.remove_task(1, 1);
     assert!(board.peek(0, 1).is_some() && board.peek(1, 1).is_none());
 }
 
@@ -169,7 +173,7 @@ fn on_a_full_board_an_empty_lane_finds_the_room_that_was_promised() {
         let mut board = memory.board();
         for id in 1..=8 {
             let action: &[u8] = if id <= loud { b"loud" } else { b"other" };
-            assert_eq!(board.put(0, lane(action), rank(id), 0), Put::Queued);
+            assert_eq!(board.offer(0, lane(action), rank(id), 0), Offered::Queued);
         }
         let dry = dry_of(&mut board, b"quiet");
         let room = board.room();

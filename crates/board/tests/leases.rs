@@ -2,7 +2,7 @@
 
 mod memory;
 
-use board::{Front, Held, Lasting, Put, Rank, Refusal, State};
+use board::{Extended, Next, Offered, PersistedLease, Rank, Refusal, State};
 
 use memory::small::*;
 
@@ -10,45 +10,45 @@ use memory::small::*;
 fn an_extension_without_a_length_has_the_length_the_lease_was_taken_with() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     own(&mut board, 1);
-    assert_eq!(board.extend(0, 1, &seal(1), &claim(2_000, Some(5)), None), Held::Yes);
-    assert_eq!(board.next_deadline(0), 2_005);
-    assert_eq!(board.extend(0, 1, &seal(1), &claim(2_000, None), None), Held::Yes);
-    assert_eq!(board.next_deadline(0), 2_100);
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, Some(5)), None), Extended::Yes);
+    assert_eq!(board.next_expiry(0), 2_005);
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, None), None), Extended::Yes);
+    assert_eq!(board.next_expiry(0), 2_100);
 }
 
 #[test]
 fn a_late_owner_keeps_the_task_until_somebody_else_owns_it() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     own(&mut board, 1);
     expire(&mut board);
-    assert_eq!(board.extend(0, 1, &seal(1), &claim(9_000, None), None), Held::Yes);
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
     expire(&mut board);
     own(&mut board, 2);
-    assert_eq!(board.extend(0, 1, &seal(1), &claim(9_000, None), None), Held::No);
-    assert!(matches!(board.settle(0, 1, &seal(1), 7), Err(Refusal::Stale)));
-    let (ticket, _) = board.settle(0, 1, &seal(2), 7).expect("the last token");
-    board.finish(ticket);
-    assert!(matches!(board.front_of(0, b"work", None), Front::Empty));
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::No);
+    assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Stale)));
+    let (ticket, _) = board.begin_end(0, 1, &token_hash(2), 7).expect("the last token");
+    board.commit_end(ticket);
+    assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
 }
 
 #[test]
 fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_back() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     own(&mut board, 1);
     expire(&mut board);
-    let seized = board.seize(0, WORK, rank(1), 0, 8).expect("room");
+    let seized = board.withdraw(0, WORK, rank(1), 0, 8).expect("room");
     let ticket = seized.expect("nobody owns it");
-    assert_eq!(board.extend(0, 1, &seal(1), &claim(9_000, None), None), Held::Yes);
-    board.unsettle(ticket, i64::MIN);
-    assert!(matches!(board.front_of(0, b"work", None), Front::Empty), "it is not offered");
-    assert_eq!(board.next_deadline(0), 9_100);
-    assert!(board.settle(0, 1, &seal(1), 7).is_ok());
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
+    board.undo_end(ticket, i64::MIN);
+    assert!(matches!(board.next_task(0, b"work", None), Next::Empty), "it is not offered");
+    assert_eq!(board.next_expiry(0), 9_100);
+    assert!(board.begin_end(0, 1, &token_hash(1), 7).is_ok());
     board.audit();
 }
 
@@ -57,13 +57,13 @@ fn a_task_that_its_lane_has_not_come_to_can_be_seized() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let ticket = board.seize(0, WORK, rank(1), 0, 8).expect("room").expect("nobody owns it");
-    let again = board.seize(0, WORK, rank(1), 0, 9).expect("a slot");
-    assert!(matches!(again, Err(Refusal::Settling)));
-    board.unsettle(ticket, i64::MIN);
+    let ticket = board.withdraw(0, WORK, rank(1), 0, 8).expect("room").expect("nobody owns it");
+    let again = board.withdraw(0, WORK, rank(1), 0, 9).expect("a slot");
+    assert!(matches!(again, Err(Refusal::Ending)));
+    board.undo_end(ticket, i64::MIN);
     assert!(board.peek(0, 1).is_none(), "left to the table, where it was");
-    let ticket = board.seize(0, WORK, rank(2), 0, 8).expect("room").expect("nobody owns it");
-    board.finish(ticket);
+    let ticket = board.withdraw(0, WORK, rank(2), 0, 8).expect("room").expect("nobody owns it");
+    board.commit_end(ticket);
     assert!(board.peek(0, 2).is_none());
     board.audit();
 }
@@ -72,26 +72,29 @@ fn a_task_that_its_lane_has_not_come_to_can_be_seized() {
 fn a_token_is_void_once_its_task_was_given_back() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     own(&mut board, 1);
-    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("a good token");
+    let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
     board.requeue(ticket, false);
-    assert_eq!(board.extend(0, 1, &seal(1), &claim(1_000, None), None), Held::No);
-    assert!(matches!(board.settle(0, 1, &seal(1), 7), Err(Refusal::Stale)));
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(1_000, None), None), Extended::No);
+    assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Stale)));
 }
 
 #[test]
 fn what_was_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     let taken = take(&mut board, 1);
-    assert!(matches!(board.settle(0, 1, &seal(1), 8), Err(Refusal::Stale)), "nobody else can");
-    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("its own transaction can");
-    board.unsettle(ticket, i64::MIN);
-    board.put_back(taken.ticket);
+    assert!(
+        matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Stale)),
+        "nobody else can"
+    );
+    let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("its own transaction can");
+    board.undo_end(ticket, i64::MIN);
+    board.undo_claim(taken.ticket);
     assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Queued);
-    assert_eq!(board.next_deadline(0), i64::MAX);
+    assert_eq!(board.next_expiry(0), i64::MAX);
     board.audit();
 }
 
@@ -99,15 +102,15 @@ fn what_was_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
 fn a_reservation_that_ran_out_is_the_clocks_not_its_transactions() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     let late = take(&mut board, 1);
     expire(&mut board);
     let new = take(&mut board, 2);
-    board.confirm(late.ticket);
-    board.put_back(late.ticket);
+    board.commit_claim(late.ticket);
+    board.undo_claim(late.ticket);
     board.drop_stray(late.ticket);
     assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Reserved);
-    board.confirm(new.ticket);
+    board.commit_claim(new.ticket);
     assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Leased);
 }
 
@@ -115,24 +118,24 @@ fn a_reservation_that_ran_out_is_the_clocks_not_its_transactions() {
 fn a_lease_that_was_extended_meanwhile_is_not_set_aside_to_an_earlier_time() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     own(&mut board, 1);
-    assert_eq!(board.extend(0, 1, &seal(1), &claim(1_000, Some(9_000)), None), Held::Yes);
-    board.postpone(0, 1, 5_000);
-    assert_eq!(board.next_deadline(0), 10_000);
-    board.postpone(0, 1, 15_000);
-    assert_eq!(board.next_deadline(0), 15_000);
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(1_000, Some(9_000)), None), Extended::Yes);
+    board.defer_expiry(0, 1, 5_000);
+    assert_eq!(board.next_expiry(0), 10_000);
+    board.defer_expiry(0, 1, 15_000);
+    assert_eq!(board.next_expiry(0), 15_000);
 }
 
 #[test]
 fn a_dismissed_clock_is_known_to_be_gone() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.house_mut(0).clock = 9;
-    assert!(!board.dismiss_clock(2));
-    assert_eq!(board.house(0).clock, 9);
-    assert!(board.dismiss_clock(1));
-    assert_eq!(board.house(0).clock, 0);
+    board.entry_mut(0).scheduler = 9;
+    assert!(!board.note_scheduler_ended(2));
+    assert_eq!(board.entry(0).scheduler, 9);
+    assert!(board.note_scheduler_ended(1));
+    assert_eq!(board.entry(0).scheduler, 0);
 }
 
 #[test]
@@ -140,36 +143,36 @@ fn tickets_from_before_a_wreck_do_nothing() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     for id in 1..=3 {
-        board.put(0, WORK, rank(id), 0);
+        board.offer(0, WORK, rank(id), 0);
     }
     let reserved = take(&mut board, 1);
     let leased = own(&mut board, 2);
-    let (settling, _) = board.settle(0, 2, &seal(2), 7).expect("a good token");
+    let (settling, _) = board.begin_end(0, 2, &token_hash(2), 7).expect("a good token");
     for id in 4..=6 {
-        board.put(0, lane(b"other"), rank(id), 0);
+        board.offer(0, lane(b"other"), rank(id), 0);
     }
     let dry = dry_of(&mut board, b"other");
     assert!(board.begin_refill(&dry, 5));
 
     for round in 0..2 {
         board.clear();
-        board.enter_house(1, 1);
+        board.register(1, 1);
         if round == 1 {
             for id in 1..=4 {
-                assert_eq!(board.put(0, WORK, rank(id), 0), Put::Queued);
+                assert_eq!(board.offer(0, WORK, rank(id), 0), Offered::Queued);
             }
             own(&mut board, 3);
             own(&mut board, 4);
-            let _ = board.settle(0, 1, &seal(3), 7).expect("a good token");
+            let _ = board.begin_end(0, 1, &token_hash(3), 7).expect("a good token");
         }
         let before = board.audit().lanes;
-        board.put_back(reserved.ticket);
-        board.confirm(reserved.ticket);
+        board.undo_claim(reserved.ticket);
+        board.commit_claim(reserved.ticket);
         board.drop_stray(reserved.ticket);
-        assert!(!board.stands(leased.ticket) && !board.note_persisted(leased.ticket));
-        board.unsettle(settling, 0);
+        assert!(!board.is_leased(leased.ticket) && !board.note_persisted(leased.ticket));
+        board.undo_end(settling, 0);
         board.requeue(settling, true);
-        board.finish(settling);
+        board.commit_end(settling);
         assert!(!board.begin_refill(&dry, 5));
         assert!(!board.refill(0, dry.lane, 5, &[(rank(9), 0)]));
         board.abandon_refill(dry.lane, 5);
@@ -182,19 +185,19 @@ fn tickets_from_before_a_wreck_do_nothing() {
 fn a_lease_that_was_written_down_is_counted_once_when_it_ends() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     let taken = own(&mut board, 1);
     assert!(board.note_persisted(taken.ticket));
-    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("a good token");
+    let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
     assert!(!board.note_persisted(taken.ticket), "it is being ended");
-    board.unsettle(ticket, 0);
-    assert_eq!(board.house(0).ended_persisted, 0);
-    let (ticket, _) = board.settle(0, 1, &seal(1), 7).expect("a good token");
+    board.undo_end(ticket, 0);
+    assert_eq!(board.entry(0).ended_persisted, 0);
+    let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
     board.requeue(ticket, false);
-    assert_eq!(board.house(0).ended_persisted, 1);
+    assert_eq!(board.entry(0).ended_persisted, 1);
     own(&mut board, 2);
-    board.gone(0, 1);
-    assert_eq!(board.house(0).ended_persisted, 1);
+    board.remove_task(0, 1);
+    assert_eq!(board.entry(0).ended_persisted, 1);
 }
 
 #[test]
@@ -202,29 +205,35 @@ fn a_restored_lease_has_one_full_length_and_its_old_token() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let at = board.admit(0, WORK, rank(1), 0).expect("room");
+    let at = board.ensure_slot(0, WORK, rank(1), 0).expect("room");
     let (since_at, length) = (4_000_000, 777);
-    let lease =
-        Lasting { seal: seal(1), worker: b"w", since_at, length, progress: 0.5, recorded: true };
+    let lease = PersistedLease {
+        token_hash: token_hash(1),
+        worker: b"w",
+        since_at,
+        length,
+        progress: 0.5,
+        in_history: true,
+    };
     board.restore(at, &lease, NOW);
     let slot = *board.peek(0, 1).expect("a slot");
-    assert!(slot.is_held() && slot.persisted && slot.recorded);
+    assert!(slot.is_held() && slot.persisted && slot.in_history);
     assert_eq!((slot.deadline, slot.since_at), (NOW.monotonic + 777, since_at));
     assert_eq!((slot.progress, slot.worker.as_bytes()), (0.5, &b"w"[..]));
-    assert!(board.settle(0, 1, &seal(1), 7).is_ok());
+    assert!(board.begin_end(0, 1, &token_hash(1), 7).is_ok());
 }
 
 #[test]
 fn a_lease_that_ended_and_goes_on_was_not_written_down() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), 0);
     let taken = own(&mut board, 1);
-    assert!(board.stands(taken.ticket));
+    assert!(board.is_leased(taken.ticket));
     expire(&mut board);
-    assert_eq!(board.extend(0, 1, &seal(1), &claim(9_000, None), None), Held::Yes);
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
     // Its end wrote the task's row, so what stands in the table is void.
-    assert!(!board.stands(taken.ticket) && !board.note_persisted(taken.ticket));
+    assert!(!board.is_leased(taken.ticket) && !board.note_persisted(taken.ticket));
     assert!(!board.peek(0, 1).expect("a slot").persisted);
 }
 
@@ -232,15 +241,15 @@ fn a_lease_that_ended_and_goes_on_was_not_written_down() {
 fn a_ready_task_is_held_for_whoever_ends_it_and_nobody_elses() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.put(0, WORK, rank(1), 0);
-    let ticket = board.seize(0, WORK, rank(1), 0, 7).expect("room").expect("a ready task");
-    assert!(matches!(board.front_of(0, b"work", None), Front::Empty));
-    assert!(matches!(board.seize(0, WORK, rank(1), 0, 8), Some(Err(Refusal::Settling))));
+    board.offer(0, WORK, rank(1), 0);
+    let ticket = board.withdraw(0, WORK, rank(1), 0, 7).expect("room").expect("a ready task");
+    assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
+    assert!(matches!(board.withdraw(0, WORK, rank(1), 0, 8), Some(Err(Refusal::Ending))));
     let slot = board.peek(0, 1).expect("a slot");
     assert!(slot.is_ended_by(7) && !slot.is_ended_by(8));
-    board.unsettle(ticket, i64::MIN);
+    board.undo_end(ticket, i64::MIN);
     own(&mut board, 1);
-    assert!(matches!(board.seize(0, WORK, rank(1), 0, 7), Some(Err(Refusal::Stale))), "owned");
+    assert!(matches!(board.withdraw(0, WORK, rank(1), 0, 7), Some(Err(Refusal::Stale))), "owned");
 }
 
 #[test]
@@ -248,9 +257,9 @@ fn a_task_that_the_board_did_not_know_is_held_as_well() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let ticket = board.seize(0, WORK, rank(9), 0, 7).expect("room").expect("a ready task");
-    assert_eq!(board.peek(0, 9).expect("a slot").state(), State::Settling);
-    board.finish(ticket);
+    let ticket = board.withdraw(0, WORK, rank(9), 0, 7).expect("room").expect("a ready task");
+    assert_eq!(board.peek(0, 9).expect("a slot").state(), State::Ending);
+    board.commit_end(ticket);
     assert!(board.peek(0, 9).is_none());
 }
 
@@ -258,23 +267,23 @@ fn a_task_that_the_board_did_not_know_is_held_as_well() {
 fn what_falls_due_before_the_clock_means_to_look_wants_it() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.house_mut(0).wake_at = 2_000;
-    board.house_mut(0).lag = 1_000_000;
+    board.entry_mut(0).wake_at = 2_000;
+    board.entry_mut(0).wall_offset = 1_000_000;
     assert!(board.begin_use(0) && !board.begin_use(0));
     board.note_due(0, 1_002_000);
-    assert!(!board.wants_clock(0));
+    assert!(!board.wants_scheduler(0));
     board.note_due(0, 1_001_500);
-    assert!(board.wants_clock(0));
+    assert!(board.wants_scheduler(0));
     board.note_due(0, 1_009_000);
     assert_eq!(board.next_duty(0), 1_500, "the earliest counts");
-    board.house_mut(0).lag = 1_001_000;
+    board.entry_mut(0).wall_offset = 1_001_000;
     assert_eq!(board.next_duty(0), 500, "the wall clock was set forward");
-    board.house_mut(0).shut = true;
-    assert!(!board.wants_clock(0), "nothing fires in a closed database");
-    board.house_mut(0).shut = false;
-    board.put(0, WORK, rank(1), 0);
+    board.entry_mut(0).paused = true;
+    assert!(!board.wants_scheduler(0), "nothing fires in a closed database");
+    board.entry_mut(0).paused = false;
+    board.offer(0, WORK, rank(1), 0);
     own(&mut board, 1);
-    board.house_mut(0).next_due = i64::MAX;
-    assert!(board.next_news(0, true).is_some(), "it is announced");
-    assert_eq!(board.next_duty(0), board.next_deadline(0), "nothing waits");
+    board.entry_mut(0).next_due = i64::MAX;
+    assert!(board.next_queue_to_notify(0, true).is_some(), "it is announced");
+    assert_eq!(board.next_duty(0), board.next_expiry(0), "nothing waits");
 }

@@ -2,7 +2,7 @@
 
 mod memory;
 
-use board::{Board, Claim, Door, Front, LaneName, Moment, Put, Rank, Sizes, Slot};
+use board::{Board, BuildState, Claim, LaneName, Next, Offered, Rank, Sizes, Slot, Timestamp};
 
 use memory::Memory;
 
@@ -11,8 +11,8 @@ const SLOTS: usize = 131_072;
 fn large() -> Memory {
     let mut memory = Memory::new(Sizes::of(SLOTS, 100));
     let mut board = memory.board();
-    assert_eq!(board.enter_house(1, 1), Some(0));
-    board.house_mut(0).door = Door::Open;
+    assert_eq!(board.register(1, 1), Some(0));
+    board.entry_mut(0).build_state = BuildState::Built;
     memory
 }
 
@@ -20,22 +20,22 @@ fn rank(priority: u32, created: i64, id: u128) -> Rank {
     Rank { id: id + 1, created, priority }
 }
 
-fn put(board: &mut Board, queue: &str, action: &str, rank: Rank) -> Put {
-    board.put(0, LaneName { queue: queue.as_bytes(), action: action.as_bytes() }, rank, 0)
+fn put(board: &mut Board, queue: &str, action: &str, rank: Rank) -> Offered {
+    board.offer(0, LaneName { queue: queue.as_bytes(), action: action.as_bytes() }, rank, 0)
 }
 
 /// Reserves what comes next in a queue; its rank.
 fn take(board: &mut Board, queue: &str, length: i64) -> Option<Rank> {
-    let now = Moment { monotonic: 0, wall: 0 };
+    let now = Timestamp { monotonic: 0, wall: 0 };
     let claim = Claim { worker: b"w", holder: 1, now, length: Some(length), fallback: 1 };
-    match board.front_of(0, queue.as_bytes(), None) {
-        Front::Task(at) => {
+    match board.next_task(0, queue.as_bytes(), None) {
+        Next::Task(at) => {
             let rank = board.slot_at(at, 0).expect("a task").rank();
             let taken = board.reserve(at, &claim, [0; 16]);
-            board.confirm(taken.ticket);
+            board.commit_claim(taken.ticket);
             Some(rank)
         }
-        Front::Empty => None,
+        Next::Empty => None,
         front => panic!("neither task nor empty: {front:?}"),
     }
 }
@@ -63,13 +63,13 @@ fn ten_thousand_queues_stand_on_one_board() {
             let rank = rank(round, 0, (queue * 4 + round as usize) as u128);
             let name = format!("queue {queue}");
             if queue < 10_000 {
-                assert_eq!(put(&mut board, &name, "do", rank), Put::Queued);
+                assert_eq!(put(&mut board, &name, "do", rank), Offered::Queued);
             }
         }
     }
     assert_eq!(board.usage().slots_used, 30_000);
     assert_eq!(board.usage().lanes_used, 10_000);
-    assert_eq!(board.house(0).spilled, 0);
+    assert_eq!(board.entry(0).lanes_spilled, 0);
     board.audit();
     for queue in 0..10_000 {
         let name = format!("queue {queue}");
@@ -78,8 +78,8 @@ fn ten_thousand_queues_stand_on_one_board() {
             .collect();
         assert_eq!(priorities, [2, 1, 0]);
     }
-    while let Some((ticket, _)) = board.take_due(0, 2_000, 2) {
-        board.finish(ticket);
+    while let Some((ticket, _)) = board.take_expired(0, 2_000, 2) {
+        board.commit_end(ticket);
     }
     assert_eq!((board.usage().slots_used, board.usage().lanes_used), (0, 0));
     board.audit();
@@ -93,7 +93,7 @@ fn ten_thousand_actions_of_one_queue_come_in_one_order() {
         let task = scattered(at, 32_768);
         let action = format!("action {}", task % 10_000);
         let rank = rank(task as u32 % 7, (task / 7 % 11) as i64, task as u128);
-        assert_eq!(put(&mut board, "work", &action, rank), Put::Queued);
+        assert_eq!(put(&mut board, "work", &action, rank), Offered::Queued);
     }
     assert_eq!(board.usage().lanes_used, 10_000);
     assert!(board.audit().depth <= 60);
@@ -110,10 +110,10 @@ fn a_full_board_does_not_starve_a_quiet_queue() {
         put(&mut board, "loud", "do", rank(9, 0, task as u128));
     }
     assert_eq!(board.usage().slots_used as usize, SLOTS);
-    assert_eq!(put(&mut board, "quiet", "do", rank(0, 9, 1 << 100)), Put::Queued);
+    assert_eq!(put(&mut board, "quiet", "do", rank(0, 9, 1 << 100)), Offered::Queued);
     // Better ones of the loud queue take the place of its own.
     for task in 0..1_000 {
-        assert_eq!(put(&mut board, "loud", "do", rank(10, 0, (1 << 90) + task)), Put::Queued);
+        assert_eq!(put(&mut board, "loud", "do", rank(10, 0, (1 << 90) + task)), Offered::Queued);
     }
     assert_eq!(board.usage().slots_used as usize, SLOTS);
     assert_eq!(take(&mut board, "quiet", 1_000), Some(rank(0, 9, 1 << 100)));
@@ -141,7 +141,7 @@ fn depth_of(rank_of: impl Fn(usize) -> Rank) -> usize {
     let mut memory = large();
     let mut board = memory.board();
     for at in 0..100_000 {
-        assert_eq!(put(&mut board, "work", "do", rank_of(at)), Put::Queued);
+        assert_eq!(put(&mut board, "work", "do", rank_of(at)), Offered::Queued);
     }
     board.audit().depth
 }
@@ -203,10 +203,10 @@ fn no_order_of_a_hundred_thousand_leases_makes_a_deep_timer() {
         let depth = board.audit().depth;
         assert!(depth <= 60, "{depth}");
         let mut last = 0;
-        while let Some((ticket, slot)) = board.take_due(0, 1_000_000, 2) {
+        while let Some((ticket, slot)) = board.take_expired(0, 1_000_000, 2) {
             assert!(last <= slot.deadline);
             last = slot.deadline;
-            board.finish(ticket);
+            board.commit_end(ticket);
         }
         assert_eq!(board.usage().slots_used, 0);
     }

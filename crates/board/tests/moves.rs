@@ -71,7 +71,7 @@ fn moves() -> impl Strategy<Value = Move> {
         10 => (holder(), late()).prop_map(|(holder, late)| Move::Commit { holder, late }),
         4 => (holder(), 1..5_u8).prop_map(|(holder, acts)| Move::RollBack { holder, acts }),
         8 => (any::<u8>(), 1..4_u8, outcome()).prop_map(
-            |(house, max, outcome)| Move::Due { house, max, outcome }
+            |(entry, max, outcome)| Move::Due { entry, max, outcome }
         ),
         10 => (holder(), 0..12_u8, length(), prop::option::of(0.0..1.0)).prop_map(
             |(holder, pick, length, progress)| Move::Extend { holder, pick, length, progress }
@@ -84,8 +84,8 @@ fn moves() -> impl Strategy<Value = Move> {
         4 => any::<u8>().prop_map(|pick| Move::EndRefill { pick }),
         1 => any::<u8>().prop_map(|pick| Move::AbandonRefill { pick }),
         1 => any::<u8>().prop_map(|lane| Move::Survey { lane }),
-        1 => any::<u8>().prop_map(|house| Move::Refresh { house }),
-        1 => (any::<u8>(), 1..40_u32).prop_map(|(house, chunk)| Move::Rebuild { house, chunk }),
+        1 => any::<u8>().prop_map(|entry| Move::Refresh { entry }),
+        1 => (any::<u8>(), 1..40_u32).prop_map(|(entry, chunk)| Move::Rebuild { entry, chunk }),
         1 => Just(Move::Wreck),
         1 => (any::<u8>(), 1..90_i64).prop_map(|(pick, by)| Move::Postpone { pick, by }),
         8 => (1..60_i64).prop_map(|by| Move::Tick { by }),

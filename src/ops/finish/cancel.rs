@@ -23,8 +23,8 @@ pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
     for some in locked.ids.chunks(AT_ONCE) {
         // The lease as it is while the row is locked, for the history.
         with_board(|board| {
-            let house = home.find(board);
-            let lease = |id: &Uuid| board.peek(house?, id.0).filter(|slot| slot.is_held()).copied();
+            let entry = home.find(board);
+            let lease = |id: &Uuid| board.peek(entry?, id.0).filter(|slot| slot.is_held()).copied();
             endings.extend(some.iter().map(|id| Ending { lease: lease(id), ..Ending::of(*id) }));
         });
     }

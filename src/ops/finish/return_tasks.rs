@@ -3,7 +3,7 @@
 use crate::error::{self, Error, Result};
 use crate::ops::dependencies::count_down::follow;
 use crate::ops::finish::retry;
-use crate::pg::uuid::{Uuid, seal};
+use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Home;
 use crate::shmem::segment;
 use crate::shmem::xact::{self, AT_ONCE, Change};
@@ -11,7 +11,7 @@ use crate::storage::ending::Ending;
 use crate::storage::rows::{LIVE, ids_of, session, settled};
 use crate::storage::settle::{release, settle};
 use board::{End, Outcome, READY};
-use board::{Refusal, Seal, Slot, Ticket};
+use board::{Refusal, Slot, Ticket, TokenHash};
 use pgrx::pg_sys::{self, Datum};
 
 /// One task to return, and what comes with it.
@@ -40,9 +40,9 @@ pub fn return_tasks(
     };
     let mut endings = Vec::with_capacity(returns.len());
     for some in order.chunks(AT_ONCE) {
-        let sealed: Vec<(usize, Seal)> =
-            some.iter().map(|at| (*at, seal(returns[*at].token))).collect();
-        for (at, held) in hold(home, returns, &sealed, change) {
+        let hashed: Vec<(usize, TokenHash)> =
+            some.iter().map(|at| (*at, token_hash(returns[*at].token))).collect();
+        for (at, held) in hold(home, returns, &hashed, change) {
             let Return { id, result, error, .. } = returns[at];
             match held {
                 Ok(lease) => endings.push((at, Ending { id, lease: Some(lease), result, error })),
@@ -85,7 +85,7 @@ pub fn explain(home: &Home, id: Uuid, refusal: Refusal) -> Error {
         error::wrong_status(id, &status)
     } else if ids_of(&session, &LIVE, [id].into_iter()).is_empty() {
         error::no_such_task(id)
-    } else if refusal == Refusal::Settling {
+    } else if refusal == Refusal::Ending {
         error::being_settled(id)
     } else {
         error::stale_token(id)
@@ -99,25 +99,25 @@ const MOST_WAITS: usize = 50;
 fn hold(
     home: &Home,
     returns: &[Return],
-    sealed: &[(usize, Seal)],
+    hashed: &[(usize, TokenHash)],
     change: fn(Ticket) -> Change,
 ) -> Vec<(usize, Result<Slot, Refusal>)> {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
-    let mut held = Vec::with_capacity(sealed.len());
-    let mut tickets = Vec::with_capacity(sealed.len());
-    let mut left: Vec<(usize, Seal)> = sealed.to_vec();
-    xact::reserve(sealed.len());
+    let mut held = Vec::with_capacity(hashed.len());
+    let mut tickets = Vec::with_capacity(hashed.len());
+    let mut left: Vec<(usize, TokenHash)> = hashed.to_vec();
+    xact::reserve(hashed.len());
     let mut waits = 0;
     while !left.is_empty() {
-        home.on_board(|board, house| {
+        home.on_board(|board, entry| {
             // The first tasks of all would begin their day in the default partition.
-            if board.is_unprepared(house) && waits < MOST_WAITS {
+            if board.is_unprepared(entry) && waits < MOST_WAITS {
                 waits += 1;
                 return;
             }
-            left.retain(|(at, seal)| {
-                let answer = board.settle(house, returns[*at].id.0, seal, me);
+            left.retain(|(at, token_hash)| {
+                let answer = board.begin_end(entry, returns[*at].id.0, token_hash, me);
                 let busy = matches!(answer, Err(Refusal::Busy));
                 if !busy {
                     held.push((

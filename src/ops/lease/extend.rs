@@ -2,11 +2,11 @@
 
 use crate::guc;
 use crate::pg::time;
-use crate::pg::uuid::{Uuid, seal};
+use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Home;
 use crate::shmem::segment;
 use crate::shmem::xact::AT_ONCE;
-use board::{Claim, Held, Seal};
+use board::{Claim, Extended, TokenHash};
 use pgrx::pg_sys;
 
 /// Moves the deadlines of leases to now + `length` (microseconds; `None`: each one's own). True
@@ -17,8 +17,9 @@ pub fn extend(
     length: Option<i64>,
     progress: Option<f64>,
 ) -> Vec<bool> {
-    let sealed: Vec<(Uuid, Seal)> = leases.iter().map(|(id, token)| (*id, seal(*token))).collect();
-    let mut held = vec![Held::Busy; sealed.len()];
+    let hashed: Vec<(Uuid, TokenHash)> =
+        leases.iter().map(|(id, token)| (*id, token_hash(*token))).collect();
+    let mut held = vec![Extended::Busy; hashed.len()];
     loop {
         let claim = Claim {
             worker: &[],
@@ -28,19 +29,19 @@ pub fn extend(
             length,
             fallback: guc::lease_timeout(),
         };
-        for (some, held) in sealed.chunks(AT_ONCE).zip(held.chunks_mut(AT_ONCE)) {
-            let woken = home.on_board(|board, house| {
-                for ((id, seal), held) in some.iter().zip(held.iter_mut()) {
-                    if *held == Held::Busy {
-                        *held = board.extend(house, id.0, seal, &claim, progress);
+        for (some, held) in hashed.chunks(AT_ONCE).zip(held.chunks_mut(AT_ONCE)) {
+            let woken = home.on_board(|board, entry| {
+                for ((id, token_hash), held) in some.iter().zip(held.iter_mut()) {
+                    if *held == Extended::Busy {
+                        *held = board.extend(entry, id.0, token_hash, &claim, progress);
                     }
                 }
-                board.wants_clock(house).then_some(house)
+                board.wants_scheduler(entry).then_some(entry)
             });
-            woken.into_iter().for_each(segment::wake_clock);
+            woken.into_iter().for_each(segment::wake_scheduler);
         }
-        if !held.contains(&Held::Busy) {
-            return held.into_iter().map(|held| held == Held::Yes).collect();
+        if !held.contains(&Extended::Busy) {
+            return held.into_iter().map(|held| held == Extended::Yes).collect();
         }
         segment::wait();
     }

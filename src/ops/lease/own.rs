@@ -6,13 +6,13 @@ use crate::ops::maintenance::{inline, refill};
 use crate::pg::datum::{self, UUID};
 use crate::pg::spi::statement;
 use crate::pg::time;
-use crate::pg::uuid::{Uuid, seal};
+use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Home;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::lookup::{Glance, Seen};
 use crate::storage::rows::{Place, session, settled};
-use board::{Claim, Dry, Front, Seal, State, Taken};
+use board::{Claim, Claimed, NeedsRefill, Next, State, TokenHash};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(FIND, "lease/find", [UUID]);
@@ -40,7 +40,7 @@ enum Stop {
     Enough,
     /// No clock ends leases whose deadline has passed.
     Unattended,
-    Dry(Dry),
+    NeedsRefill(NeedsRefill),
     Refilling,
     Empty {
         spilled: bool,
@@ -52,7 +52,7 @@ enum Found {
     Shut,
     Full,
     Running,
-    Task(Taken),
+    Task(Claimed),
 }
 
 /// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`.
@@ -73,7 +73,7 @@ pub fn own_tasks(
     while owned < most {
         pgrx::check_for_interrupts!();
         let wanted = (most - owned - held.len()).min(most_at_once(actions));
-        let (taken, house, stop) = take(home, queue, wanted, actions, &claim, attended);
+        let (taken, entry, stop) = take(home, queue, wanted, actions, &claim, attended);
         held.extend(taken);
         if matches!(stop, Stop::Enough) && held.len() < READ_AT_ONCE.min(most - owned) {
             continue;
@@ -85,10 +85,10 @@ pub fn own_tasks(
             Stop::Enough => {}
             Stop::Unattended => {
                 attended = true;
-                inline::attend(home, house);
+                inline::attend(home, entry);
             }
-            Stop::Dry(dry) => {
-                let room = refill::refill(&session, house, queue, &dry);
+            Stop::NeedsRefill(dry) => {
+                let room = refill::refill(&session, entry, queue, &dry);
                 if !room && owned == 0 {
                     error::board_full().raise();
                 } else if !room {
@@ -101,7 +101,7 @@ pub fn own_tasks(
             }
             Stop::Empty { spilled } if spilled && owned == 0 && !surveyed => {
                 surveyed = true;
-                if !refill::survey_queue(&session, house, queue) {
+                if !refill::survey_queue(&session, entry, queue) {
                     error::board_full().raise();
                 }
             }
@@ -133,16 +133,16 @@ pub fn own_task(
     }
     let claim = claim_now(worker, length);
     let token = Uuid::random();
-    let sealed = seal(token);
+    let hashed = token_hash(token);
     xact::reserve(1);
-    let found = home.on_board(|board, house| {
-        if board.house(house).shut {
+    let found = home.on_board(|board, entry| {
+        if board.entry(entry).paused {
             return Found::Shut;
         }
-        match board.admit(house, place.lane(), place.rank, place.timeout) {
+        match board.ensure_slot(entry, place.lane(), place.rank, place.timeout) {
             None => Found::Full,
-            Some(at) if board.slot_at(at, house).is_some_and(|it| it.state() == State::Queued) => {
-                Found::Task(board.reserve(at, &claim, sealed))
+            Some(at) if board.slot_at(at, entry).is_some_and(|it| it.state() == State::Queued) => {
+                Found::Task(board.reserve(at, &claim, hashed))
             }
             Some(_) => Found::Running,
         }
@@ -182,42 +182,42 @@ fn take(
     actions: Option<&[&[u8]]>,
     claim: &Claim,
     attended: bool,
-) -> (Vec<(Taken, Uuid)>, u32, Stop) {
-    let tokens: Vec<(Uuid, Seal)> =
-        (0..wanted).map(|_| Uuid::random()).map(|token| (token, seal(token))).collect();
+) -> (Vec<(Claimed, Uuid)>, u32, Stop) {
+    let tokens: Vec<(Uuid, TokenHash)> =
+        (0..wanted).map(|_| Uuid::random()).map(|token| (token, token_hash(token))).collect();
     let mut taken = Vec::with_capacity(wanted);
     xact::reserve(wanted);
-    let (house, stop, early) = home.on_board(|board, house| {
+    let (entry, stop, early) = home.on_board(|board, entry| {
         let stop = loop {
             if !attended
-                && board.house(house).clock == 0
-                && inline::is_wanted(board, house, claim.now)
+                && board.entry(entry).scheduler == 0
+                && inline::is_wanted(board, entry, claim.now)
             {
                 break Stop::Unattended;
             }
-            if board.house(house).shut {
+            if board.entry(entry).paused {
                 break Stop::Empty { spilled: false };
             }
-            let Some((token, seal)) = tokens.get(taken.len()) else { break Stop::Enough };
-            match board.front_of(house, queue, actions) {
-                Front::Task(at) => taken.push((board.reserve(at, claim, *seal), *token)),
-                Front::Dry(dry) => break Stop::Dry(dry),
-                Front::Refilling => break Stop::Refilling,
-                Front::Empty => break Stop::Empty { spilled: board.house(house).spilled > 0 },
+            let Some((token, token_hash)) = tokens.get(taken.len()) else { break Stop::Enough };
+            match board.next_task(entry, queue, actions) {
+                Next::Task(at) => taken.push((board.reserve(at, claim, *token_hash), *token)),
+                Next::NeedsRefill(dry) => break Stop::NeedsRefill(dry),
+                Next::Refilling => break Stop::Refilling,
+                Next::Empty => break Stop::Empty { spilled: board.entry(entry).lanes_spilled > 0 },
             }
         };
-        (house, stop, board.wants_clock(house))
+        (entry, stop, board.wants_scheduler(entry))
     });
     xact::promise(home, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
     if early {
-        segment::wake_clock(house);
+        segment::wake_scheduler(entry);
     }
-    (taken, house, stop)
+    (taken, entry, stop)
 }
 
 /// Checks what was taken against the table, under a snapshot taken after it left the board (I5),
 /// and shows it in the board's order. Returns how many there were; strays leave the board.
-fn hand_out(home: &Home, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
+fn hand_out(home: &Home, taken: Vec<(Claimed, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
     let Some(mut glance) = Glance::open(home, pg_sys::AccessShareLock) else {
         error::not_created().raise()
     };
@@ -235,7 +235,7 @@ fn hand_out(home: &Home, taken: Vec<(Taken, Uuid)>, mut show: impl FnMut(Owned))
     shown
 }
 
-fn owned(seen: Seen, taken: Taken, token: Uuid) -> Owned {
+fn owned(seen: Seen, taken: Claimed, token: Uuid) -> Owned {
     let [action, spec, priority, key, tries, num_failures] = seen;
     Owned {
         id: Uuid(taken.id),

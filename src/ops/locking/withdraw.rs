@@ -16,9 +16,9 @@ pub fn seize(home: &Home, place: &Place) -> Result<bool> {
     let me = unsafe { pg_sys::MyProcPid };
     loop {
         xact::reserve(1);
-        let (held, mine) = home.on_board(|board, house| {
-            let mine = board.peek(house, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
-            (board.seize(house, place.lane(), place.rank, place.timeout, me), mine)
+        let (held, mine) = home.on_board(|board, entry| {
+            let mine = board.peek(entry, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
+            (board.withdraw(entry, place.lane(), place.rank, place.timeout, me), mine)
         });
         match held.ok_or_else(error::board_full)? {
             Ok(ticket) => {
@@ -26,7 +26,7 @@ pub fn seize(home: &Home, place: &Place) -> Result<bool> {
                 return Ok(true);
             }
             // This transaction has made it ready again since it took it off the board.
-            Err(Refusal::Settling) if mine => {
+            Err(Refusal::Ending) if mine => {
                 xact::promise(home, [Change::Gone(place.rank.id)]);
                 return Ok(true);
             }

@@ -21,7 +21,7 @@ pub type Due = Vec<(Ticket, Slot)>;
 
 /// Takes leases whose deadline has passed off the board, at most so many. They are the clock's
 /// until the transaction ends.
-pub fn take_due(home: &Home, house: u32, most: usize) -> Due {
+pub fn take_due(home: &Home, entry: u32, most: usize) -> Due {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
     let mut due = Due::new();
@@ -32,7 +32,7 @@ pub fn take_due(home: &Home, house: u32, most: usize) -> Due {
         xact::reserve(some);
         let now = time::monotonic();
         with_board(|board| {
-            due.extend((0..some).map_while(|_| board.take_due(house, now, me)));
+            due.extend((0..some).map_while(|_| board.take_expired(entry, now, me)));
         });
         xact::promise(home, due[before..].iter().map(|(ticket, _)| Change::Expire(*ticket)));
         if due.len() - before < some {
@@ -77,7 +77,7 @@ pub fn reclaim(home: &Home, due: &mut Due) {
         if !is_in(&live, slot) {
             xact::promise(home, [Change::Gone(slot.id)]);
         } else if !is_in(&free, slot) {
-            with_board(|board| board.unsettle(*ticket, later));
+            with_board(|board| board.undo_end(*ticket, later));
         }
     }
 }

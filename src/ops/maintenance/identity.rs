@@ -18,7 +18,7 @@ statement!(USE, "maintenance/note_use", []);
 
 /// Tells the board whether the database is open, and the log when it is not any more; its answer.
 /// `None`: somebody is changing it, so that what can be seen may be over already.
-pub fn look(home: &Home, house: u32) -> Option<bool> {
+pub fn look(home: &Home, entry: u32) -> Option<bool> {
     let incarnation = table(c"incarnation");
     // SAFETY: a lock of this transaction, held until its end: whoever changes the table tells the
     // board before he lets go of his.
@@ -29,9 +29,9 @@ pub fn look(home: &Home, house: u32) -> Option<bool> {
     let rows = session.run(&INCARNATION, &[]);
     let [open, used] = [0, 1].map(|column| datum::number(rows.get(0, column)) != 0);
     let was_shut = with_board(|board| {
-        let house = board.house_mut(house);
-        house.used |= used;
-        std::mem::replace(&mut house.shut, !open)
+        let entry = board.entry_mut(entry);
+        entry.used |= used;
+        std::mem::replace(&mut entry.paused, !open)
     });
     if !open && !was_shut {
         error::closed(&home.database_name()).report(PgLogLevel::LOG);
@@ -42,12 +42,12 @@ pub fn look(home: &Home, house: u32) -> Option<bool> {
 /// Opens or closes the database from the commit on.
 pub fn open(home: &Home, enabled: bool) {
     // The lanes of what was restored are known as soon as they may be served.
-    let house = home.on_board(|_, house| house);
+    let entry = home.on_board(|_, entry| entry);
     // SAFETY: a lock of this transaction: one such call at a time.
     unsafe { pg_sys::LockRelationOid(table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32) };
     session(home).run(&OPEN, &[Some(Datum::from(enabled))]);
     if enabled {
-        refill::survey(home, house);
+        refill::survey(home, entry);
     }
     xact::promise(home, [Change::Open(enabled)]);
 }

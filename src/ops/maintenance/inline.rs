@@ -8,46 +8,46 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Home;
 use crate::shmem::segment::with_board;
 use crate::storage::rows::has_one_snapshot;
-use board::{Board, Moment};
+use board::{Board, Timestamp};
 use pgrx::pg_sys;
 
 /// Whether a clock would have something to do.
-pub fn is_wanted(board: &mut Board, house: u32, now: Moment) -> bool {
-    let it = board.house(house);
-    let fires = !it.shut && it.next_due <= due::horizon(now.wall);
-    fires || it.refresh || it.put_off || board.next_deadline(house) <= now.monotonic
+pub fn is_wanted(board: &mut Board, entry: u32, now: Timestamp) -> bool {
+    let it = board.entry(entry);
+    let fires = !it.paused && it.next_due <= due::horizon(now.wall);
+    fires || it.refresh || it.countdown_deferred || board.next_expiry(entry) <= now.monotonic
 }
 
-/// Ends leases whose deadline has passed, fires what is due, counts down what was put off, a batch of
+/// ListHead leases whose deadline has passed, fires what is due, counts down what was put off, a batch of
 /// each at the most: the tasks are ready once the caller's transaction commits. Surveys the tables if
 /// somebody asked for it.
-pub fn attend(home: &Home, house: u32) {
+pub fn attend(home: &Home, entry: u32) {
     // SAFETY: reads this backend's transaction state.
     let writes = unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId };
     // What this transaction alone knows is nobody else's yet.
-    if !writes && with_board(|board| std::mem::take(&mut board.house_mut(house).refresh)) {
-        refill::survey(home, house);
+    if !writes && with_board(|board| std::mem::take(&mut board.entry_mut(entry).refresh)) {
+        refill::survey(home, entry);
     }
     if !has_one_snapshot() {
-        if with_board(|board| std::mem::take(&mut board.house_mut(house).put_off))
+        if with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred))
             && count_down::take_up(home, expire::BATCH).0 > 0
         {
             // There may be more; and what a rollback takes back is to be taken up again.
-            with_board(|board| board.house_mut(house).put_off = true);
+            with_board(|board| board.entry_mut(entry).countdown_deferred = true);
         }
-        fire_due(home, house);
-        let mut due = expire::take_due(home, house, expire::BATCH);
+        fire_due(home, entry);
+        let mut due = expire::take_due(home, entry, expire::BATCH);
         if !due.is_empty() {
             expire::reclaim(home, &mut due);
         }
     }
 }
 
-fn fire_due(home: &Home, house: u32) {
+fn fire_due(home: &Home, entry: u32) {
     let until = due::horizon(time::now().wall);
     let fires = with_board(|board| {
-        let it = board.house_mut(house);
-        let fires = !it.shut && it.next_due <= until;
+        let it = board.entry_mut(entry);
+        let fires = !it.paused && it.next_due <= until;
         if fires {
             it.next_due = i64::MAX;
         }
@@ -61,7 +61,7 @@ fn fire_due(home: &Home, house: u32) {
     ids.sort_unstable();
     // The next who comes looks again after some fired: a rollback may take that back.
     let next = if ids.is_empty() { next.unwrap_or(i64::MAX) } else { i64::MIN };
-    with_board(|board| board.note_due(house, next));
+    with_board(|board| board.note_due(entry, next));
     if !ids.is_empty() {
         fire::fire(home, &ids, until);
     }

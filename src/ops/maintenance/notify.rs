@@ -12,17 +12,17 @@ const MOST: usize = 4_096;
 
 /// Announces what there is, by the transaction's commit. While another commit holds the lock of all
 /// notifications, nothing is announced: it is kept for the next round.
-pub fn announce(house: u32, queues: u32) {
+pub fn announce(entry: u32, queues: u32) {
     commit_without_waiting();
     let telling = try_lock();
-    go_through(house, queues, telling, |queue| {
+    go_through(entry, queues, telling, |queue| {
         notify(&[b"scylla.", queue].concat(), "");
     });
     let mut left = if telling { MOST } else { 0 };
     while left > 0 {
         let mut settled = Vec::with_capacity(AT_ONCE);
         with_board(|board| {
-            settled.extend((0..AT_ONCE.min(left)).map_while(|_| board.next_settled(house)));
+            settled.extend((0..AT_ONCE.min(left)).map_while(|_| board.next_settled(entry)));
         });
         settled.iter().for_each(|id| notify(b"scylla_result", &Uuid(*id).to_string()));
         left = if settled.len() < AT_ONCE { 0 } else { left - settled.len() };
@@ -30,13 +30,13 @@ pub fn announce(house: u32, queues: u32) {
 }
 
 /// Goes through so many queues with news, and says which are to be announced.
-pub fn go_through(house: u32, queues: u32, telling: bool, mut say: impl FnMut(&[u8])) {
+pub fn go_through(entry: u32, queues: u32, telling: bool, mut say: impl FnMut(&[u8])) {
     let mut left = queues as usize;
     while left > 0 {
         let some = left.min(AT_ONCE);
         let mut names: Vec<Name<{ board::QUEUE_MAX }>> = Vec::with_capacity(some);
         with_board(|board| {
-            names.extend((0..some).filter_map(|_| board.next_news(house, telling)));
+            names.extend((0..some).filter_map(|_| board.next_queue_to_notify(entry, telling)));
         });
         names.iter().for_each(|name| say(name.as_bytes()));
         left -= some;

@@ -12,7 +12,7 @@ use crate::shmem::database::Home;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{Place, id_at, ids, session};
-use board::{Lasting, Seal, Slot, Ticket};
+use board::{PersistedLease, Slot, Ticket, TokenHash};
 use pgrx::pg_sys::Datum;
 
 statement!(PERSIST, "leases/persist", [UUIDS, BYTEAS, TEXTS, TIMESTAMPTZS, BIGINTS, FLOATS, BOOLS]);
@@ -28,7 +28,7 @@ pub type Written = Vec<(Ticket, Uuid)>;
 
 /// Finds leases that are old enough and not written yet, among the places from `from` on, at most
 /// a batch; and where to look on.
-pub fn find_lasting(house: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
+pub fn find_lasting(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
     let now = time::now().wall;
     let age = guc::persist_leases_after();
     // After a step back of the wall clock a lease seems younger than it is: then it is written at once.
@@ -39,7 +39,7 @@ pub fn find_lasting(house: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
         let places = with_board(|board| {
             let places = board.places();
             for at in *from..places.min(*from + AT_ONCE as u32) {
-                if let Some(slot) = board.slot_at(at, house)
+                if let Some(slot) = board.slot_at(at, entry)
                     && slot.is_held()
                     && !slot.persisted
                     && is_old(slot)
@@ -67,12 +67,12 @@ pub fn persist(home: &Home, leases: &[(Ticket, Slot)]) -> Written {
         &PERSIST,
         &[
             ids(leases.iter().map(|(_, slot)| Uuid(slot.id))),
-            column(BYTEAS, |slot| datum::varlena(&slot.seal)),
+            column(BYTEAS, |slot| datum::varlena(&slot.token_hash)),
             column(TEXTS, |slot| datum::varlena(slot.worker.as_bytes())),
             column(TIMESTAMPTZS, |slot| Datum::from(slot.since_at)),
             column(BIGINTS, |slot| Datum::from(slot.length)),
             column(FLOATS, |slot| datum::float(slot.progress)),
-            column(BOOLS, |slot| Datum::from(slot.recorded)),
+            column(BOOLS, |slot| Datum::from(slot.in_history)),
         ],
     );
     // A lease that the statement's snapshot saw ended has left the board before: such a row bears
@@ -80,7 +80,7 @@ pub fn persist(home: &Home, leases: &[(Ticket, Slot)]) -> Written {
     let (kept, over): (Vec<_>, Vec<_>) = leases
         .iter()
         .map(|(ticket, slot)| (*ticket, Uuid(slot.id)))
-        .partition(|(ticket, _)| with_board(|board| board.stands(*ticket)));
+        .partition(|(ticket, _)| with_board(|board| board.is_leased(*ticket)));
     if !over.is_empty() {
         session.run(&FORGET, &[ids(over.into_iter().map(|(_, id)| id))]);
     }
@@ -88,12 +88,12 @@ pub fn persist(home: &Home, leases: &[(Ticket, Slot)]) -> Written {
 }
 
 /// Tells the board which leases stand in the table now.
-pub fn note_persisted(house: u32, written: &Written) {
+pub fn note_persisted(entry: u32, written: &Written) {
     for some in written.chunks(AT_ONCE) {
         with_board(|board| {
             for (ticket, _) in some {
                 if !board.note_persisted(*ticket) {
-                    board.house_mut(house).ended_persisted += 1;
+                    board.entry_mut(entry).ended_persisted += 1;
                 }
             }
         });
@@ -107,7 +107,7 @@ pub fn clear_leases(home: &Home) {
 
 /// Restores the leases that stood when the server went down, each for one full length. Returns how
 /// many found no place on the board.
-pub fn restore(home: &Home, house: u32) -> usize {
+pub fn restore(home: &Home, entry: u32) -> usize {
     let session = session(home);
     let rows = session.run(&RESTORE, &[]);
     let now = time::now();
@@ -115,9 +115,9 @@ pub fn restore(home: &Home, house: u32) -> usize {
         .filter(|row| {
             let place = Place::at(&rows, *row, 7, id_at(&rows, *row, 0));
             let worker = datum::string(rows.get(*row, 2));
-            let lease = Lasting { worker: worker.as_bytes(), ..lasting(&rows, *row) };
+            let lease = PersistedLease { worker: worker.as_bytes(), ..lasting(&rows, *row) };
             !with_board(|board| {
-                let at = board.admit(house, place.lane(), place.rank, place.timeout);
+                let at = board.ensure_slot(entry, place.lane(), place.rank, place.timeout);
                 at.inspect(|at| board.restore(*at, &lease, now)).is_some()
             })
         })
@@ -125,18 +125,18 @@ pub fn restore(home: &Home, house: u32) -> usize {
 }
 
 /// A lease of the table, but for its worker.
-fn lasting<'a>(rows: &Rows, row: usize) -> Lasting<'a> {
+fn lasting<'a>(rows: &Rows, row: usize) -> PersistedLease<'a> {
     let bits = |column| datum::number(rows.get(row, column));
     // SAFETY: the column is a bytea.
     let stored = rows.get(row, 1).map_or(Vec::new(), |it| unsafe { datum::bytes(it) });
-    let mut seal = Seal::default();
-    seal.iter_mut().zip(stored).for_each(|(to, from)| *to = from);
-    Lasting {
-        seal,
+    let mut token_hash = TokenHash::default();
+    token_hash.iter_mut().zip(stored).for_each(|(to, from)| *to = from);
+    PersistedLease {
+        token_hash,
         worker: &[],
         since_at: bits(3),
         length: bits(4),
         progress: f64::from_bits(bits(5) as u64),
-        recorded: bits(6) != 0,
+        in_history: bits(6) != 0,
     }
 }

@@ -7,7 +7,7 @@ use crate::shmem::database::Home;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::rows::{id_at, rank, session};
-use board::{Dry, LaneName, Rank};
+use board::{LaneName, NeedsRefill, Rank};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
@@ -19,7 +19,7 @@ const LEAST_READ: usize = AT_ONCE;
 const MOST_READ: usize = 2_048;
 
 /// Refills a lane, unless somebody else does. False when all slots of the board are leased.
-pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
+pub fn refill(session: &Session, entry: u32, queue: &[u8], dry: &NeedsRefill) -> bool {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
     let begun = with_board(|board| board.begin_refill(dry, me).then(|| board.room()));
@@ -29,7 +29,7 @@ pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
     let tasks = read(session, queue, dry, most);
     let mut room = true;
     for some in tasks.chunks(AT_ONCE) {
-        room = room && with_board(|board| board.refill(house, dry.lane, me, some));
+        room = room && with_board(|board| board.refill(entry, dry.lane, me, some));
     }
     let cursor = match tasks.last() {
         Some((last, _)) if tasks.len() == most => last.next(),
@@ -44,7 +44,7 @@ pub fn refill(session: &Session, house: u32, queue: &[u8], dry: &Dry) -> bool {
     !full
 }
 
-fn read(session: &Session, queue: &[u8], dry: &Dry, most: usize) -> Vec<(Rank, i64)> {
+fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<(Rank, i64)> {
     let Rank { id, created, priority } = dry.cursor;
     let rows = session.run(
         &REFILL,
@@ -66,32 +66,32 @@ fn read(session: &Session, queue: &[u8], dry: &Dry, most: usize) -> Vec<(Rank, i
         .collect()
 }
 
-/// Marks all lanes of a house as known to the table only. False when some found no room.
-pub fn survey(home: &Home, house: u32) -> bool {
-    let spilled = with_board(|board| board.house(house).spilled);
-    let room = mark(house, &session(home).run(&SURVEY, &[]));
+/// Marks all lanes of a entry as known to the table only. False when some found no room.
+pub fn survey(home: &Home, entry: u32) -> bool {
+    let spilled = with_board(|board| board.entry(entry).lanes_spilled);
+    let room = mark(entry, &session(home).run(&SURVEY, &[]));
     with_board(|board| {
-        let house = board.house_mut(house);
-        if room && house.spilled == spilled {
-            house.spilled = 0;
+        let entry = board.entry_mut(entry);
+        if room && entry.lanes_spilled == spilled {
+            entry.lanes_spilled = 0;
         }
     });
     room
 }
 
 /// Marks all lanes of a queue as known to the table only. False when some found no room.
-pub fn survey_queue(session: &Session, house: u32, queue: &[u8]) -> bool {
-    mark(house, &session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]))
+pub fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
+    mark(entry, &session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]))
 }
 
-fn mark(house: u32, rows: &Rows) -> bool {
+fn mark(entry: u32, rows: &Rows) -> bool {
     let name = |row, column| datum::string(rows.get(row, column)).into_bytes();
     let lanes: Vec<_> = (0..rows.len()).map(|row| (name(row, 0), name(row, 1))).collect();
     let mut room = true;
     for some in lanes.chunks(AT_ONCE) {
         with_board(|board| {
             for (queue, action) in some {
-                room &= board.survey(house, LaneName { queue, action });
+                room &= board.survey(entry, LaneName { queue, action });
             }
         });
     }

@@ -34,7 +34,7 @@ pub fn why(home: &Home, id: Uuid) -> Option<String> {
     } else if let Some(lease) = leases(home, Some(id)).pop() {
         let worker = String::from_utf8_lossy(lease.worker.as_bytes()).into_owned();
         format!("it is running, owned by worker \"{worker}\"")
-    } else if with_board(|board| home.find(board).is_some_and(|house| board.house(house).shut)) {
+    } else if with_board(|board| home.find(board).is_some_and(|entry| board.entry(entry).paused)) {
         "the database is closed, as one that was copied or restored; scylla.open() opens it"
             .to_owned()
     } else if pending > 0 {
@@ -52,11 +52,11 @@ pub fn why(home: &Home, id: Uuid) -> Option<String> {
 
 /// The leases of this database that stand, all or one task's.
 pub fn leases(home: &Home, task: Option<Uuid>) -> Vec<Slot> {
-    let Some(house) = with_board(|board| home.find(board)) else {
+    let Some(entry) = with_board(|board| home.find(board)) else {
         return Vec::new();
     };
     if let Some(id) = task {
-        let lease = with_board(|board| board.peek(house, id.0).filter(|it| stands(it)).copied());
+        let lease = with_board(|board| board.peek(entry, id.0).filter(|it| stands(it)).copied());
         return lease.into_iter().collect();
     }
     let (mut leases, mut from) = (Vec::new(), 0);
@@ -65,7 +65,7 @@ pub fn leases(home: &Home, task: Option<Uuid>) -> Vec<Slot> {
         let places = with_board(|board| {
             let places = board.places();
             let some = from..places.min(from + AT_ONCE as u32);
-            leases.extend(some.filter_map(|at| board.slot_at(at, house)).filter(|it| stands(it)));
+            leases.extend(some.filter_map(|at| board.slot_at(at, entry)).filter(|it| stands(it)));
             places
         });
         from += AT_ONCE as u32;
@@ -79,5 +79,5 @@ pub fn leases(home: &Home, task: Option<Uuid>) -> Vec<Slot> {
 /// Whether this transaction should see the lease: its own changes count, others' once committed.
 fn stands(slot: &Slot) -> bool {
     // SAFETY: reads this process's id.
-    slot.is_held_for(unsafe { pg_sys::MyProcPid })
+    slot.has_lease_for(unsafe { pg_sys::MyProcPid })
 }

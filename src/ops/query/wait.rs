@@ -8,7 +8,7 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Home;
 use crate::shmem::{latch_wait, on_board, segment, xact};
 use crate::storage::rows::session;
-use board::{Front, Wish};
+use board::{Next, WaitFor};
 use pgrx::pg_sys::Datum;
 use std::cell::OnceCell;
 
@@ -19,7 +19,7 @@ statement!(ENDING, "query/ending", [UUID]);
 pub fn wait_for_work(queue: &[u8], until: i64) -> bool {
     let look = || {
         let home = on_board::home();
-        xact::wait_for(&home, Wish::Work(queue));
+        xact::wait_for(&home, WaitFor::Work(queue));
         has_work(&home, queue).then_some(())
     };
     latch_wait::patiently(until, look).is_some()
@@ -32,22 +32,22 @@ fn has_work(home: &Home, queue: &[u8]) -> bool {
     let mut surveyed = false;
     loop {
         pgrx::check_for_interrupts!();
-        let (house, front, spilled) = home.on_board(|board, house| {
-            if board.house(house).shut {
-                return (house, Front::Empty, false);
+        let (entry, front, spilled) = home.on_board(|board, entry| {
+            if board.entry(entry).paused {
+                return (entry, Next::Empty, false);
             }
-            (house, board.front_of(house, queue, None), board.house(house).spilled > 0)
+            (entry, board.next_task(entry, queue, None), board.entry(entry).lanes_spilled > 0)
         });
         match front {
-            Front::Task(_) => return true,
-            Front::Dry(dry) if refill::refill(table(), house, queue, &dry) => {}
-            Front::Refilling => segment::wait(),
-            Front::Empty if spilled && !surveyed => {
+            Next::Task(_) => return true,
+            Next::NeedsRefill(dry) if refill::refill(table(), entry, queue, &dry) => {}
+            Next::Refilling => segment::wait(),
+            Next::Empty if spilled && !surveyed => {
                 surveyed = true;
-                refill::survey_queue(table(), house, queue);
+                refill::survey_queue(table(), entry, queue);
             }
             // With each slot leased nothing could be owned.
-            Front::Dry(_) | Front::Empty => return false,
+            Next::NeedsRefill(_) | Next::Empty => return false,
         }
     }
 }
@@ -61,7 +61,7 @@ pub fn wait_for_task<T>(
 ) -> Result<Option<T>> {
     let look = || {
         let home = on_board::home();
-        xact::wait_for(&home, Wish::End(id.0));
+        xact::wait_for(&home, WaitFor::Settled(id.0));
         let session = session(&home);
         let rows = session.run(&ENDING, &[Some(id.datum())]);
         if rows.len() == 0 {

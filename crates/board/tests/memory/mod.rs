@@ -4,10 +4,10 @@
 
 pub mod small;
 
-use board::{Board, Ends, Head, Lane, NIL, Parts, Queue, Settled, Sizes, Slot, Waiter};
+use board::{Board, Header, Lane, ListHead, NIL, Parts, Queue, Settled, Sizes, Slot, Waiter};
 
 pub struct Memory {
-    head: Vec<Head>,
+    head: Vec<Header>,
     slots: Vec<Slot>,
     slot_buckets: Vec<u32>,
     lanes: Vec<Lane>,
@@ -17,7 +17,7 @@ pub struct Memory {
     settled: Vec<Settled>,
     settled_buckets: Vec<u32>,
     waiters: Vec<Waiter>,
-    waiter_buckets: Vec<Ends>,
+    waiter_buckets: Vec<ListHead>,
 }
 
 /// Values of a type of the board, all bytes zero.

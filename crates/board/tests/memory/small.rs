@@ -1,11 +1,14 @@
-//! A small board with one open house, and short names for what is done with it.
+//! A small board with one open entry, and short names for what is done with it.
 
-use board::{Board, Claim, Door, Dry, Front, LaneName, Moment, Rank, Seal, Sizes, Taken};
+use board::{
+    Board, BuildState, Claim, Claimed, LaneName, NeedsRefill, Next, Rank, Sizes, Timestamp,
+    TokenHash,
+};
 
 use super::Memory;
 
 pub const WORK: LaneName = LaneName { queue: b"work", action: b"do" };
-pub const NOW: Moment = Moment { monotonic: 1_000, wall: 5_000_000 };
+pub const NOW: Timestamp = Timestamp { monotonic: 1_000, wall: 5_000_000 };
 
 pub fn small(slots: usize, lanes: usize) -> Memory {
     let mut memory = Memory::new(Sizes {
@@ -17,8 +20,8 @@ pub fn small(slots: usize, lanes: usize) -> Memory {
         waiter_buckets: 2,
     });
     let mut board = memory.board();
-    assert_eq!(board.enter_house(1, 1), Some(0));
-    board.house_mut(0).door = Door::Open;
+    assert_eq!(board.register(1, 1), Some(0));
+    board.entry_mut(0).build_state = BuildState::Built;
     memory
 }
 
@@ -31,44 +34,44 @@ pub fn lane<'a>(action: &'a [u8]) -> LaneName<'a> {
 }
 
 pub fn claim(monotonic: i64, length: Option<i64>) -> Claim<'static> {
-    let now = Moment { monotonic, ..NOW };
+    let now = Timestamp { monotonic, ..NOW };
     Claim { worker: b"worker", holder: 7, now, length, fallback: 100 }
 }
 
-pub fn seal(number: u8) -> Seal {
+pub fn token_hash(number: u8) -> TokenHash {
     [number; 16]
 }
 
 /// Reserves what comes next.
-pub fn take(board: &mut Board, number: u8) -> Taken {
-    match board.front_of(0, b"work", None) {
-        Front::Task(at) => board.reserve(at, &claim(NOW.monotonic, None), seal(number)),
+pub fn take(board: &mut Board, number: u8) -> Claimed {
+    match board.next_task(0, b"work", None) {
+        Next::Task(at) => board.reserve(at, &claim(NOW.monotonic, None), token_hash(number)),
         front => panic!("no task, but {front:?}"),
     }
 }
 
-pub fn own(board: &mut Board, number: u8) -> Taken {
+pub fn own(board: &mut Board, number: u8) -> Claimed {
     let taken = take(board, number);
-    board.confirm(taken.ticket);
+    board.commit_claim(taken.ticket);
     taken
 }
 
-pub fn dry(board: &mut Board, queue: &[u8]) -> Dry {
-    match board.front_of(0, queue, None) {
-        Front::Dry(dry) => dry,
+pub fn dry(board: &mut Board, queue: &[u8]) -> NeedsRefill {
+    match board.next_task(0, queue, None) {
+        Next::NeedsRefill(dry) => dry,
         front => panic!("not dry, but {front:?}"),
     }
 }
 
 pub fn expire(board: &mut Board) {
-    let (ticket, _) = board.take_due(0, i64::MAX - 1, 9).expect("a lease that is due");
+    let (ticket, _) = board.take_expired(0, i64::MAX - 1, 9).expect("a lease that is due");
     board.requeue(ticket, true);
 }
 
-pub fn dry_of(board: &mut Board, action: &[u8]) -> Dry {
+pub fn dry_of(board: &mut Board, action: &[u8]) -> NeedsRefill {
     board.survey(0, lane(action));
-    match board.front_of(0, b"work", Some(&[action])) {
-        Front::Dry(dry) => dry,
+    match board.next_task(0, b"work", Some(&[action])) {
+        Next::NeedsRefill(dry) => dry,
         front => panic!("not dry, but {front:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Every call on the board, with what it should make of the naive board.
 
-use board::{Claim, Held, Lasting, NEVER, Put, Rank, Refusal, Seal, State};
+use board::{Claim, Extended, NEVER, Offered, PersistedLease, Rank, Refusal, State, TokenHash};
 
 use super::check::Expect;
 use super::{Act, Card, Key, LaneKey, Right, Row, World, clock_of};
@@ -12,15 +12,15 @@ impl Card {
             rank: row.rank,
             timeout: row.timeout,
             state: State::Queued,
-            was: State::Free,
+            previous_state: State::Free,
             holder: 0,
-            seal: None,
+            token_hash: None,
             deadline: 0,
             deadline_at: 0,
             since_at: 0,
             length: 0,
             progress: 0.0,
-            recorded: false,
+            in_history: false,
             persisted: false,
             worker: Vec::new(),
             again: false,
@@ -31,10 +31,11 @@ impl Card {
     }
 
     pub fn is_held(&self) -> bool {
-        self.state == State::Leased || self.state == State::Settling && self.was == State::Leased
+        self.state == State::Leased
+            || self.state == State::Ending && self.previous_state == State::Leased
     }
 
-    fn lease(&mut self, now: board::Moment, length: i64) {
+    fn lease(&mut self, now: board::Timestamp, length: i64) {
         let until = |now: i64| if length >= NEVER { i64::MAX } else { now.saturating_add(length) };
         (self.deadline, self.deadline_at) = (until(now.monotonic), until(now.wall));
     }
@@ -66,17 +67,20 @@ impl World<'_> {
 
     pub fn put(&mut self, key: Key) {
         let row = self.rows[&key].clone();
-        let put = self.named(row.lane, |it, name| it.put(key.0, name, row.rank, row.timeout));
+        let put = self.named(row.lane, |it, name| it.offer(key.0, name, row.rank, row.timeout));
         if let Some(card) = self.cards.get_mut(&key) {
             card.again = true;
-            assert_eq!(put, Put::Known);
+            assert_eq!(put, Offered::Known);
             self.tally.known += 1;
             return self.reconcile(Expect::default());
         }
         let epoch = self.serial();
         self.cards.insert(key, Card::new(&row, epoch));
         self.reconcile(Expect { arrivals: vec![key], makes: Some(row.lane), ..Expect::default() });
-        assert_eq!(put, if self.cards.contains_key(&key) { Put::Queued } else { Put::Left });
+        assert_eq!(
+            put,
+            if self.cards.contains_key(&key) { Offered::Queued } else { Offered::LeftToTable }
+        );
     }
 
     /// What was read from the table and is put by a refill; true when all found room.
@@ -106,21 +110,21 @@ impl World<'_> {
 
     pub fn reserve(&mut self, pid: i32, at: u32, key: Key, length: Option<i64>) {
         let serial = self.serial();
-        let seal: Seal = u128::from(serial).to_be_bytes();
+        let token_hash: TokenHash = u128::from(serial).to_be_bytes();
         let (now, worker) = (self.now, worker(pid));
         let claim = Claim { worker: &worker, holder: pid, now, length, fallback: 20 };
-        let taken = self.board.reserve(at, &claim, seal);
+        let taken = self.board.reserve(at, &claim, token_hash);
         let card = self.card(key);
         assert_eq!(card.state, State::Queued);
-        (card.state, card.holder, card.seal) = (State::Reserved, pid, Some(seal));
-        (card.recorded, card.progress, card.since_at) = (false, 0.0, now.wall);
+        (card.state, card.holder, card.token_hash) = (State::Reserved, pid, Some(token_hash));
+        (card.in_history, card.progress, card.since_at) = (false, 0.0, now.wall);
         card.again = false;
         card.length = length.unwrap_or(if card.timeout > 0 { card.timeout } else { 20 });
         card.lease(now, card.length);
         (card.worker, card.reserved_by, card.epoch) = (worker, serial, serial);
         assert_eq!((taken.ticket.slot, taken.id), (at, key.1));
         assert_eq!(taken.deadline_at.unwrap_or(i64::MAX), card.deadline_at);
-        self.tokens.push((key, seal));
+        self.tokens.push((key, token_hash));
         let right = Right { key, ticket: taken.ticket, serial, epoch: serial };
         let act = Act::Reserve { right, ready: self.is_ready(key) };
         self.transactions.entry(pid).or_default().acts.push(act);
@@ -134,11 +138,11 @@ impl World<'_> {
 
     fn settling(&mut self, Right { key, serial, .. }: Right) -> Option<&mut Card> {
         let card = self.cards.get_mut(&key)?;
-        (card.state == State::Settling && card.settling_by == serial).then_some(card)
+        (card.state == State::Ending && card.settling_by == serial).then_some(card)
     }
 
-    pub fn confirm(&mut self, right: Right) {
-        self.board.confirm(right.ticket);
+    pub fn commit_claim(&mut self, right: Right) {
+        self.board.commit_claim(right.ticket);
         self.spent.push((right, true));
         if let Some(card) = self.reserved(right) {
             card.state = State::Leased;
@@ -147,12 +151,12 @@ impl World<'_> {
         self.reconcile(Expect::default());
     }
 
-    pub fn put_back(&mut self, right: Right) {
-        self.board.put_back(right.ticket);
+    pub fn undo_claim(&mut self, right: Right) {
+        self.board.undo_claim(right.ticket);
         self.spent.push((right, true));
         let mut expect = Expect::default();
         if let Some(card) = self.reserved(right) {
-            (card.state, card.seal) = (State::Queued, None);
+            (card.state, card.token_hash) = (State::Queued, None);
             expect.back = Some(right.key);
         }
         self.reconcile(expect);
@@ -167,39 +171,39 @@ impl World<'_> {
         self.reconcile(expect);
     }
 
-    fn sealed(&mut self, key: Key, seal: &Seal) -> Option<&mut Card> {
-        self.cards.get_mut(&key).filter(|card| card.seal.as_ref() == Some(seal))
+    fn hashed(&mut self, key: Key, token_hash: &TokenHash) -> Option<&mut Card> {
+        self.cards.get_mut(&key).filter(|card| card.token_hash.as_ref() == Some(token_hash))
     }
 
     pub fn extend(
         &mut self,
         pid: i32,
         key: Key,
-        seal: &Seal,
+        token_hash: &TokenHash,
         length: Option<i64>,
         progress: Option<f64>,
     ) {
         let (now, name) = (self.now, worker(pid));
         let claim = Claim { worker: &name, holder: pid, now, length, fallback: 20 };
-        let held = self.board.extend(key.0, key.1, seal, &claim, progress);
+        let held = self.board.extend(key.0, key.1, token_hash, &claim, progress);
         let mut revived = 0;
-        let should = match self.sealed(key, seal) {
-            None => Held::No,
-            Some(card) if card.state == State::Reserved && card.holder != pid => Held::No,
-            Some(card) if card.state == State::Settling && card.holder == clock_of(key.0) => {
-                Held::Busy
+        let should = match self.hashed(key, token_hash) {
+            None => Extended::No,
+            Some(card) if card.state == State::Reserved && card.holder != pid => Extended::No,
+            Some(card) if card.state == State::Ending && card.holder == clock_of(key.0) => {
+                Extended::Busy
             }
             Some(card) => {
                 // Nobody owned it since: the worker has it again, whatever becomes of its ending.
                 if card.state == State::Queued {
                     card.state = State::Leased;
-                } else if card.state == State::Settling && card.was == State::Queued {
-                    card.was = State::Leased;
+                } else if card.state == State::Ending && card.previous_state == State::Queued {
+                    card.previous_state = State::Leased;
                     revived = 1;
                 }
                 card.lease(now, length.unwrap_or(card.length));
                 card.progress = progress.unwrap_or(card.progress);
-                Held::Yes
+                Extended::Yes
             }
         };
         assert_eq!(held, should);
@@ -207,17 +211,17 @@ impl World<'_> {
         self.reconcile(Expect::default());
     }
 
-    pub fn begin_settling(&mut self, pid: i32, key: Key, seal: &Seal) -> Option<Right> {
+    pub fn begin_settling(&mut self, pid: i32, key: Key, token_hash: &TokenHash) -> Option<Right> {
         let serial = self.serial();
-        let settled = self.board.settle(key.0, key.1, seal, pid);
-        let refusal = match self.sealed(key, seal) {
+        let settled = self.board.begin_end(key.0, key.1, token_hash, pid);
+        let refusal = match self.hashed(key, token_hash) {
             None => Some(Refusal::Stale),
             Some(card) => match card.state {
                 State::Reserved if card.holder != pid => Some(Refusal::Stale),
-                State::Settling if card.holder == clock_of(key.0) => Some(Refusal::Busy),
-                State::Settling => Some(Refusal::Settling),
+                State::Ending if card.holder == clock_of(key.0) => Some(Refusal::Busy),
+                State::Ending => Some(Refusal::Ending),
                 _ => {
-                    card.was = std::mem::replace(&mut card.state, State::Settling);
+                    card.previous_state = std::mem::replace(&mut card.state, State::Ending);
                     (card.holder, card.settling_by, card.again) = (pid, serial, false);
                     None
                 }
@@ -233,12 +237,12 @@ impl World<'_> {
         }
     }
 
-    pub fn take_due(&mut self, house: u32) -> Option<Right> {
+    pub fn take_expired(&mut self, entry: u32) -> Option<Right> {
         let serial = self.serial();
-        let pid = clock_of(house);
-        let taken = self.board.take_due(house, self.now.monotonic, pid);
+        let pid = clock_of(entry);
+        let taken = self.board.take_expired(entry, self.now.monotonic, pid);
         let timed = self.cards.iter().filter(|(key, card)| {
-            key.0 == house && matches!(card.state, State::Reserved | State::Leased)
+            key.0 == entry && matches!(card.state, State::Reserved | State::Leased)
         });
         let next =
             timed.map(|(_, card)| card.deadline).min().filter(|at| *at <= self.now.monotonic);
@@ -246,10 +250,10 @@ impl World<'_> {
             assert_eq!(next, None, "what is due is taken");
             return None;
         };
-        let key = (house, slot.id);
+        let key = (entry, slot.id);
         let card = self.card(key);
         assert_eq!(Some(card.deadline), next, "the first to end is taken first");
-        (card.state, card.was, card.again) = (State::Settling, State::Leased, false);
+        (card.state, card.previous_state, card.again) = (State::Ending, State::Leased, false);
         (card.holder, card.settling_by, card.epoch) = (pid, serial, serial);
         self.tally.expired += 1;
         self.reconcile(Expect::default());
@@ -258,7 +262,7 @@ impl World<'_> {
 
     /// Later, never sooner than was promised.
     pub fn postpone(&mut self, key: Key, until: i64) {
-        self.board.postpone(key.0, key.1, until);
+        self.board.defer_expiry(key.0, key.1, until);
         let card = self.card(key);
         if card.state == State::Leased {
             card.deadline = card.deadline.max(until);
@@ -266,11 +270,11 @@ impl World<'_> {
         self.reconcile(Expect::default());
     }
 
-    pub fn unsettle(&mut self, right: Right, retry_at: i64) {
-        self.board.unsettle(right.ticket, retry_at);
+    pub fn undo_end(&mut self, right: Right, retry_at: i64) {
+        self.board.undo_end(right.ticket, retry_at);
         let mut expect = Expect::default();
         if let Some(card) = self.settling(right) {
-            card.state = card.was;
+            card.state = card.previous_state;
             card.settling_by = 0;
             card.deadline = card.deadline.max(retry_at);
             if card.state == State::Queued {
@@ -289,8 +293,8 @@ impl World<'_> {
         if let Some(card) = self.settling(right) {
             ended = std::mem::take(&mut card.persisted);
             card.state = State::Queued;
-            card.seal = card.seal.filter(|_| expired);
-            (card.recorded, card.progress) = (expired, 0.0);
+            card.token_hash = card.token_hash.filter(|_| expired);
+            (card.in_history, card.progress) = (expired, 0.0);
             expect.back = Some(right.key);
         }
         self.ended[right.key.0 as usize] += u32::from(ended);
@@ -298,23 +302,24 @@ impl World<'_> {
     }
 
     pub fn finish(&mut self, right: Right) {
-        self.board.finish(right.ticket);
+        self.board.commit_end(right.ticket);
         self.spent.push((right, false));
         let ends = self.settling(right).is_some();
         let expect = if ends { self.remove(right.key) } else { Expect::default() };
         self.reconcile(expect);
     }
 
-    pub fn gone(&mut self, key: Key) {
-        self.board.gone(key.0, key.1);
+    pub fn remove_task(&mut self, key: Key) {
+        self.board.remove_task(key.0, key.1);
         let expect = self.remove(key);
         self.reconcile(expect);
     }
 
     /// Gives a ready task a slot wherever its lane stands; `None` when all of the board is leased.
-    pub fn admit(&mut self, key: Key) -> Option<u32> {
+    pub fn ensure_slot(&mut self, key: Key) -> Option<u32> {
         let row = self.rows[&key].clone();
-        let place = self.named(row.lane, |it, name| it.admit(key.0, name, row.rank, row.timeout));
+        let place =
+            self.named(row.lane, |it, name| it.ensure_slot(key.0, name, row.rank, row.timeout));
         if let Some(at) = place {
             assert_eq!(self.board.slot_at(at, key.0).expect("a slot").id, key.1);
         }
@@ -344,22 +349,22 @@ impl World<'_> {
 
     /// A lease comes back from the table, with one full length, if its task finds room.
     pub fn restore(&mut self, key: Key, lease: &Card) {
-        let (Some(at), Some(seal)) = (self.admit(key), lease.seal) else {
+        let (Some(at), Some(token_hash)) = (self.ensure_slot(key), lease.token_hash) else {
             return;
         };
         let now = self.now;
-        let lasting = Lasting {
-            seal,
+        let lasting = PersistedLease {
+            token_hash,
             worker: &lease.worker,
             since_at: lease.since_at,
             length: lease.length,
             progress: lease.progress,
-            recorded: lease.recorded,
+            in_history: lease.in_history,
         };
         self.board.restore(at, &lasting, now);
         let card = self.card(key);
-        (card.state, card.seal, card.persisted) = (State::Leased, lease.seal, true);
-        (card.recorded, card.progress) = (lease.recorded, lease.progress);
+        (card.state, card.token_hash, card.persisted) = (State::Leased, lease.token_hash, true);
+        (card.in_history, card.progress) = (lease.in_history, lease.progress);
         (card.since_at, card.length) = (lease.since_at, lease.length);
         card.worker = lease.worker.clone();
         card.lease(now, lease.length);

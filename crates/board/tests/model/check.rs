@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use board::{Door, Front, LaneAudit, Rank, Slot, State};
+use board::{BuildState, LaneAudit, Next, Rank, Slot, State};
 
-use super::{ACTIONS, Card, HOUSES, Key, LaneKey, QUEUES, World, action_name, queue_name};
+use super::{ACTIONS, Card, Key, LaneKey, MAX_DATABASES, QUEUES, World, action_name, queue_name};
 
 /// How the board looked after the last call.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
     pub lanes: BTreeMap<LaneKey, LaneAudit>,
     pub used: u32,
-    pub spilled: [bool; HOUSES as usize],
+    pub spilled: [bool; MAX_DATABASES as usize],
 }
 
 /// How often what happened: a property that nothing puts to the test is worth nothing.
@@ -35,7 +35,7 @@ pub struct Tally {
 /// What a call may do beside what the cards say already.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
-    /// Put or read just now: they stand on the board, or were left to the table.
+    /// Offered or read just now: they stand on the board, or were left to the table.
     pub arrivals: Vec<Key>,
     /// They come wherever the cursor of their lane stands: read by a refill, or asked for by id.
     pub read: bool,
@@ -70,12 +70,12 @@ impl World<'_> {
         let lanes = self.board.audit().lanes.into_iter().map(|it| {
             let queue = (0..QUEUES).find(|queue| queue_name(*queue) == it.queue);
             let action = (0..ACTIONS).find(|action| action_name(*action) == it.action);
-            ((it.house, queue.expect("a queue"), action.expect("an action")), it)
+            ((it.entry, queue.expect("a queue"), action.expect("an action")), it)
         });
         Look {
             lanes: lanes.collect(),
             used: self.board.usage().slots_used,
-            spilled: std::array::from_fn(|house| self.board.house(house as u32).spilled > 0),
+            spilled: std::array::from_fn(|entry| self.board.entry(entry as u32).lanes_spilled > 0),
         }
     }
 
@@ -126,9 +126,9 @@ impl World<'_> {
 
     fn slots(&self) -> BTreeMap<Key, Slot> {
         let mut slots = BTreeMap::new();
-        for house in 0..HOUSES {
-            for slot in (0..self.board.places()).filter_map(|at| self.board.slot_at(at, house)) {
-                let twice = slots.insert((house, slot.id), *slot);
+        for entry in 0..MAX_DATABASES {
+            for slot in (0..self.board.places()).filter_map(|at| self.board.slot_at(at, entry)) {
+                let twice = slots.insert((entry, slot.id), *slot);
                 assert!(twice.is_none(), "a task has one slot (I3)");
             }
         }
@@ -214,17 +214,17 @@ impl World<'_> {
     }
 
     fn check_house(&mut self, before: &Look, after: &Look) {
-        for house in 0..HOUSES {
+        for entry in 0..MAX_DATABASES {
             let timed = self.cards.iter().filter(|(key, card)| {
-                key.0 == house && matches!(card.state, State::Reserved | State::Leased)
+                key.0 == entry && matches!(card.state, State::Reserved | State::Leased)
             });
             let next = timed.map(|(_, card)| card.deadline).min().unwrap_or(i64::MAX);
-            assert_eq!(self.board.next_deadline(house), next, "the next deadline");
-            let duty = next.min(self.board.next_announcement(house));
-            let wants = duty < self.board.house(house).wake_at;
-            assert_eq!(self.board.wants_clock(house), wants);
-            let at = house as usize;
-            assert_eq!(self.board.house(house).ended_persisted, self.ended[at]);
+            assert_eq!(self.board.next_expiry(entry), next, "the next deadline");
+            let duty = next.min(self.board.next_announcement(entry));
+            let wants = duty < self.board.entry(entry).wake_at;
+            assert_eq!(self.board.wants_scheduler(entry), wants);
+            let at = entry as usize;
+            assert_eq!(self.board.entry(entry).ended_persisted, self.ended[at]);
             if after.spilled[at] && !before.spilled[at] {
                 assert_eq!(
                     before.lanes.len() as u32,
@@ -235,10 +235,10 @@ impl World<'_> {
         }
     }
 
-    /// Whatever is ready and has no slot is behind its lane's cursor, or in a house that spilled (I4).
+    /// Whatever is ready and has no slot is behind its lane's cursor, or in a entry that spilled (I4).
     fn check_nothing_stranded(&self, after: &Look) {
         for (key, row) in self.rows.iter().filter(|(_, row)| row.ready) {
-            let closed = self.board.house(key.0).door != Door::Open;
+            let closed = self.board.entry(key.0).build_state != BuildState::Built;
             let known = closed || self.cards.contains_key(key) || self.puts.contains(key);
             if !known && !after.spilled[key.0 as usize] {
                 assert!(after.cursor(row.lane) <= row.rank, "stranded: {key:?} {row:?}");
@@ -247,9 +247,9 @@ impl World<'_> {
     }
 
     /// Nobody comes before a better one, on the board or in the table.
-    pub fn check_front(&mut self, house: u32, queue: u8, actions: Option<&[u8]>, front: &Front) {
+    pub fn check_front(&mut self, entry: u32, queue: u8, actions: Option<&[u8]>, front: &Next) {
         let asked = |lane: LaneKey| {
-            lane.0 == house
+            lane.0 == entry
                 && lane.1 == queue
                 && actions.is_none_or(|actions| actions.contains(&lane.2))
         };
@@ -261,29 +261,29 @@ impl World<'_> {
                 && !self.puts.contains(key)
         });
         let in_table = in_table.map(|(_, row)| row.rank).min();
-        let in_table = in_table.filter(|_| self.board.house(house).spilled == 0);
+        let in_table = in_table.filter(|_| self.board.entry(entry).lanes_spilled == 0);
         let best = queued.into_iter().chain(in_table).min();
         let lanes = || self.look.lanes.iter().filter(|(lane, _)| asked(**lane));
         match front {
-            Front::Task(at) => {
-                let slot = self.board.slot_at(*at, house).expect("a task of the house");
+            Next::Task(at) => {
+                let slot = self.board.slot_at(*at, entry).expect("a task of the entry");
                 assert_eq!(slot.state(), State::Queued);
                 assert_eq!(Some(slot.rank()), best, "the best is handed out");
                 assert!(lanes().all(|(_, it)| it.cursor > slot.rank()));
             }
-            Front::Dry(dry) => {
+            Next::NeedsRefill(dry) => {
                 assert!(best.is_none_or(|best| dry.cursor <= best), "a lane is dry where it says");
                 let lane = lanes().find(|(lane, it)| {
                     action_name(lane.2) == dry.action.as_bytes() && it.cursor == dry.cursor
                 });
                 assert_eq!(lane.expect("such a lane").1.refiller, 0);
             }
-            Front::Refilling => {
+            Next::Refilling => {
                 let under_way = lanes().filter(|(_, it)| it.refiller != 0).map(|(_, it)| it.cursor);
                 let cursor = under_way.min().expect("a refill under way");
                 assert!(best.is_none_or(|best| cursor <= best), "a lane is refilled from there");
             }
-            Front::Empty => {
+            Next::Empty => {
                 assert_eq!(best, None, "empty when there is nothing");
                 assert!(lanes().all(|(_, it)| it.cursor == Rank::END));
             }
@@ -294,14 +294,14 @@ impl World<'_> {
 fn compare(key: &Key, slot: &Slot, card: &Card) {
     assert_eq!(slot.state(), card.state, "{key:?}");
     assert_eq!((slot.rank(), slot.timeout), (card.rank, card.timeout));
-    assert_eq!((slot.recorded, slot.persisted), (card.recorded, card.persisted), "{key:?}");
+    assert_eq!((slot.in_history, slot.persisted), (card.in_history, card.persisted), "{key:?}");
     assert_eq!(slot.progress, card.progress);
     assert_eq!(slot.is_held(), card.is_held());
     if card.state != State::Queued {
         assert_eq!((slot.deadline, slot.deadline_at), (card.deadline, card.deadline_at), "{key:?}");
         assert_eq!((slot.since_at, slot.length), (card.since_at, card.length), "{key:?}");
-        assert!(card.seal.is_none_or(|seal| seal == slot.seal), "{key:?}");
-        assert!(card.seal.is_some() || card.was == State::Queued, "{key:?}");
+        assert!(card.token_hash.is_none_or(|token_hash| token_hash == slot.token_hash), "{key:?}");
+        assert!(card.token_hash.is_some() || card.previous_state == State::Queued, "{key:?}");
         assert_eq!(slot.worker.as_bytes(), card.worker);
     }
 }

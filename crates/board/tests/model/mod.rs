@@ -14,19 +14,21 @@ mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use board::{Board, Door, Dry, Id, LaneName, Moment, Rank, Seal, State, Ticket};
+use board::{
+    Board, BuildState, Id, LaneName, NeedsRefill, Rank, State, Ticket, Timestamp, TokenHash,
+};
 
 pub use check::{Look, Tally};
 pub use moves::{End, Move, Outcome, Verb};
 
-pub const HOUSES: u32 = 2;
+pub const MAX_DATABASES: u32 = 2;
 pub const QUEUES: u8 = 2;
 pub const ACTIONS: u8 = 3;
 
-/// A task of a house.
+/// A task of a entry.
 pub type Key = (u32, Id);
 
-/// House, queue, action.
+/// DatabaseEntry, queue, action.
 pub type LaneKey = (u32, u8, u8);
 
 /// A live task as the table has it, committed.
@@ -45,16 +47,16 @@ pub struct Card {
     pub rank: Rank,
     pub timeout: i64,
     pub state: State,
-    pub was: State,
+    pub previous_state: State,
     pub holder: i32,
     /// The token that counts.
-    pub seal: Option<Seal>,
+    pub token_hash: Option<TokenHash>,
     pub deadline: i64,
     pub deadline_at: i64,
     pub since_at: i64,
     pub length: i64,
     pub progress: f64,
-    pub recorded: bool,
+    pub in_history: bool,
     pub persisted: bool,
     pub worker: Vec<u8>,
     /// It was put again since its transaction began.
@@ -110,18 +112,18 @@ pub struct World<'b> {
     pub cards: BTreeMap<Key, Card>,
     pub transactions: BTreeMap<i32, Transaction>,
     pub refills: Vec<Refill>,
-    /// Dry lanes that somebody may still mean to refill.
-    pub dries: Vec<(LaneKey, Dry)>,
+    /// NeedsRefill lanes that somebody may still mean to refill.
+    pub dries: Vec<(LaneKey, NeedsRefill)>,
     /// Commits whose callbacks did not run yet.
     pub puts: Vec<Key>,
     pub gones: Vec<Key>,
     /// Rights that were used; true: of a reservation.
     pub spent: Vec<(Right, bool)>,
-    pub tokens: Vec<(Key, Seal)>,
+    pub tokens: Vec<(Key, TokenHash)>,
     /// Who was handed out, in this order.
     pub handed: Vec<Key>,
-    pub ended: [u32; HOUSES as usize],
-    pub now: Moment,
+    pub ended: [u32; MAX_DATABASES as usize],
+    pub now: Timestamp,
     pub look: Look,
     pub tally: Tally,
     serial: u64,
@@ -135,8 +137,8 @@ pub fn action_name(action: u8) -> Vec<u8> {
     format!("action {action}").into_bytes()
 }
 
-pub fn clock_of(house: u32) -> i32 {
-    90 + house as i32
+pub fn clock_of(entry: u32) -> i32 {
+    90 + entry as i32
 }
 
 impl<'b> World<'b> {
@@ -153,23 +155,23 @@ impl<'b> World<'b> {
             spent: Vec::new(),
             tokens: Vec::new(),
             handed: Vec::new(),
-            ended: [0; HOUSES as usize],
-            now: Moment { monotonic: 1_000, wall: 1_000_000 },
+            ended: [0; MAX_DATABASES as usize],
+            now: Timestamp { monotonic: 1_000, wall: 1_000_000 },
             look: Look::default(),
             tally: Tally::default(),
             serial: 0,
         };
-        for house in 0..HOUSES {
-            world.enter_house(house);
-            world.board.house_mut(house).door = Door::Open;
+        for entry in 0..MAX_DATABASES {
+            world.register(entry);
+            world.board.entry_mut(entry).build_state = BuildState::Built;
         }
         world.look = world.look_around();
         world
     }
 
-    pub fn enter_house(&mut self, house: u32) {
-        assert_eq!(self.board.enter_house(1_000 + house, 1), Some(house));
-        self.board.house_mut(house).clock = clock_of(house);
+    pub fn register(&mut self, entry: u32) {
+        assert_eq!(self.board.register(1_000 + entry, 1), Some(entry));
+        self.board.entry_mut(entry).scheduler = clock_of(entry);
     }
 
     pub fn serial(&mut self) -> u64 {
@@ -192,8 +194,8 @@ impl<'b> World<'b> {
     }
 
     /// The lanes that have something ready in the table.
-    pub fn ready_lanes(&self, house: u32) -> BTreeSet<LaneKey> {
-        let rows = self.rows.values().filter(|row| row.ready && row.lane.0 == house);
+    pub fn ready_lanes(&self, entry: u32) -> BTreeSet<LaneKey> {
+        let rows = self.rows.values().filter(|row| row.ready && row.lane.0 == entry);
         rows.map(|row| row.lane).collect()
     }
 

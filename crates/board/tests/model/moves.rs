@@ -1,9 +1,11 @@
 //! The moves, and what the table and its transactions have to do with each.
 
-use board::{Front, Id, Rank, State};
+use board::{Id, Next, Rank, State};
 
 use super::check::Expect;
-use super::{ACTIONS, HOUSES, Key, LaneKey, QUEUES, Refill, Row, World, action_name, queue_name};
+use super::{
+    ACTIONS, Key, LaneKey, MAX_DATABASES, QUEUES, Refill, Row, World, action_name, queue_name,
+};
 
 /// How a settling ends when it commits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +94,7 @@ pub enum Move {
         acts: u8,
     },
     Due {
-        house: u8,
+        entry: u8,
         max: u8,
         outcome: Outcome,
     },
@@ -131,10 +133,10 @@ pub enum Move {
         lane: u8,
     },
     Refresh {
-        house: u8,
+        entry: u8,
     },
     Rebuild {
-        house: u8,
+        entry: u8,
         chunk: u32,
     },
     Wreck,
@@ -157,12 +159,12 @@ pub fn nth<T: Clone>(pick: u8, of: impl IntoIterator<Item = T>) -> Option<T> {
 }
 
 fn lane_of(number: u8) -> LaneKey {
-    let (house, rest) = (u32::from(number) % HOUSES, number / HOUSES as u8);
-    (house, rest % QUEUES, rest / QUEUES % ACTIONS)
+    let (entry, rest) = (u32::from(number) % MAX_DATABASES, number / MAX_DATABASES as u8);
+    (entry, rest % QUEUES, rest / QUEUES % ACTIONS)
 }
 
-fn house_of(holder: u8) -> (u32, i32) {
-    (u32::from(holder) % HOUSES, 1 + i32::from(holder))
+fn entry_of(holder: u8) -> (u32, i32) {
+    (u32::from(holder) % MAX_DATABASES, 1 + i32::from(holder))
 }
 
 impl World<'_> {
@@ -192,7 +194,7 @@ impl World<'_> {
                     nth(pick, self.rows.keys().filter(|key| !locked.contains(key)).copied())
                 {
                     self.rows.remove(&key);
-                    if late { self.gones.push(key) } else { self.gone(key) }
+                    if late { self.gones.push(key) } else { self.remove_task(key) }
                 }
             }
             Move::CatchUp { pick } => self.catch_up(pick),
@@ -200,36 +202,38 @@ impl World<'_> {
                 self.own(holder, queue % QUEUES, actions, max, length, patient);
             }
             Move::OwnOne { holder, pick } => {
-                let (house, pid) = house_of(holder);
+                let (entry, pid) = entry_of(holder);
                 self.finish_commit(pid);
-                let ready = self.rows.iter().filter(|(key, row)| row.ready && key.0 == house);
+                let ready = self.rows.iter().filter(|(key, row)| row.ready && key.0 == entry);
                 if let Some(key) = nth(pick, ready.map(|(key, _)| *key))
-                    && let Some(at) = self.admit(key)
+                    && let Some(at) = self.ensure_slot(key)
                     && self.cards[&key].state == State::Queued
                 {
                     self.reserve(pid, at, key, None);
                 }
             }
-            Move::Inspect { holder } => self.inspect(house_of(holder).1),
+            Move::Inspect { holder } => self.inspect(entry_of(holder).1),
             Move::Settle { holder, pick, outcome } => {
-                let (house, pid) = house_of(holder);
+                let (entry, pid) = entry_of(holder);
                 self.finish_commit(pid);
-                let of_house = self.tokens.iter().rev().filter(|token| token.0.0 == house);
-                if let Some((key, seal)) = nth(pick, of_house.copied()) {
-                    self.settle(pid, key, &seal, End { outcome, expired: false });
+                let of_house = self.tokens.iter().rev().filter(|token| token.0.0 == entry);
+                if let Some((key, token_hash)) = nth(pick, of_house.copied()) {
+                    self.settle(pid, key, &token_hash, End { outcome, expired: false });
                 }
             }
             Move::Seize { holder, pick, outcome } => {
-                let (house, pid) = house_of(holder);
-                self.seize_some(house, pid, pick, outcome);
+                let (entry, pid) = entry_of(holder);
+                self.seize_some(entry, pid, pick, outcome);
             }
-            Move::Commit { holder, late } => self.commit(house_of(holder).1, late),
-            Move::RollBack { holder, acts } => self.roll_back(house_of(holder).1, acts.into()),
-            Move::Due { house, max, outcome } => self.due(u32::from(house) % HOUSES, max, outcome),
+            Move::Commit { holder, late } => self.commit(entry_of(holder).1, late),
+            Move::RollBack { holder, acts } => self.roll_back(entry_of(holder).1, acts.into()),
+            Move::Due { entry, max, outcome } => {
+                self.due(u32::from(entry) % MAX_DATABASES, max, outcome)
+            }
             Move::Extend { holder, pick, length, progress } => {
-                let (house, pid) = house_of(holder);
-                if let Some((key, seal)) = self.token_to_extend(house, pick) {
-                    self.extend(pid, key, &seal, length, progress);
+                let (entry, pid) = entry_of(holder);
+                if let Some((key, token_hash)) = self.token_to_extend(entry, pick) {
+                    self.extend(pid, key, &token_hash, length, progress);
                 }
             }
             Move::Persist { pick } => {
@@ -240,7 +244,7 @@ impl World<'_> {
                     let card = self.cards.get_mut(&key).expect("a card");
                     let stands = card.state == State::Leased;
                     card.persisted |= stands;
-                    assert_eq!(self.board.stands(ticket), stands);
+                    assert_eq!(self.board.is_leased(ticket), stands);
                     assert_eq!(self.board.note_persisted(ticket), stands);
                 }
             }
@@ -257,8 +261,8 @@ impl World<'_> {
             Move::EndRefill { pick } => self.with_refill(pick, |it, at| it.end_refill(at)),
             Move::AbandonRefill { pick } => self.with_refill(pick, |it, at| it.abandon_refill(at)),
             Move::Survey { lane } => self.survey(lane_of(lane)),
-            Move::Refresh { house } => self.refresh(u32::from(house) % HOUSES),
-            Move::Rebuild { house, chunk } => self.rebuild(u32::from(house) % HOUSES, chunk),
+            Move::Refresh { entry } => self.refresh(u32::from(entry) % MAX_DATABASES),
+            Move::Rebuild { entry, chunk } => self.rebuild(u32::from(entry) % MAX_DATABASES, chunk),
             Move::Wreck => self.wreck(),
             Move::Postpone { pick, by } => {
                 if let Some(key) = nth(pick, self.cards.keys().copied()) {
@@ -291,7 +295,7 @@ impl World<'_> {
         }
         if let Some(at) = nth(pick, 0..self.gones.len()) {
             let key = self.gones.remove(at);
-            self.gone(key);
+            self.remove_task(key);
         }
     }
 
@@ -305,7 +309,7 @@ impl World<'_> {
         length: Option<i64>,
         patient: bool,
     ) {
-        let (house, pid) = house_of(holder);
+        let (entry, pid) = entry_of(holder);
         self.finish_commit(pid);
         let asked: Option<Vec<u8>> =
             actions.map(|mask| (0..ACTIONS).filter(|it| mask >> it & 1 == 1).collect());
@@ -318,18 +322,18 @@ impl World<'_> {
             if taken >= max {
                 break;
             }
-            let front = self.board.front_of(house, &queue_name(queue), names.as_deref());
-            self.check_front(house, queue, asked.as_deref(), &front);
+            let front = self.board.next_task(entry, &queue_name(queue), names.as_deref());
+            self.check_front(entry, queue, asked.as_deref(), &front);
             match front {
-                Front::Task(at) => {
-                    let id = self.board.slot_at(at, house).expect("a task of the house").id;
-                    self.reserve(pid, at, (house, id), length);
+                Next::Task(at) => {
+                    let id = self.board.slot_at(at, entry).expect("a task of the entry").id;
+                    self.reserve(pid, at, (entry, id), length);
                     taken += 1;
                 }
-                Front::Dry(dry) => {
+                Next::NeedsRefill(dry) => {
                     let action = dry.action.as_bytes();
                     let action = (0..ACTIONS).find(|it| action_name(*it) == action);
-                    let lane = (house, queue, action.expect("a known action"));
+                    let lane = (entry, queue, action.expect("a known action"));
                     self.dries.push((lane, dry));
                     assert!(self.begin_refill(lane, &dry), "a dry lane is refilled");
                     assert!(!self.board.begin_refill(&dry, 99), "by one at a time");
@@ -338,16 +342,16 @@ impl World<'_> {
                     }
                     self.refill_at_once(self.refills.len() - 1, 1 + max % 5);
                 }
-                Front::Refilling if patient => {
+                Next::Refilling if patient => {
                     let wanted = |it: &Refill| {
-                        it.lane.0 == house
+                        it.lane.0 == entry
                             && it.lane.1 == queue
                             && asked.as_ref().is_none_or(|asked| asked.contains(&it.lane.2))
                     };
                     let at = self.refills.iter().position(wanted).expect("a refill under way");
                     self.refill_at_once(at, 3);
                 }
-                Front::Refilling | Front::Empty => break,
+                Next::Refilling | Next::Empty => break,
             }
         }
     }

@@ -1,63 +1,63 @@
 //! Looking at the table anew: a survey of all lanes, and a board that is built again.
 
-use board::Door;
+use board::BuildState;
 
 use super::check::Expect;
-use super::{Card, HOUSES, Key, World};
+use super::{Card, Key, MAX_DATABASES, World};
 
 impl World<'_> {
     /// What an administrator's refresh does: nothing is taken for known.
-    pub fn refresh(&mut self, house: u32) {
-        let before = self.board.house(house).spilled;
-        for lane in self.ready_lanes(house) {
+    pub fn refresh(&mut self, entry: u32) {
+        let before = self.board.entry(entry).lanes_spilled;
+        for lane in self.ready_lanes(entry) {
             self.survey(lane);
         }
-        if self.board.house(house).spilled == before {
-            self.board.house_mut(house).spilled = 0;
-            self.look.spilled[house as usize] = false;
+        if self.board.entry(entry).lanes_spilled == before {
+            self.board.entry_mut(entry).lanes_spilled = 0;
+            self.look.spilled[entry as usize] = false;
         }
         self.reconcile(Expect::default());
     }
 
-    /// A house is cleared and built from its tables again, leases that were written behind first.
-    pub fn rebuild(&mut self, house: u32, chunk: u32) {
-        self.board.house_mut(house).door = Door::Closed;
+    /// A entry is cleared and built from its tables again, leases that were written behind first.
+    pub fn rebuild(&mut self, entry: u32, chunk: u32) {
+        self.board.entry_mut(entry).build_state = BuildState::Unbuilt;
         let leases: Vec<(Key, Card)> = (self.cards.iter())
-            .filter(|(key, card)| key.0 == house && card.persisted && self.is_ready(**key))
+            .filter(|(key, card)| key.0 == entry && card.persisted && self.is_ready(**key))
             .map(|(key, card)| (*key, card.clone()))
             .collect();
         let mut from = Some(0);
         while let Some(at) = from {
-            from = self.board.clear_house(house, at, chunk);
+            from = self.board.clear_entry(entry, at, chunk);
         }
-        self.board.vacate_house(house);
-        self.cards.retain(|key, _| key.0 != house);
-        self.ended[house as usize] = 0;
+        self.board.remove(entry);
+        self.cards.retain(|key, _| key.0 != entry);
+        self.ended[entry as usize] = 0;
         self.look = self.look_around();
-        assert!(self.look.lanes.keys().all(|lane| lane.0 != house), "a cleared house has no lanes");
-        self.void_refills(|refill| refill.lane.0 == house);
+        assert!(self.look.lanes.keys().all(|lane| lane.0 != entry), "a cleared entry has no lanes");
+        self.void_refills(|refill| refill.lane.0 == entry);
 
-        self.enter_house(house);
+        self.register(entry);
         self.reconcile(Expect::default());
         for (key, card) in leases {
             self.restore(key, &card);
         }
-        self.refresh(house);
-        self.board.house_mut(house).door = Door::Open;
+        self.refresh(entry);
+        self.board.entry_mut(entry).build_state = BuildState::Built;
     }
 
     /// Somebody died while changing the board: all of it is built from the tables again.
     pub fn wreck(&mut self) {
         self.board.clear();
         self.cards.clear();
-        self.ended = [0; HOUSES as usize];
-        (0..HOUSES).for_each(|house| self.enter_house(house));
+        self.ended = [0; MAX_DATABASES as usize];
+        (0..MAX_DATABASES).for_each(|entry| self.register(entry));
         self.look = self.look_around();
         self.void_refills(|_| true);
         self.reconcile(Expect::default());
-        for house in 0..HOUSES {
-            self.refresh(house);
-            self.board.house_mut(house).door = Door::Open;
+        for entry in 0..MAX_DATABASES {
+            self.refresh(entry);
+            self.board.entry_mut(entry).build_state = BuildState::Built;
         }
     }
 }

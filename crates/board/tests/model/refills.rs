@@ -1,13 +1,13 @@
 //! Refills, step by step, with other moves in between.
 
-use board::{Dry, Rank};
+use board::{NeedsRefill, Rank};
 
 use super::check::Expect;
 use super::{LaneKey, Refill, World};
 
 impl World<'_> {
     /// False when somebody refills the lane already, or when it is not as dry as it was.
-    pub fn begin_refill(&mut self, lane: LaneKey, dry: &Dry) -> bool {
+    pub fn begin_refill(&mut self, lane: LaneKey, dry: &NeedsRefill) -> bool {
         let pid = 100 + self.serial() as i32;
         let begun = self.board.begin_refill(dry, pid);
         if begun {

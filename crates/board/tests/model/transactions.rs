@@ -1,6 +1,6 @@
 //! Transactions in flight: what they do to the table, and when the board is told.
 
-use board::{Refusal, Seal, State};
+use board::{Refusal, State, TokenHash};
 
 use super::moves::{End, Outcome, Verb, nth};
 use super::{Act, Key, Right, World, clock_of};
@@ -23,8 +23,8 @@ impl World<'_> {
         }
     }
 
-    pub fn settle(&mut self, pid: i32, key: Key, seal: &Seal, end: End) {
-        let Some(right) = self.begin_settling(pid, key, seal) else {
+    pub fn settle(&mut self, pid: i32, key: Key, token_hash: &TokenHash, end: End) {
+        let Some(right) = self.begin_settling(pid, key, token_hash) else {
             return;
         };
         // The statement demands that the row is still live, and locks it.
@@ -32,23 +32,23 @@ impl World<'_> {
             let act = Act::Settle { right, end };
             self.transactions.entry(pid).or_default().acts.push(act);
         } else {
-            self.unsettle(right, 0);
+            self.undo_end(right, 0);
         }
     }
 
     /// Somebody locks the row of a ready task that nobody owns: half of the time of one whose last
     /// worker is late.
-    pub fn seize_some(&mut self, house: u32, pid: i32, pick: u8, outcome: Outcome) {
+    pub fn seize_some(&mut self, entry: u32, pid: i32, pick: u8, outcome: Outcome) {
         self.finish_commit(pid);
         let locked = self.locked();
         let free = self
             .rows
             .iter()
-            .filter(|(key, row)| row.ready && key.0 == house && !locked.contains(key));
+            .filter(|(key, row)| row.ready && key.0 == entry && !locked.contains(key));
         let free: Vec<Key> = free.map(|(key, _)| *key).collect();
         let late = free.iter().copied().filter(|key| {
             let card = self.cards.get(key);
-            card.is_some_and(|it| it.state == State::Queued && it.seal.is_some())
+            card.is_some_and(|it| it.state == State::Queued && it.token_hash.is_some())
         });
         let late = nth(pick, late).filter(|_| pick.is_multiple_of(2));
         if let Some(key) = late.or_else(|| nth(pick, free.iter().copied()))
@@ -64,19 +64,19 @@ impl World<'_> {
         let serial = self.serial();
         let row = self.rows[&key].clone();
         let seized =
-            self.named(row.lane, |it, name| it.seize(key.0, name, row.rank, row.timeout, pid));
+            self.named(row.lane, |it, name| it.withdraw(key.0, name, row.rank, row.timeout, pid));
         let expect = self.admitted(key, seized.is_some());
         let refusal = seized.is_some().then(|| {
             let card = self.card(key);
             match card.state {
                 State::Queued => {
-                    (card.state, card.was) = (State::Settling, State::Queued);
+                    (card.state, card.previous_state) = (State::Ending, State::Queued);
                     (card.holder, card.settling_by, card.again) = (pid, serial, false);
                     self.tally.seized += 1;
                     None
                 }
-                State::Settling if card.holder == clock_of(key.0) => Some(Refusal::Busy),
-                State::Settling => Some(Refusal::Settling),
+                State::Ending if card.holder == clock_of(key.0) => Some(Refusal::Busy),
+                State::Ending => Some(Refusal::Ending),
                 _ => Some(Refusal::Stale),
             }
         });
@@ -87,25 +87,25 @@ impl World<'_> {
     }
 
     /// Any token: half of the time one that had run out and whose task is being ended.
-    pub fn token_to_extend(&self, house: u32, pick: u8) -> Option<(Key, Seal)> {
-        let tokens = || self.tokens.iter().rev().filter(|token| token.0.0 == house).copied();
-        let late = tokens().filter(|(key, seal)| {
-            let card = self.cards.get(key).filter(|it| it.seal == Some(*seal));
-            card.is_some_and(|it| it.state == State::Settling && it.was == State::Queued)
+    pub fn token_to_extend(&self, entry: u32, pick: u8) -> Option<(Key, TokenHash)> {
+        let tokens = || self.tokens.iter().rev().filter(|token| token.0.0 == entry).copied();
+        let late = tokens().filter(|(key, token_hash)| {
+            let card = self.cards.get(key).filter(|it| it.token_hash == Some(*token_hash));
+            card.is_some_and(|it| it.state == State::Ending && it.previous_state == State::Queued)
         });
         let late = nth(pick, late).filter(|_| pick.is_multiple_of(2));
         late.or_else(|| nth(pick, tokens()))
     }
 
-    pub fn due(&mut self, house: u32, max: u8, outcome: Outcome) {
-        let pid = clock_of(house);
+    pub fn due(&mut self, entry: u32, max: u8, outcome: Outcome) {
+        let pid = clock_of(entry);
         self.finish_commit(pid);
         for _ in 0..max {
-            let Some(right) = self.take_due(house) else {
+            let Some(right) = self.take_expired(entry) else {
                 break;
             };
             if self.locked().contains(&right.key) {
-                self.unsettle(right, self.now.monotonic + 5);
+                self.undo_end(right, self.now.monotonic + 5);
                 continue;
             }
             let outcome = if self.is_ready(right.key) { outcome } else { Outcome::Stray };
@@ -146,7 +146,7 @@ impl World<'_> {
         }
         for act in self.transactions.remove(&pid).expect("a transaction").acts {
             match act {
-                Act::Reserve { right, .. } => self.confirm(right),
+                Act::Reserve { right, .. } => self.commit_claim(right),
                 Act::Settle { right, end } => match end.outcome {
                     Outcome::Requeue => self.requeue(right, end.expired),
                     _ => self.finish(right),
@@ -168,8 +168,8 @@ impl World<'_> {
         }
         for act in undone.into_iter().rev() {
             match act {
-                Act::Reserve { right, .. } => self.put_back(right),
-                Act::Settle { right, .. } => self.unsettle(right, self.now.monotonic + 3),
+                Act::Reserve { right, .. } => self.undo_claim(right),
+                Act::Settle { right, .. } => self.undo_end(right, self.now.monotonic + 3),
             }
         }
     }
@@ -178,7 +178,7 @@ impl World<'_> {
         let Some((right, reserved)) = nth(pick, self.spent.iter().rev().copied()) else {
             return;
         };
-        let waits_for = if reserved { State::Reserved } else { State::Settling };
+        let waits_for = if reserved { State::Reserved } else { State::Ending };
         let card = self.cards.get(&right.key).filter(|card| card.epoch == right.epoch);
         if card.is_some_and(|card| card.state == waits_for) {
             return;
@@ -186,12 +186,12 @@ impl World<'_> {
         self.tally.stale += 1;
         let ticket = right.ticket;
         match (verb, reserved) {
-            (Verb::Confirm | Verb::Finish, true) => self.board.confirm(ticket),
-            (Verb::PutBack | Verb::Requeue, true) => self.board.put_back(ticket),
+            (Verb::Confirm | Verb::Finish, true) => self.board.commit_claim(ticket),
+            (Verb::PutBack | Verb::Requeue, true) => self.board.undo_claim(ticket),
             (Verb::DropStray | Verb::Unsettle, true) => self.board.drop_stray(ticket),
-            (Verb::Finish | Verb::Confirm, false) => self.board.finish(ticket),
+            (Verb::Finish | Verb::Confirm, false) => self.board.commit_end(ticket),
             (Verb::Requeue | Verb::PutBack, false) => self.board.requeue(ticket, true),
-            (Verb::Unsettle | Verb::DropStray, false) => self.board.unsettle(ticket, 0),
+            (Verb::Unsettle | Verb::DropStray, false) => self.board.undo_end(ticket, 0),
         }
     }
 }

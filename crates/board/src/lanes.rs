@@ -6,11 +6,11 @@
 use crate::board::Board;
 use crate::list::Link;
 use crate::name::{ACTION_MAX, Name, QUEUE_MAX, hash};
-use crate::news::News;
+use crate::notify::NotifyState;
 use crate::pool::{Chain, NIL, Node};
 use crate::rank::Rank;
 use crate::slot::State;
-use crate::treap::{self, Forest, Links};
+use crate::treap::{self, Links, TreapNodes};
 
 /// A queue's name and an action's, with their hashes.
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +23,13 @@ pub struct LaneName<'a> {
 #[repr(C)]
 pub struct Queue {
     pub(crate) chain: Chain,
-    pub(crate) house: u32,
+    pub(crate) entry: u32,
     /// The tree of lanes that have something, the one with the best front first.
     pub(crate) fronts: u32,
     pub(crate) lanes: u32,
-    /// In the house's list of queues with news.
+    /// In the entry's list of queues with news.
     pub(crate) link: Link,
-    pub(crate) news: News,
+    pub(crate) news: NotifyState,
     pub(crate) name: Name<QUEUE_MAX>,
 }
 
@@ -50,7 +50,7 @@ pub struct Lane {
     /// The process that refills the lane; 0: nobody.
     pub(crate) refiller: i32,
     /// A number that no other lane bore, even at the same place.
-    pub(crate) born: u32,
+    pub(crate) lane_id: u32,
     pub(crate) used: bool,
     action: Name<ACTION_MAX>,
 }
@@ -90,16 +90,16 @@ impl Board<'_> {
         lane < self.lanes.used() && self.lanes[lane].used
     }
 
-    pub(crate) fn find_queue(&self, house: u32, queue: &[u8]) -> Option<u32> {
-        self.queues.find(hash(house, queue), |it| it.house == house && it.name.as_bytes() == queue)
+    pub(crate) fn find_queue(&self, entry: u32, queue: &[u8]) -> Option<u32> {
+        self.queues.find(hash(entry, queue), |it| it.entry == entry && it.name.as_bytes() == queue)
     }
 
     pub(crate) fn find_lane(&self, queue: u32, action: &[u8]) -> Option<u32> {
         self.lanes.find(hash(queue, action), |it| it.queue == queue && it.action() == action)
     }
 
-    pub(crate) fn lane(&mut self, house: u32, name: LaneName) -> Option<u32> {
-        let queue = self.find_queue(house, name.queue);
+    pub(crate) fn lane(&mut self, entry: u32, name: LaneName) -> Option<u32> {
+        let queue = self.find_queue(entry, name.queue);
         if let Some(lane) = queue.and_then(|queue| self.find_lane(queue, name.action)) {
             return Some(lane);
         }
@@ -107,22 +107,22 @@ impl Board<'_> {
             self.spill_lane()?;
         }
         // Spilling may have freed the queue that was found.
-        let queue = match self.find_queue(house, name.queue) {
+        let queue = match self.find_queue(entry, name.queue) {
             Some(queue) => queue,
             None => self.queues.add(
-                hash(house, name.queue),
+                hash(entry, name.queue),
                 Queue {
                     chain: Chain::NONE,
-                    house,
+                    entry,
                     fronts: NIL,
                     lanes: 0,
                     link: Link::NONE,
-                    news: News::None,
+                    news: NotifyState::Idle,
                     name: Name::new(name.queue),
                 },
             )?,
         };
-        let born = self.next_generation();
+        let lane_id = self.next_generation();
         let lane = self.lanes.add(
             hash(queue, name.action),
             Lane {
@@ -136,13 +136,13 @@ impl Board<'_> {
                 first: NIL,
                 counts: Counts { queued: 0, slots: 0 },
                 refiller: 0,
-                born,
+                lane_id,
                 used: true,
                 action: Name::new(name.action),
             },
         )?;
-        if self.queues[queue].lanes == 0 && self.queues[queue].news != News::None {
-            self.head.held -= 1;
+        if self.queues[queue].lanes == 0 && self.queues[queue].news != NotifyState::Idle {
+            self.head.parked -= 1;
         }
         self.queues[queue].lanes += 1;
         self.measure(lane);
@@ -156,8 +156,8 @@ impl Board<'_> {
         if lane == NIL || self.lanes[lane].counts.slots > 0 || self.lanes[lane].refiller != 0 {
             return None;
         }
-        let house = self.queues[self.lanes[lane].queue].house;
-        self.house_mut(house).spilled += 1;
+        let entry = self.queues[self.lanes[lane].queue].entry;
+        self.entry_mut(entry).lanes_spilled += 1;
         self.forget_lane(lane);
         Some(())
     }
@@ -296,7 +296,7 @@ impl Board<'_> {
 
 pub(crate) struct ByRank<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
-impl Forest for ByRank<'_, '_> {
+impl TreapNodes for ByRank<'_, '_> {
     fn seed(&self) -> u32 {
         self.0.head.seed
     }
@@ -310,7 +310,7 @@ impl Forest for ByRank<'_, '_> {
 
 pub(crate) struct ByFront<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
-impl Forest for ByFront<'_, '_> {
+impl TreapNodes for ByFront<'_, '_> {
     fn seed(&self) -> u32 {
         self.0.head.seed
     }
@@ -324,7 +324,7 @@ impl Forest for ByFront<'_, '_> {
 
 pub(crate) struct ByLength<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
-impl Forest for ByLength<'_, '_> {
+impl TreapNodes for ByLength<'_, '_> {
     fn seed(&self) -> u32 {
         self.0.head.seed
     }

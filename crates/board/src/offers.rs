@@ -2,7 +2,7 @@
 //! board is full, or left to the table (I4).
 
 use crate::board::Board;
-use crate::lane::{ByRank, LaneName};
+use crate::lanes::{ByRank, LaneName};
 use crate::pool::NIL;
 use crate::rank::Rank;
 use crate::slot::Slot;
@@ -10,31 +10,31 @@ use crate::treap;
 
 /// What became of a task that was put on the board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Put {
+pub enum Offered {
     Queued,
     /// The board knew it already.
     Known,
     /// Left to the table: a refill will find it.
-    Left,
+    LeftToTable,
 }
 
 impl Board<'_> {
     /// Offers a ready task. An upsert: a task that has a slot already, in whatever state, stays as it is (I3).
-    pub fn put(&mut self, house: u32, name: LaneName, rank: Rank, timeout: i64) -> Put {
-        if let Some(at) = self.find_slot(house, rank.id) {
-            self.slots[at].offered = true;
-            return Put::Known;
+    pub fn offer(&mut self, entry: u32, name: LaneName, rank: Rank, timeout: i64) -> Offered {
+        if let Some(at) = self.find_slot(entry, rank.id) {
+            self.slots[at].reoffered = true;
+            return Offered::Known;
         }
-        let Some(lane) = self.lane(house, name) else {
-            self.house_mut(house).spilled += 1;
-            self.wake_worker(house, name.queue);
-            return Put::Left;
+        let Some(lane) = self.lane(entry, name) else {
+            self.entry_mut(entry).lanes_spilled += 1;
+            self.wake_worker(entry, name.queue);
+            return Offered::LeftToTable;
         };
         let put = if rank >= self.lanes[lane].cursor {
-            self.leave(lane, rank);
-            Put::Left
+            self.leave_to_table(lane, rank);
+            Offered::LeftToTable
         } else {
-            self.place(house, lane, rank, timeout)
+            self.place(entry, lane, rank, timeout)
         };
         self.note_ready(self.lanes[lane].queue);
         put
@@ -42,11 +42,17 @@ impl Board<'_> {
 
     /// Makes sure that a task has a slot, even one that its lane has not come to; `None` when no
     /// place can be made, since all that is on the board is leased.
-    pub fn admit(&mut self, house: u32, name: LaneName, rank: Rank, timeout: i64) -> Option<u32> {
-        if let Some(at) = self.find_slot(house, rank.id) {
+    pub fn ensure_slot(
+        &mut self,
+        entry: u32,
+        name: LaneName,
+        rank: Rank,
+        timeout: i64,
+    ) -> Option<u32> {
+        if let Some(at) = self.find_slot(entry, rank.id) {
             return Some(at);
         }
-        let lane = self.lane(house, name)?;
+        let lane = self.lane(entry, name)?;
         if self.slots.is_full() {
             let evicted = self.longest_lane().and_then(|longest| self.evict_tail(longest));
             if evicted.is_none() {
@@ -54,25 +60,25 @@ impl Board<'_> {
                 return None;
             }
         }
-        self.place(house, lane, rank, timeout);
-        self.find_slot(house, rank.id)
+        self.place(entry, lane, rank, timeout);
+        self.find_slot(entry, rank.id)
     }
 
     /// Makes a slot for a task and queues it, if need be in place of the tail of the longest lane.
-    pub(crate) fn place(&mut self, house: u32, lane: u32, rank: Rank, timeout: i64) -> Put {
+    pub(crate) fn place(&mut self, entry: u32, lane: u32, rank: Rank, timeout: i64) -> Offered {
         if self.slots.is_full() && !self.evict_for(lane, rank) {
-            self.leave(lane, rank);
-            return Put::Left;
+            self.leave_to_table(lane, rank);
+            return Offered::LeftToTable;
         }
         let slot = Slot::new(lane, rank, timeout);
-        let Some(at) = self.slots.add(self.slot_hash(house, rank.id), slot) else {
-            self.leave(lane, rank);
-            return Put::Left;
+        let Some(at) = self.slots.add(self.slot_hash(entry, rank.id), slot) else {
+            self.leave_to_table(lane, rank);
+            return Offered::LeftToTable;
         };
         self.slots[at].generation = self.next_generation();
         self.resize(lane, 0, 1);
         self.enqueue(at);
-        Put::Queued
+        Offered::Queued
     }
 
     /// Frees one slot for `rank`; false when everything queued is worth more, or all is leased.
@@ -90,7 +96,7 @@ impl Board<'_> {
     fn evict_tail(&mut self, lane: u32) -> Option<()> {
         let tail = self.tail(lane)?;
         let rank = self.slots[tail].rank();
-        self.leave(lane, rank);
+        self.leave_to_table(lane, rank);
         self.drop_slot(tail);
         Some(())
     }
@@ -101,7 +107,7 @@ impl Board<'_> {
     }
 
     /// Leaves everything from `rank` on to the table.
-    pub(crate) fn leave(&mut self, lane: u32, rank: Rank) {
+    pub(crate) fn leave_to_table(&mut self, lane: u32, rank: Rank) {
         let moves = rank < self.front(lane);
         if moves {
             self.unlist(lane);
@@ -115,14 +121,14 @@ impl Board<'_> {
     }
 
     /// Marks one lane as known to the table only, from its first task on (rebuild, refresh).
-    pub fn survey(&mut self, house: u32, name: LaneName) -> bool {
-        match self.lane(house, name) {
+    pub fn survey(&mut self, entry: u32, name: LaneName) -> bool {
+        match self.lane(entry, name) {
             Some(lane) => {
-                self.leave(lane, Rank::FIRST);
+                self.leave_to_table(lane, Rank::FIRST);
                 self.note_ready(self.lanes[lane].queue);
             }
             None => {
-                self.house_mut(house).spilled += 1;
+                self.entry_mut(entry).lanes_spilled += 1;
                 return false;
             }
         }

@@ -1,20 +1,20 @@
 //! Leases: taking the best task, keeping it, and the ways in which ownership ends.
 
 use crate::board::Board;
-use crate::lane::LaneName;
+use crate::lanes::LaneName;
 use crate::name::{Name, WORKER_MAX};
 use crate::pool::NIL;
 use crate::rank::{Id, Rank};
-use crate::refill::Dry;
-use crate::slot::{Seal, Slot, State, Ticket};
-use crate::treap::{self, Forest, Links};
+use crate::refill::NeedsRefill;
+use crate::slot::{Slot, State, Ticket, TokenHash};
+use crate::treap::{self, Links, TreapNodes};
 
 /// A lease of this length, in microseconds, or longer never expires (100 years).
 pub const NEVER: i64 = 36_525 * 86_400_000_000;
 
-/// One instant on two clocks, in microseconds: leases run on the monotonic one (I9).
+/// One instant on two schedulers, in microseconds: leases run on the monotonic one (I9).
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct Timestamp {
     pub monotonic: i64,
     pub wall: i64,
 }
@@ -25,7 +25,7 @@ pub struct Claim<'a> {
     pub worker: &'a [u8],
     /// The process in whose transaction this happens.
     pub holder: i32,
-    pub now: Moment,
+    pub now: Timestamp,
     /// The lease's length asked for, in microseconds; else the task's own, else `fallback`.
     pub length: Option<i64>,
     pub fallback: i64,
@@ -33,7 +33,7 @@ pub struct Claim<'a> {
 
 /// A task that was taken off its lane.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken {
+pub struct Claimed {
     pub ticket: Ticket,
     pub id: Id,
     /// On the wall clock; `None`: the lease never expires.
@@ -42,30 +42,30 @@ pub struct Taken {
 
 /// A lease as it stands in the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Lasting<'a> {
-    pub seal: Seal,
+pub struct PersistedLease<'a> {
+    pub token_hash: TokenHash,
     pub worker: &'a [u8],
     /// On the wall clock.
     pub since_at: i64,
     /// In microseconds.
     pub length: i64,
     pub progress: f64,
-    pub recorded: bool,
+    pub in_history: bool,
 }
 
 /// What comes next in a queue.
 #[derive(Clone, Copy, Debug)]
-pub enum Front {
+pub enum Next {
     Task(u32),
     /// The next task, if there is one, is known to the table only.
-    Dry(Dry),
-    /// As `Dry`, and somebody is reading it already.
+    NeedsRefill(NeedsRefill),
+    /// As `NeedsRefill`, and somebody is reading it already.
     Refilling,
     Empty,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Held {
+pub enum Extended {
     Yes,
     No,
     /// The clock has it in hand: ask again in a moment.
@@ -80,11 +80,11 @@ pub enum Refusal {
     /// The clock has it in hand: ask again in a moment.
     Busy,
     /// Another transaction, or this one, is ending it already.
-    Settling,
+    Ending,
 }
 
 impl Slot {
-    fn lease_for(&mut self, now: Moment, length: i64) {
+    fn lease_for(&mut self, now: Timestamp, length: i64) {
         (self.deadline, self.deadline_at) = if length >= NEVER {
             (i64::MAX, i64::MAX)
         } else {
@@ -100,9 +100,9 @@ impl Slot {
 
 impl Board<'_> {
     /// The next task of a queue, by all its actions or by some.
-    pub fn front_of(&mut self, house: u32, queue: &[u8], actions: Option<&[&[u8]]>) -> Front {
-        let Some(queue) = self.find_queue(house, queue) else {
-            return Front::Empty;
+    pub fn next_task(&mut self, entry: u32, queue: &[u8], actions: Option<&[&[u8]]>) -> Next {
+        let Some(queue) = self.find_queue(entry, queue) else {
+            return Next::Empty;
         };
         let lane = match actions {
             None => self.best_lane(queue),
@@ -113,31 +113,31 @@ impl Board<'_> {
                 .min_by_key(|lane| self.front(*lane)),
         };
         let Some(lane) = lane else {
-            return Front::Empty;
+            return Next::Empty;
         };
         let it = &self.lanes[lane];
         if it.first != NIL && self.slots[it.first].rank() < it.cursor {
-            Front::Task(it.first)
+            Next::Task(it.first)
         } else if it.refiller != 0 {
-            Front::Refilling
+            Next::Refilling
         } else {
             let action = Name::new(it.action());
-            Front::Dry(Dry { lane, cursor: it.cursor, action, born: it.born })
+            Next::NeedsRefill(NeedsRefill { lane, cursor: it.cursor, action, lane_id: it.lane_id })
         }
     }
 
     /// Reserves a queued slot for the claim's transaction, with its lease as it will be (I3).
-    pub fn reserve(&mut self, at: u32, claim: &Claim, seal: Seal) -> Taken {
+    pub fn reserve(&mut self, at: u32, claim: &Claim, token_hash: TokenHash) -> Claimed {
         self.dequeue(at);
         let generation = self.next_generation();
         let slot = &mut self.slots[at];
         slot.generation = generation;
         slot.state = State::Reserved;
         slot.holder = claim.holder;
-        slot.seal = seal;
-        slot.sealed = true;
-        slot.recorded = false;
-        slot.offered = false;
+        slot.token_hash = token_hash;
+        slot.token_valid = true;
+        slot.in_history = false;
+        slot.reoffered = false;
         slot.persisted = false;
         slot.progress = 0.0;
         slot.since_at = claim.now.wall;
@@ -145,7 +145,7 @@ impl Board<'_> {
         let own = Some(slot.timeout).filter(|timeout| *timeout > 0);
         slot.length = claim.length.or(own).unwrap_or(claim.fallback);
         slot.lease_for(claim.now, slot.length);
-        let taken = Taken {
+        let taken = Claimed {
             ticket: Ticket { slot: at, generation },
             id: slot.id,
             deadline_at: slot.deadline_at(),
@@ -155,17 +155,17 @@ impl Board<'_> {
     }
 
     /// The reservation's transaction committed: the worker owns the task.
-    pub fn confirm(&mut self, ticket: Ticket) {
+    pub fn commit_claim(&mut self, ticket: Ticket) {
         if self.is_at(ticket, State::Reserved) {
             self.slots[ticket.slot].state = State::Leased;
         }
     }
 
     /// The reservation's transaction rolled back.
-    pub fn put_back(&mut self, ticket: Ticket) {
+    pub fn undo_claim(&mut self, ticket: Ticket) {
         if self.is_at(ticket, State::Reserved) {
             self.stop_timer(ticket.slot);
-            self.slots[ticket.slot].sealed = false;
+            self.slots[ticket.slot].token_valid = false;
             self.requeue_slot(ticket.slot);
         }
     }
@@ -173,14 +173,14 @@ impl Board<'_> {
     /// A heartbeat: the deadline becomes now + length (the lease's own when `None`).
     pub fn extend(
         &mut self,
-        house: u32,
+        entry: u32,
         id: Id,
-        seal: &Seal,
+        token_hash: &TokenHash,
         claim: &Claim,
         progress: Option<f64>,
-    ) -> Held {
-        let Some(at) = self.sealed_slot(house, id, seal) else {
-            return Held::No;
+    ) -> Extended {
+        let Some(at) = self.slot_of_token(entry, id, token_hash) else {
+            return Extended::No;
         };
         let slot = &self.slots[at];
         match slot.state {
@@ -191,37 +191,41 @@ impl Board<'_> {
                 self.dequeue(at);
                 self.slots[at].state = State::Leased;
             }
-            State::Settling if slot.holder == self.house(house).clock => return Held::Busy,
+            State::Ending if slot.holder == self.entry(entry).scheduler => return Extended::Busy,
             // As one that is queued, should its ending roll back.
-            State::Settling if slot.was == State::Queued => self.slots[at].was = State::Leased,
-            State::Settling => {}
-            State::Reserved | State::Free => return Held::No,
+            State::Ending if slot.previous_state == State::Queued => {
+                self.slots[at].previous_state = State::Leased
+            }
+            State::Ending => {}
+            State::Reserved | State::Free => return Extended::No,
         }
         let slot = &mut self.slots[at];
         slot.lease_for(claim.now, claim.length.unwrap_or(slot.length));
         slot.progress = progress.unwrap_or(slot.progress);
-        if slot.state != State::Settling {
+        if slot.state != State::Ending {
             self.start_timer(at);
         }
-        Held::Yes
+        Extended::Yes
     }
 
     /// Begins to end a lease: compares the token and holds the slot in one step (I7).
-    pub fn settle(
+    pub fn begin_end(
         &mut self,
-        house: u32,
+        entry: u32,
         id: Id,
-        seal: &Seal,
+        token_hash: &TokenHash,
         holder: i32,
     ) -> Result<(Ticket, Slot), Refusal> {
-        let at = self.sealed_slot(house, id, seal).ok_or(Refusal::Stale)?;
+        let at = self.slot_of_token(entry, id, token_hash).ok_or(Refusal::Stale)?;
         let slot = &self.slots[at];
         match slot.state {
             State::Leased => self.stop_timer(at),
             State::Reserved if slot.holder == holder => self.stop_timer(at),
             State::Queued => self.dequeue(at),
-            State::Settling if slot.holder == self.house(house).clock => return Err(Refusal::Busy),
-            State::Settling => return Err(Refusal::Settling),
+            State::Ending if slot.holder == self.entry(entry).scheduler => {
+                return Err(Refusal::Busy);
+            }
+            State::Ending => return Err(Refusal::Ending),
             State::Reserved | State::Free => return Err(Refusal::Stale),
         }
         Ok(self.hold(at, holder))
@@ -230,41 +234,41 @@ impl Board<'_> {
     /// Holds a ready task that nobody owns, for a transaction that ends it or makes it wait; its slot
     /// is made if the lane has not come to it. `None`: no place can be made, since all that is on the
     /// board is leased.
-    pub fn seize(
+    pub fn withdraw(
         &mut self,
-        house: u32,
+        entry: u32,
         name: LaneName,
         rank: Rank,
         timeout: i64,
         holder: i32,
     ) -> Option<Result<Ticket, Refusal>> {
-        let at = self.admit(house, name, rank, timeout)?;
+        let at = self.ensure_slot(entry, name, rank, timeout)?;
         let slot = &self.slots[at];
         Some(match slot.state {
             State::Queued => {
                 self.dequeue(at);
                 Ok(self.hold(at, holder).0)
             }
-            State::Settling if slot.holder == self.house(house).clock => Err(Refusal::Busy),
-            State::Settling => Err(Refusal::Settling),
+            State::Ending if slot.holder == self.entry(entry).scheduler => Err(Refusal::Busy),
+            State::Ending => Err(Refusal::Ending),
             State::Leased | State::Reserved | State::Free => Err(Refusal::Stale),
         })
     }
 
     fn hold(&mut self, at: u32, holder: i32) -> (Ticket, Slot) {
         let slot = &mut self.slots[at];
-        slot.was = slot.state;
-        slot.state = State::Settling;
+        slot.previous_state = slot.state;
+        slot.state = State::Ending;
         slot.holder = holder;
-        slot.offered = false;
+        slot.reoffered = false;
         (Ticket { slot: at, generation: slot.generation }, *slot)
     }
 
     /// The clock takes an expired lease in hand; `None`: nothing is due.
-    pub fn take_due(&mut self, house: u32, now: i64, holder: i32) -> Option<(Ticket, Slot)> {
-        let at = self.next_due(house).filter(|at| self.slots[*at].deadline <= now)?;
+    pub fn take_expired(&mut self, entry: u32, now: i64, holder: i32) -> Option<(Ticket, Slot)> {
+        let at = self.first_to_expire(entry).filter(|at| self.slots[*at].deadline <= now)?;
         self.stop_timer(at);
-        // A reservation that ran out is no longer its transaction's to confirm or to put back.
+        // A reservation that ran out is no longer its transaction's to commit_claim or to put back.
         self.slots[at].generation = self.next_generation();
         self.slots[at].state = State::Leased;
         Some(self.hold(at, holder))
@@ -272,8 +276,8 @@ impl Board<'_> {
 
     /// Moves a lease's deadline for the timer only: the clock could not end it. Never to an earlier
     /// time, lest somebody extended it meanwhile.
-    pub fn postpone(&mut self, house: u32, id: Id, until: i64) {
-        if let Some(at) = self.find_slot(house, id)
+    pub fn defer_expiry(&mut self, entry: u32, id: Id, until: i64) {
+        if let Some(at) = self.find_slot(entry, id)
             && self.slots[at].state == State::Leased
             && self.slots[at].deadline < until
         {
@@ -283,25 +287,25 @@ impl Board<'_> {
         }
     }
 
-    /// The next deadline of a house, on the monotonic clock.
-    pub fn next_deadline(&mut self, house: u32) -> i64 {
-        self.next_due(house).map_or(i64::MAX, |at| self.slots[at].deadline)
+    /// The next deadline of a entry, on the monotonic clock.
+    pub fn next_expiry(&mut self, entry: u32) -> i64 {
+        self.first_to_expire(entry).map_or(i64::MAX, |at| self.slots[at].deadline)
     }
 
-    fn next_due(&mut self, house: u32) -> Option<u32> {
-        let root = self.house(house).timer;
+    fn first_to_expire(&mut self, entry: u32) -> Option<u32> {
+        let root = self.entry(entry).timer;
         Some(treap::first(&mut ByDeadline(self), root)).filter(|at| *at != NIL)
     }
 
     /// The settling's transaction rolled back: the lease goes on as it was, but not before `retry_at`.
-    pub fn unsettle(&mut self, ticket: Ticket, retry_at: i64) {
-        if !self.is_at(ticket, State::Settling) {
+    pub fn undo_end(&mut self, ticket: Ticket, retry_at: i64) {
+        if !self.is_at(ticket, State::Ending) {
             return;
         }
         let slot = &mut self.slots[ticket.slot];
-        slot.state = slot.was;
+        slot.state = slot.previous_state;
         slot.deadline = slot.deadline.max(retry_at);
-        match slot.was {
+        match slot.previous_state {
             State::Queued => self.requeue_slot(ticket.slot),
             _ => self.start_timer(ticket.slot),
         }
@@ -310,10 +314,10 @@ impl Board<'_> {
     /// The settling committed and the task is ready again. An `expired` lease's token stays good
     /// until somebody else owns the task.
     pub fn requeue(&mut self, ticket: Ticket, expired: bool) {
-        if self.is_at(ticket, State::Settling) {
+        if self.is_at(ticket, State::Ending) {
             let slot = &mut self.slots[ticket.slot];
-            slot.sealed = expired;
-            slot.recorded = expired;
+            slot.token_valid = expired;
+            slot.in_history = expired;
             slot.progress = 0.0;
             self.note_end(ticket.slot);
             self.requeue_slot(ticket.slot);
@@ -321,8 +325,8 @@ impl Board<'_> {
     }
 
     /// The settling committed and the task is no longer live.
-    pub fn finish(&mut self, ticket: Ticket) {
-        if self.is_at(ticket, State::Settling) {
+    pub fn commit_end(&mut self, ticket: Ticket) {
+        if self.is_at(ticket, State::Ending) {
             self.drop_slot(ticket.slot);
         }
     }
@@ -331,31 +335,31 @@ impl Board<'_> {
     pub fn drop_stray(&mut self, ticket: Ticket) {
         if self.is_at(ticket, State::Reserved) {
             // Whoever looked may not see what others do: the lane's next refill looks again (I4).
-            self.slots[ticket.slot].offered = true;
+            self.slots[ticket.slot].reoffered = true;
             self.drop_slot(ticket.slot);
         }
     }
 
     /// The task was cancelled or deleted: its slot goes, whatever state it is in (I3), and whoever
     /// waits for its end looks again.
-    pub fn gone(&mut self, house: u32, id: Id) {
-        self.wake_all(house, id);
-        if let Some(at) = self.find_slot(house, id) {
+    pub fn remove_task(&mut self, entry: u32, id: Id) {
+        self.wake_all(entry, id);
+        if let Some(at) = self.find_slot(entry, id) {
             self.drop_slot(at);
         }
     }
 
     /// Leases a queued slot as a lease that was read from the table says, for one full length (I1).
-    pub fn restore(&mut self, at: u32, lease: &Lasting, now: Moment) {
+    pub fn restore(&mut self, at: u32, lease: &PersistedLease, now: Timestamp) {
         if self.slots[at].state != State::Queued {
             return;
         }
         self.dequeue(at);
         let slot = &mut self.slots[at];
         slot.state = State::Leased;
-        slot.seal = lease.seal;
-        slot.sealed = true;
-        slot.recorded = lease.recorded;
+        slot.token_hash = lease.token_hash;
+        slot.token_valid = true;
+        slot.in_history = lease.in_history;
         slot.persisted = true;
         slot.progress = lease.progress;
         slot.since_at = lease.since_at;
@@ -373,9 +377,9 @@ impl Board<'_> {
         slot.generation == ticket.generation && slot.state == state
     }
 
-    fn sealed_slot(&self, house: u32, id: Id, seal: &Seal) -> Option<u32> {
-        self.find_slot(house, id)
-            .filter(|at| self.slots[*at].sealed && self.slots[*at].seal == *seal)
+    fn slot_of_token(&self, entry: u32, id: Id, token_hash: &TokenHash) -> Option<u32> {
+        self.find_slot(entry, id)
+            .filter(|at| self.slots[*at].token_valid && self.slots[*at].token_hash == *token_hash)
     }
 
     /// Queues a slot again, or leaves its task to the table when its lane has moved past it.
@@ -384,8 +388,8 @@ impl Board<'_> {
         if rank < self.lanes[lane].cursor {
             self.enqueue(at);
         } else {
-            self.slots[at].state = State::Settling;
-            self.leave(lane, rank);
+            self.slots[at].state = State::Ending;
+            self.leave_to_table(lane, rank);
             self.drop_slot(at);
         }
         self.note_ready(self.lanes[lane].queue);
@@ -397,13 +401,13 @@ impl Board<'_> {
             State::Free => return,
             State::Queued => self.dequeue(at),
             State::Reserved | State::Leased => self.stop_timer(at),
-            State::Settling => {}
+            State::Ending => {}
         }
         self.note_end(at);
         self.slots[at].state = State::Free;
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
-        if self.slots[at].offered {
-            self.leave(lane, rank);
+        if self.slots[at].reoffered {
+            self.leave_to_table(lane, rank);
             self.note_ready(self.lanes[lane].queue);
         }
         self.slots.free(at);
@@ -413,27 +417,27 @@ impl Board<'_> {
     /// A lease that stands in the table has ended: the clock has a row to clear away.
     fn note_end(&mut self, at: u32) {
         if std::mem::take(&mut self.slots[at].persisted) {
-            let house = self.house_of(at);
-            self.house_mut(house).ended_persisted += 1;
+            let entry = self.entry_of(at);
+            self.entry_mut(entry).ended_persisted += 1;
         }
     }
 
     fn start_timer(&mut self, at: u32) {
-        let house = self.house_of(at);
-        let root = self.house(house).timer;
-        self.house_mut(house).timer = treap::insert(&mut ByDeadline(self), root, at);
+        let entry = self.entry_of(at);
+        let root = self.entry(entry).timer;
+        self.entry_mut(entry).timer = treap::insert(&mut ByDeadline(self), root, at);
     }
 
     fn stop_timer(&mut self, at: u32) {
-        let house = self.house_of(at);
-        let root = self.house(house).timer;
-        self.house_mut(house).timer = treap::remove(&mut ByDeadline(self), root, at);
+        let entry = self.entry_of(at);
+        let root = self.entry(entry).timer;
+        self.entry_mut(entry).timer = treap::remove(&mut ByDeadline(self), root, at);
     }
 }
 
 pub(crate) struct ByDeadline<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
-impl Forest for ByDeadline<'_, '_> {
+impl TreapNodes for ByDeadline<'_, '_> {
     fn seed(&self) -> u32 {
         self.0.head.seed
     }
