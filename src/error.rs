@@ -33,7 +33,7 @@ impl Error {
     }
 
     /// Whether an id or a key is taken.
-    pub fn is_of_name(&self) -> bool {
+    pub fn is_duplicate(&self) -> bool {
         let codes =
             [PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, PgSqlErrorCode::ERRCODE_OBJECT_IN_USE];
         codes.contains(&self.code)
@@ -66,7 +66,7 @@ impl Error {
 }
 
 /// Warns of a message that was dropped, in the server's log: its sender is told by the answer alone.
-pub fn warn_of_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
+pub fn warn_message_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
     let queue = String::from_utf8_lossy(queue);
     let message = format!("scylla dropped a message for queue \"{queue}\": {}", why.message);
     let mut report = ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "");
@@ -83,7 +83,7 @@ pub fn warn_of_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
     }
 }
 
-/// What a door answers, or its error raised.
+/// What a sql_function answers, or its error raised.
 pub fn unwrap_or_raise<T>(answer: Result<T>) -> T {
     answer.unwrap_or_else(|error| error.raise())
 }
@@ -105,7 +105,7 @@ pub fn not_created() -> Error {
     .hint("Use CREATE EXTENSION scylla.")
 }
 
-pub fn no_clock() -> Error {
+pub fn board_not_built() -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         "scylla's board for this database is not built",
@@ -115,7 +115,7 @@ pub fn no_clock() -> Error {
 }
 
 /// Nobody keeps the clock of a database.
-pub fn unattended(database: &str) -> Error {
+pub fn no_scheduler(database: &str) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
         format!("scylla's worker for database \"{database}\" is not running"),
@@ -257,7 +257,7 @@ pub fn not_replaceable(id: Uuid) -> Error {
     )
 }
 
-pub fn circle(id: Uuid) -> Error {
+pub fn cycle(id: Uuid) -> Error {
     invalid(format!("task {id} would never be ready"))
         .detail("It would wait for itself, directly or through others, or for a task that does.")
 }

@@ -28,7 +28,7 @@ pub extern "C-unwind" fn _PG_init() {
     quieten();
     guc::define();
     shmem::segment::request_memory();
-    shmem::on_board::build_by(ops::maintenance::load_board::build);
+    shmem::on_board::load_board_with(ops::maintenance::load_board::build);
     scheduler::register_launcher();
 }
 

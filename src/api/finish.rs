@@ -1,17 +1,17 @@
 //! `return_task`, `return_tasks`, `cancel`, `cancel_tasks` and `delay`.
 
-use crate::api::fcinfo::Call;
-use crate::api::{door, validate};
+use crate::api::fcinfo::{Call, sql_function};
+use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::finish::cancel;
 use crate::ops::finish::return_tasks::{self, Return};
 use crate::ops::submit::delay;
 use crate::pg::datum::{self, BOOLS, JSONBS, TEXTS};
-use crate::shmem::on_board;
+use crate::shmem::on_board::current_database;
 use board::Outcome;
 use pgrx::pg_sys::Datum;
 
-door!(
+sql_function!(
     /// `return_task(id, token, outcome, result, error, run_at) → text`
     pg_finfo_scylla_return_task,
     scylla_return_task,
@@ -27,12 +27,12 @@ door!(
         allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
         let run_at = call.datum(5).map(|at| validate::time("run_at", at.value() as i64)).transpose()?;
         allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
-        let status = return_tasks::return_task(&on_board::home(), it, outcome, run_at)?;
+        let status = return_tasks::return_task(&current_database(), it, outcome, run_at)?;
         Ok(Some(datum::varlena(status.as_bytes())))
     }
 );
 
-door!(
+sql_function!(
     /// `return_tasks(ids, tokens, outcome, results, errors) → text[]`
     pg_finfo_scylla_return_tasks,
     scylla_return_tasks,
@@ -48,7 +48,7 @@ door!(
                 Ok(Return { id, token, result, error: error(outcome, given)? })
             })
             .collect::<Result<Vec<Return>>>()?;
-        let answers = return_tasks::return_tasks(&on_board::home(), &returns, outcome, None);
+        let answers = return_tasks::return_tasks(&current_database(), &returns, outcome, None);
         let status = |answer: Result<&'static str, _>| {
             answer.ok().map(|status| datum::varlena(status.as_bytes()))
         };
@@ -56,31 +56,31 @@ door!(
     }
 );
 
-door!(
+sql_function!(
     /// `cancel(id) → boolean`
     pg_finfo_scylla_cancel,
     scylla_cancel,
     |call: &mut Call| {
         call.changes("scylla.cancel()")?;
         let id = call.uuid(0, "id")?;
-        let cancelled = cancel::cancel(&on_board::home(), &[id]);
+        let cancelled = cancel::cancel(&current_database(), &[id]);
         let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
         Ok(Some(Datum::from(cancelled)))
     }
 );
 
-door!(
+sql_function!(
     /// `cancel_tasks(ids) → boolean[]`
     pg_finfo_scylla_cancel_tasks,
     scylla_cancel_tasks,
     |call: &mut Call| {
         call.changes("scylla.cancel_tasks()")?;
-        let cancelled = cancel::cancel(&on_board::home(), &call.uuids(0, "ids")?);
+        let cancelled = cancel::cancel(&current_database(), &call.uuids(0, "ids")?);
         Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
     }
 );
 
-door!(
+sql_function!(
     /// `delay(task, until) → boolean`
     pg_finfo_scylla_delay,
     scylla_delay,
@@ -88,7 +88,7 @@ door!(
         call.changes("scylla.delay()")?;
         let id = call.uuid(0, "task")?;
         let until = validate::time("until", call.bigint(1, "until")?)?;
-        Ok(Some(Datum::from(delay::delay(&on_board::home(), id, until)?)))
+        Ok(Some(Datum::from(delay::delay(&current_database(), id, until)?)))
     }
 );
 

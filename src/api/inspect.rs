@@ -1,45 +1,44 @@
 //! `task`, `why`, `leases`, `refresh` and `open`.
 
-use crate::api::door;
-use crate::api::fcinfo::Call;
+use crate::api::fcinfo::{Call, sql_function};
 use crate::error;
 use crate::ops::maintenance::identity;
 use crate::ops::query::inspect;
 use crate::pg::datum;
 use crate::pg::uuid::Uuid;
-use crate::shmem::on_board;
+use crate::shmem::on_board::current_database;
 use crate::shmem::xact::{self, Change};
 use pgrx::pg_sys::Datum;
 
-door!(
+sql_function!(
     /// `task(id) → jsonb`
     pg_finfo_scylla_task,
     scylla_task,
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
-        inspect::entry(&on_board::home(), id, datum::keeper()).map(Some).ok_or_else(|| error::no_such_task(id))
+        inspect::entry(&current_database(), id, datum::copy_to_caller_context()).map(Some).ok_or_else(|| error::no_such_task(id))
     }
 );
 
-door!(
+sql_function!(
     /// `why(id) → text`
     pg_finfo_scylla_why,
     scylla_why,
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
-        let why = inspect::why(&on_board::home(), id).ok_or_else(|| error::no_such_task(id))?;
+        let why = inspect::why(&current_database(), id).ok_or_else(|| error::no_such_task(id))?;
         Ok(Some(datum::varlena(why.as_bytes())))
     }
 );
 
-door!(
+sql_function!(
     /// `leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
     pg_finfo_scylla_leases,
     scylla_leases,
     |call: &mut Call| {
         let task = call.optional_uuid(0);
         let mut sink = call.rows()?;
-        for lease in inspect::leases(&on_board::home(), task) {
+        for lease in inspect::leases(&current_database(), task) {
             sink.add([
                 Some(Uuid(lease.id).datum()),
                 Some(datum::varlena(lease.worker.as_bytes())),
@@ -53,24 +52,24 @@ door!(
     }
 );
 
-door!(
+sql_function!(
     /// `refresh()`
     pg_finfo_scylla_refresh,
     scylla_refresh,
     |call: &mut Call| {
         call.changes("scylla.refresh()")?;
-        xact::promise(&on_board::home(), [Change::Refresh]);
+        xact::at_commit(&current_database(), [Change::Refresh]);
         Ok(None)
     }
 );
 
-door!(
+sql_function!(
     /// `open(enabled)`
     pg_finfo_scylla_open,
     scylla_open,
     |call: &mut Call| {
         call.changes("scylla.open()")?;
-        identity::open(&on_board::home(), call.bool(0, "enabled")?);
+        identity::open(&current_database(), call.bool(0, "enabled")?);
         Ok(None)
     }
 );

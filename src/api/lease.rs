@@ -1,16 +1,16 @@
 //! `own_tasks`, `own_task`, `register_worker`, `extend` and `extend_tasks`.
 
-use crate::api::fcinfo::{Call, Sink};
-use crate::api::{door, validate};
+use crate::api::fcinfo::{Call, Sink, sql_function};
+use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::lease::extend;
 use crate::ops::lease::own::{self, Owned};
 use crate::pg::datum::{self, BOOLS, TEXTS};
 use crate::pg::uuid::Uuid;
-use crate::shmem::on_board;
+use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
-door!(
+sql_function!(
     /// `own_tasks(worker, queue, max_tasks, actions, timeout) → (id, token, …) …`
     pg_finfo_scylla_own_tasks,
     scylla_own_tasks,
@@ -27,15 +27,15 @@ door!(
             actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect());
         let length = length(call, 4)?;
         let mut sink = call.rows()?;
-        let home = on_board::home();
-        own::own_tasks(&home, &worker, &queue, most, actions.as_deref(), length, |owned| {
+        let db = current_database();
+        own::own_tasks(&db, &worker, &queue, most, actions.as_deref(), length, |owned| {
             add(&mut sink, &owned);
         });
         Ok(None)
     }
 );
 
-door!(
+sql_function!(
     /// `own_task(id, worker, timeout) → (id, token, …)`
     pg_finfo_scylla_own_task,
     scylla_own_task,
@@ -45,23 +45,23 @@ door!(
         let worker = validate::worker(call.text(1, "worker")?)?;
         let length = length(call, 2)?;
         let mut sink = call.rows()?;
-        own::own_task(&on_board::home(), id, &worker, length, |owned| add(&mut sink, &owned))?;
+        own::own_task(&current_database(), id, &worker, length, |owned| add(&mut sink, &owned))?;
         Ok(None)
     }
 );
 
-door!(
+sql_function!(
     /// `register_worker() → text`
     pg_finfo_scylla_register_worker,
     scylla_register_worker,
     |call: &mut Call| {
         call.changes("scylla.register_worker()")?;
-        let name = format!("worker-{}", own::next_worker(&on_board::home()));
+        let name = format!("worker-{}", own::next_worker(&current_database()));
         Ok(Some(datum::varlena(name.as_bytes())))
     }
 );
 
-door!(
+sql_function!(
     /// `extend(id, token, timeout, progress) → boolean`
     pg_finfo_scylla_extend,
     scylla_extend,
@@ -70,19 +70,19 @@ door!(
         let lease = (call.uuid(0, "id")?, call.uuid(1, "token")?);
         let length = length(call, 2)?;
         let progress = call.float(3).map(validate::progress).transpose()?;
-        let held = extend::extend(&on_board::home(), &[lease], length, progress);
+        let held = extend::extend(&current_database(), &[lease], length, progress);
         Ok(Some(Datum::from(held[0])))
     }
 );
 
-door!(
+sql_function!(
     /// `extend_tasks(ids, tokens, timeout) → boolean[]`
     pg_finfo_scylla_extend_tasks,
     scylla_extend_tasks,
     |call: &mut Call| {
         call.changes("scylla.extend_tasks()")?;
         let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
-        let held = extend::extend(&on_board::home(), &leases, length(call, 2)?, None);
+        let held = extend::extend(&current_database(), &leases, length(call, 2)?, None);
         Ok(Some(datum::array(BOOLS, held.into_iter().map(|it| Some(Datum::from(it))))))
     }
 );

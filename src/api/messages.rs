@@ -1,19 +1,19 @@
 //! `delay` and `delay_messages` of messages, and `cancel_message`.
 
-use crate::api::fcinfo::Call;
-use crate::api::{door, submit, validate};
+use crate::api::fcinfo::{Call, sql_function};
+use crate::api::{submit, validate};
 use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::submit::messages::{self, Delayed, Message};
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
-use crate::shmem::on_board;
+use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 /// Headers that are for the delay, not for whoever gets the message.
 const OWN_HEADERS: [&str; 2] = ["chronosMessageId", "chronosDeadline"];
 
-door!(
+sql_function!(
     /// `delay(id, deadline, queue, value, key, headers) → boolean`
     pg_finfo_scylla_delay_message,
     scylla_delay_message,
@@ -28,7 +28,7 @@ door!(
         let deadline = match sound {
             Ok(deadline) => deadline,
             Err(why) => {
-                error::warn_of_dropped(&queue, id.as_deref(), &why);
+                error::warn_message_dropped(&queue, id.as_deref(), &why);
                 return Ok(Some(Datum::from(false)));
             }
         };
@@ -37,12 +37,12 @@ door!(
         let id = id.unwrap_or_default();
         let spec = spec(&id, key.as_deref(), value.as_deref(), headers)?;
         let message = Message { id, deadline, spec };
-        let answer = messages::delay_messages(&on_board::home(), &queue, &[message]);
+        let answer = messages::delay_messages(&current_database(), &queue, &[message]);
         Ok(Some(Datum::from(answer[0] != Delayed::Ignored)))
     }
 );
 
-door!(
+sql_function!(
     /// `delay_messages(queue, messages) → (id, outcome) …`
     pg_finfo_scylla_delay_messages,
     scylla_delay_messages,
@@ -64,14 +64,14 @@ door!(
             let mut id = None;
             let answer = message(element, &mut id);
             if let Err(why) = &answer {
-                error::warn_of_dropped(&queue, id.as_deref(), why);
+                error::warn_message_dropped(&queue, id.as_deref(), why);
             }
             checked.push((id, answer.is_ok()));
             messages.extend(answer);
             pgrx::check_for_interrupts!();
         }
         let mut delayed =
-            messages::delay_messages(&on_board::home(), &queue, &messages).into_iter();
+            messages::delay_messages(&current_database(), &queue, &messages).into_iter();
         for (id, is_sound) in checked {
             let delayed = if is_sound { delayed.next() } else { None };
             let outcome = match delayed {
@@ -89,7 +89,7 @@ door!(
     }
 );
 
-door!(
+sql_function!(
     /// `cancel_message(queue, id) → boolean`
     pg_finfo_scylla_cancel_message,
     scylla_cancel_message,
@@ -97,7 +97,7 @@ door!(
         call.changes("scylla.cancel_message()")?;
         let queue = validate::queue(call.text(0, "queue")?)?;
         let id = call.text(1, "id")?;
-        Ok(Some(Datum::from(messages::cancel_message(&on_board::home(), &queue, &id))))
+        Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id))))
     }
 );
 

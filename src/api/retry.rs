@@ -1,12 +1,12 @@
 //! `retry_worst_case`.
 
-use crate::api::fcinfo::Call;
-use crate::api::{door, validate};
+use crate::api::fcinfo::{Call, sql_function};
+use crate::api::validate;
 use crate::error;
 use crate::pg::datum;
 use board::Backoff;
 
-door!(
+sql_function!(
     /// `retry_worst_case(max_tries, retry_interval, retry_jitter) → interval`
     pg_finfo_scylla_retry_worst_case,
     scylla_retry_worst_case,

@@ -1,26 +1,26 @@
 //! `submit` and `submit_tasks`.
 
-use crate::api::fcinfo::Call;
-use crate::api::{door, validate};
+use crate::api::fcinfo::{Call, sql_function};
+use crate::api::validate;
 use crate::error::{self, Error, Result};
 use crate::ops::submit;
 use crate::ops::submit::draft::Draft;
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
-use crate::shmem::on_board;
+use crate::shmem::on_board::current_database;
 use pgrx::PgTryBuilder;
 use pgrx::pg_sys::{self, Datum};
 use std::rc::Rc;
 
-door!(
+sql_function!(
     /// `submit(queue, spec, action, priority, id, …) → uuid`
     pg_finfo_scylla_submit,
     scylla_submit,
     |call: &mut Call| {
         call.changes("scylla.submit()")?;
         let draft = arguments(call)?;
-        let id = submit::submit(&on_board::home(), &draft)?;
+        let id = submit::submit(&current_database(), &draft)?;
         Ok(Some(id.datum()))
     }
 );
@@ -54,7 +54,7 @@ fn arguments(call: &Call) -> Result<Draft> {
     })
 }
 
-door!(
+sql_function!(
     /// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
     pg_finfo_scylla_submit_tasks,
     scylla_submit_tasks,
@@ -88,7 +88,7 @@ door!(
         }
         let mut submitted = match drafts.is_empty() {
             true => Vec::new().into_iter(),
-            false => submit::submit_tasks(&on_board::home(), &drafts).into_iter(),
+            false => submit::submit_tasks(&current_database(), &drafts).into_iter(),
         };
         for (number, element) in checked.into_iter().enumerate() {
             let (id, answer) = match element {
@@ -99,7 +99,7 @@ door!(
                 Ok(true) => ("inserted", None),
                 Ok(false) => ("duplicate", None),
                 Err(error) if atomic => return Err(error.of_element(number + 1)),
-                Err(error) if error.is_of_name() => ("duplicate", Some(error)),
+                Err(error) if error.is_duplicate() => ("duplicate", Some(error)),
                 Err(error) => ("invalid", Some(error)),
             };
             sink.add([

@@ -1,13 +1,13 @@
 //! `wait_for_work` and `wait_for_task`: procedures, since they end their transaction to wait.
 
-use crate::api::fcinfo::Call;
-use crate::api::{door, validate};
+use crate::api::fcinfo::{Call, sql_function};
+use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::query::wait;
 use crate::pg::{datum, time};
 use pgrx::pg_sys::{self, Datum};
 
-door!(
+sql_function!(
     /// `wait_for_work(queue, timeout, available)`
     pg_finfo_scylla_wait_for_work,
     scylla_wait_for_work,
@@ -21,7 +21,7 @@ door!(
     }
 );
 
-door!(
+sql_function!(
     /// `wait_for_task(id, timeout, status, result)`
     pg_finfo_scylla_wait_for_task,
     scylla_wait_for_task,
@@ -29,7 +29,7 @@ door!(
         let id = call.uuid(0, "id")?;
         let until = until(call)?;
         call.stands_alone("scylla.wait_for_task()")?;
-        let keep = datum::keeper();
+        let keep = datum::copy_to_caller_context();
         let show = |status: String, result: Option<Datum>| (status, result.map(&keep));
         let ended = unbound(|| wait::wait_for_task(id, until, show))?;
         let (status, result) = ended.unzip();

@@ -52,7 +52,7 @@ pub unsafe fn bytes(datum: Datum) -> Vec<u8> {
 }
 
 /// Copies varlenas into the memory context that is current now, whatever session they are made in.
-pub fn keeper() -> impl Fn(Datum) -> Datum {
+pub fn copy_to_caller_context() -> impl Fn(Datum) -> Datum {
     // SAFETY: the context is the caller's, which outlives the call; detoasting gives a whole copy.
     unsafe {
         let caller = pg_sys::CurrentMemoryContext;

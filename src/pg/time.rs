@@ -37,7 +37,7 @@ pub fn length(interval: &pg_sys::Interval) -> i64 {
 }
 
 /// A length in microseconds in the largest unit of which it has two, rounded up.
-pub fn spoken(length: i64) -> String {
+pub fn humanize(length: i64) -> String {
     const SECOND: i64 = 1_000_000;
     const UNITS: [(i64, &str); 3] =
         [(86_400 * SECOND, "days"), (3_600 * SECOND, "h"), (60 * SECOND, "min")];

@@ -105,6 +105,6 @@ fn random() -> [u8; 16] {
 }
 
 /// A random number from 0 to 1.
-pub fn fraction() -> f64 {
+pub fn random_unit() -> f64 {
     (u128::from_be_bytes(random()) >> 64) as f64 / u64::MAX as f64
 }

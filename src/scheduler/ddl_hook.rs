@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
 
 /// How long the command waits for the worker to go, in microseconds.
-const PATIENCE: i64 = 4_000_000;
+const WORKER_EXIT_TIMEOUT: i64 = 4_000_000;
 
 static mut BEFORE: pg_sys::ProcessUtility_hook_type = None;
 
@@ -146,9 +146,9 @@ fn clear(database: u32) {
         unsafe { pg_sys::RegisterXactCallback(Some(transaction_ends), std::ptr::null_mut()) };
     }
     CLEARED.with_borrow_mut(|cleared| cleared.push(database));
-    segment::keep_away(database);
-    let until = time::monotonic() + PATIENCE;
-    while segment::is_attended(database) && time::monotonic() < until {
+    segment::suspend_scheduler(database);
+    let until = time::monotonic() + WORKER_EXIT_TIMEOUT;
+    while segment::has_scheduler(database) && time::monotonic() < until {
         segment::wait();
     }
 }
@@ -160,6 +160,6 @@ unsafe extern "C-unwind" fn transaction_ends(
 ) {
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
     if matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE) {
-        CLEARED.take().into_iter().for_each(segment::let_back);
+        CLEARED.take().into_iter().for_each(segment::resume_scheduler);
     }
 }

@@ -4,8 +4,8 @@ use crate::guc;
 use crate::ops::dependencies::count_down;
 use crate::ops::maintenance::{expire, identity, load_board, notify, persist_leases, refill};
 use crate::pg::time;
-use crate::scheduler::{attempt, log, transaction};
-use crate::shmem::database::{self, Home};
+use crate::scheduler::process::{attempt, log, transaction};
+use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
 use board::NotifyRound;
@@ -14,57 +14,63 @@ use pgrx::prelude::*;
 use std::cell::Cell;
 
 /// How long a lease is set aside whose row cannot be written, in microseconds.
-const ASIDE: i64 = 60_000_000;
+const QUARANTINE: i64 = 60_000_000;
 /// How many counts one transaction takes up (I10).
-const TAKEN_UP_AT_ONCE: usize = 1_000;
+const DEFERRED_PER_TX: usize = 1_000;
 
 /// Does a duty in a transaction of its own, unless the extension is dropped meanwhile: locks the
-/// table first that DROP EXTENSION locks first, so that neither waits for the other in a circle.
-pub fn at_home<T>(home: &Home, what: &str, duty: impl FnOnce() -> T) -> Option<T> {
+/// table first that DROP EXTENSION locks first, so that neither waits for the other in a cycle.
+pub fn in_extension_transaction<T>(
+    db: &Database,
+    what: &str,
+    duty: impl FnOnce() -> T,
+) -> Option<T> {
     transaction(what, || {
         // SAFETY: a lock that the transaction's end releases; the table need not exist.
-        unsafe { pg_sys::LockRelationOid(home.task, pg_sys::AccessShareLock as i32) };
-        (database::find_anew() == Some(*home)).then(duty)
+        unsafe { pg_sys::LockRelationOid(db.task, pg_sys::AccessShareLock as i32) };
+        (database::find_again() == Some(*db)).then(duty)
     })
     .flatten()
 }
 
 /// Builds the board of a database from its tables.
-pub fn build(home: &Home, entry: u32) -> bool {
-    at_home(home, "build its board", || load_board::build(home, entry)) == Some(true)
+pub fn build(db: &Database, entry: u32) -> bool {
+    in_extension_transaction(db, "build its board", || load_board::build(db, entry)) == Some(true)
 }
 
 /// Looks whether the database is open (I12). False when that cannot be told now.
-pub fn look(home: &Home, entry: u32) -> bool {
-    let looked = at_home(home, "look whether it is open", || identity::look(home, entry));
+pub fn check_identity(db: &Database, entry: u32) -> bool {
+    let looked = in_extension_transaction(db, "look whether it is open", || {
+        identity::check_identity(db, entry)
+    });
     looked.flatten().is_some()
 }
 
 /// Looks at the tables anew.
-pub fn survey(home: &Home, entry: u32) -> Option<()> {
-    at_home(home, "survey its tables", || {
-        refill::survey(home, entry);
+pub fn survey(db: &Database, entry: u32) -> Option<()> {
+    in_extension_transaction(db, "survey its tables", || {
+        refill::survey(db, entry);
     })
 }
 
 /// ListHead leases whose deadline has passed. True when there may be more. One at a time finds the one
-/// that is in the way: `singly` are to be tried so, after they failed together.
-pub fn reclaim(home: &Home, entry: u32, singly: &mut usize) -> bool {
+/// that is in the way: `one_by_one` are to be tried so, after they failed together.
+pub fn expire(db: &Database, entry: u32, one_by_one: &mut usize) -> bool {
     if with_board(|board| board.next_expiry(entry)) > time::monotonic() {
         return false;
     }
-    let most = if *singly > 0 { 1 } else { expire::BATCH };
-    *singly = singly.saturating_sub(1);
+    let most = if *one_by_one > 0 { 1 } else { expire::BATCH };
+    *one_by_one = one_by_one.saturating_sub(1);
     let mut due = Vec::new();
-    let done = at_home(home, "reclaim expired leases", || {
-        due = expire::take_due(home, entry, most);
-        expire::reclaim(home, &mut due);
+    let done = in_extension_transaction(db, "reclaim expired leases", || {
+        due = expire::take_due(db, entry, most);
+        expire::expire(db, &mut due);
     });
     if done.is_some() {
         return true;
     }
     if let [(_, slot)] = due.as_slice() {
-        let until = time::monotonic() + ASIDE;
+        let until = time::monotonic() + QUARANTINE;
         with_board(|board| board.defer_expiry(entry, slot.id, until));
         ereport!(
             PgLogLevel::WARNING,
@@ -73,27 +79,27 @@ pub fn reclaim(home: &Home, entry: u32, singly: &mut usize) -> bool {
         );
     }
     if due.len() > 1 {
-        *singly = due.len();
+        *one_by_one = due.len();
     }
     !due.is_empty()
 }
 
-/// Counts down what returning workers put off, since somebody held the waiting task. As long as
-/// somebody does, it waits longer each time: who ends says so (`Change::LetGo`).
-pub fn take_up(home: &Home, entry: u32, pause: &mut i64) {
+/// SettledCounts down what returning workers put off, since somebody held the waiting task. As long as
+/// somebody does, it waits longer each time: who ends says so (`Change::RowsReleased`).
+pub fn run_deferred(db: &Database, entry: u32, pause: &mut i64) {
     if !with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred)) {
         return;
     }
     let (mut all, mut any) = (false, false);
     while !all {
-        let taken = at_home(home, "count down dependencies", || {
-            count_down::take_up(home, TAKEN_UP_AT_ONCE)
+        let taken = in_extension_transaction(db, "count down dependencies", || {
+            count_down::run_deferred(db, DEFERRED_PER_TX)
         });
         let Some((taken, free)) = taken else { break };
         any |= free;
-        all = taken < TAKEN_UP_AT_ONCE || !free;
+        all = taken < DEFERRED_PER_TX || !free;
     }
-    *pause = if any { xact::SOON } else { (*pause * 2).min(xact::LATER) };
+    *pause = if any { xact::COUNTDOWN_DELAY } else { (*pause * 2).min(xact::ROW_RETRY_DELAY) };
     with_board(|board| {
         let it = board.entry_mut(entry);
         it.countdown_deferred |= !all;
@@ -102,31 +108,34 @@ pub fn take_up(home: &Home, entry: u32, pause: &mut i64) {
 }
 
 /// Writes leases behind that are old enough, and clears away those that are over.
-pub fn persist(home: &Home, entry: u32) {
+pub fn persist(db: &Database, entry: u32) {
     let mut from = 0;
     loop {
-        let leases = persist_leases::find_lasting(entry, &mut from);
+        let leases = persist_leases::find_unpersisted(entry, &mut from);
         if leases.is_empty() {
             break;
         }
-        match at_home(home, "write its leases", || persist_leases::persist(home, &leases)) {
+        match in_extension_transaction(db, "write its leases", || {
+            persist_leases::persist(db, &leases)
+        }) {
             Some(written) => persist_leases::note_persisted(entry, &written),
             None => break,
         }
     }
     let over = with_board(|board| std::mem::take(&mut board.entry_mut(entry).ended_persisted));
     if over > 0
-        && at_home(home, "clear away leases", || persist_leases::clear_leases(home)).is_none()
+        && in_extension_transaction(db, "clear away leases", || persist_leases::clear_leases(db))
+            .is_none()
     {
         with_board(|board| board.entry_mut(entry).ended_persisted += over);
     }
 }
 
 /// How often a failure to announce is logged at the most, in microseconds.
-const COMPLAIN_EVERY: i64 = 60_000_000;
+const WARNING_INTERVAL: i64 = 60_000_000;
 
 thread_local! {
-    static NEXT_COMPLAINT: Cell<i64> = const { Cell::new(i64::MIN) };
+    static NEXT_WARNING: Cell<i64> = const { Cell::new(i64::MIN) };
 }
 
 /// Announces what became ready and what settled, if it is time; wakes another of those who wait for
@@ -142,9 +151,9 @@ pub fn announce(entry: u32) {
         return;
     }
     if let Err(message) = attempt(WHAT, || notify::announce(entry, queues))
-        && NEXT_COMPLAINT.get() <= now
+        && NEXT_WARNING.get() <= now
     {
-        NEXT_COMPLAINT.set(now + COMPLAIN_EVERY);
+        NEXT_WARNING.set(now + WARNING_INTERVAL);
         log(WHAT, &message);
     }
 }

@@ -1,10 +1,10 @@
 //! Firing: tasks whose time has come are made ready, in due order, a batch at a time.
 
-use crate::ops::maintenance::fire::{self, BATCH, Mark};
+use crate::ops::maintenance::fire::{self, BATCH, DueKey};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::scheduler::duties::at_home;
-use crate::shmem::database::Home;
+use crate::scheduler::duties::in_extension_transaction;
+use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
 use crate::{due, guc};
@@ -14,20 +14,20 @@ use pgrx::prelude::*;
 use std::collections::HashMap;
 
 /// How long a task is set aside that cannot be made ready, in microseconds.
-const ASIDE: i64 = 60_000_000;
+const QUARANTINE: i64 = 60_000_000;
 /// A look at the whole table takes at most such a part of the time: while somebody holds an old
 /// snapshot, it walks over all that fired since.
-const LOOK_PART: i64 = 20;
+const FULL_SCAN_SHARE: i64 = 20;
 
 const FIRST: Uuid = Uuid(0);
 
 pub struct Firing {
     /// Where to read on when a batch was full.
-    cursor: Option<Mark>,
+    cursor: Option<DueKey>,
     /// How many to fire in one transaction.
     most: usize,
     /// What somebody holds or what failed, and when to try it again, on the monotonic clock.
-    set_aside: HashMap<Uuid, i64>,
+    quarantined: HashMap<Uuid, i64>,
     next_retry: i64,
     /// When to look at the whole table again, lest anything be missed.
     next_look: i64,
@@ -38,19 +38,19 @@ impl Firing {
         Firing {
             cursor: None,
             most: BATCH,
-            set_aside: HashMap::new(),
+            quarantined: HashMap::new(),
             next_retry: i64::MAX,
             next_look: i64::MIN,
         }
     }
 
     /// Looks at the whole table with the next batch.
-    pub fn look_anew(&mut self) {
+    pub fn rescan(&mut self) {
         self.next_look = i64::MIN;
     }
 
     /// Fires a batch of what is due. True when there may be more.
-    pub fn fire(&mut self, home: &Home, entry: u32) -> bool {
+    pub fn fire(&mut self, db: &Database, entry: u32) -> bool {
         let now = time::now();
         let until = due::horizon(now.wall);
         let looks = now.monotonic >= self.next_look;
@@ -73,26 +73,26 @@ impl Firing {
         }
         let mut batch = Vec::new();
         let done = unflushed(|| {
-            at_home(home, "fire what is due", || {
-                let (due, next) = from
-                    .map_or((Vec::new(), None), |from| fire::read(home, from, until, self.most));
+            in_extension_transaction(db, "fire what is due", || {
+                let (due, next) =
+                    from.map_or((Vec::new(), None), |from| fire::read(db, from, until, self.most));
                 batch.extend(due.iter().map(|(_, id)| *id).filter(|id| self.may_try(id, &now)));
                 batch.extend(retried.iter().take(self.most.saturating_sub(batch.len())));
                 batch.sort_unstable();
                 batch.dedup();
-                (due, next, fire::fire(home, &batch, until))
+                (due, next, fire::fire(db, &batch, until))
             })
         });
         let full = batch.len() >= self.most;
         let (mut next, more) = match done {
             Some((due, next, held)) => {
                 self.cursor = due.last().filter(|_| due.len() >= self.most).map(after);
-                batch.iter().for_each(|id| _ = self.set_aside.remove(id));
-                self.set_aside(&held, now.monotonic + xact::LATER);
+                batch.iter().for_each(|id| _ = self.quarantined.remove(id));
+                self.quarantined(&held, now.monotonic + xact::ROW_RETRY_DELAY);
                 self.most = BATCH.min(self.most * 2);
                 if looks {
                     let took = time::monotonic() - now.monotonic;
-                    let pause = guc::sweep_interval().max(took * LOOK_PART);
+                    let pause = guc::sweep_interval().max(took * FULL_SCAN_SHARE);
                     self.next_look = now.monotonic + pause;
                 }
                 (next.unwrap_or(i64::MAX), full || self.cursor.is_some())
@@ -103,13 +103,13 @@ impl Firing {
                 // One at a time finds the one that is in the way.
                 if let [id] = batch.as_slice() {
                     warn(*id);
-                    self.set_aside(&batch, now.monotonic + ASIDE);
+                    self.quarantined(&batch, now.monotonic + QUARANTINE);
                 }
-                (until + xact::LATER, batch.len() > 1)
+                (until + xact::ROW_RETRY_DELAY, batch.len() > 1)
             }
         };
         if !retried.is_empty() {
-            self.next_retry = self.set_aside.values().copied().min().unwrap_or(i64::MAX);
+            self.next_retry = self.quarantined.values().copied().min().unwrap_or(i64::MAX);
         }
         if self.next_retry != i64::MAX {
             next = next.min(until + (self.next_retry - now.monotonic));
@@ -123,16 +123,16 @@ impl Firing {
         if now < self.next_retry {
             return Vec::new();
         }
-        let retried = self.set_aside.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id);
+        let retried = self.quarantined.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id);
         retried.take(self.most).collect()
     }
 
     fn may_try(&self, id: &Uuid, now: &Timestamp) -> bool {
-        self.set_aside.get(id).is_none_or(|at| *at <= now.monotonic)
+        self.quarantined.get(id).is_none_or(|at| *at <= now.monotonic)
     }
 
-    fn set_aside(&mut self, ids: &[Uuid], until: i64) {
-        self.set_aside.extend(ids.iter().map(|id| (*id, until)));
+    fn quarantined(&mut self, ids: &[Uuid], until: i64) {
+        self.quarantined.extend(ids.iter().map(|id| (*id, until)));
         if !ids.is_empty() {
             self.next_retry = self.next_retry.min(until);
         }
@@ -140,7 +140,7 @@ impl Firing {
 }
 
 /// The least mark behind this one.
-fn after(mark: &Mark) -> Mark {
+fn after(mark: &DueKey) -> DueKey {
     (mark.0, Uuid(mark.1.0.saturating_add(1)))
 }
 

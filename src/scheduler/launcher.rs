@@ -2,7 +2,7 @@
 
 use crate::error;
 use crate::pg::time;
-use crate::scheduler::{builder, heed_signals, sleep, transaction};
+use crate::scheduler::process::{builder, install_signal_handlers, sleep, transaction};
 use crate::shmem::segment::{self, with_board};
 use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};
 use pgrx::pg_sys;
@@ -10,18 +10,18 @@ use pgrx::prelude::*;
 use std::collections::HashMap;
 
 /// How often the launcher looks for new databases without being called, in microseconds.
-const LOOK_AROUND: i64 = 5_000_000;
+const RESCAN_INTERVAL: i64 = 5_000_000;
 /// How often it looks after a worker that is to be away, in microseconds.
-const LOOK_AGAIN: i64 = 100_000;
+const RECHECK_INTERVAL: i64 = 100_000;
 /// A worker that ran for so long did not die of its start, in microseconds.
-const SOUND: i64 = 500_000;
+const HEALTHY_RUNTIME: i64 = 500_000;
 /// How long to wait before a worker that keeps dying is started again, in microseconds.
 const LEAST_PAUSE: i64 = 50_000;
 const MOST_PAUSE: i64 = 30_000_000;
 
 /// A database, and its worker if one was ever started.
 #[derive(Default)]
-struct Post {
+struct WorkerState {
     worker: Option<DynamicBackgroundWorker>,
     started: i64,
     failures: u32,
@@ -33,41 +33,41 @@ struct Post {
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn scylla_launcher(_arg: pg_sys::Datum) {
-    heed_signals();
+    install_signal_handlers();
     // SAFETY: connects to no database: only shared catalogs are read.
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnection(std::ptr::null(), std::ptr::null(), 0);
     }
     segment::serve_as(None);
-    let mut posts: HashMap<u32, Post> = HashMap::new();
+    let mut workers: HashMap<u32, WorkerState> = HashMap::new();
     loop {
         let Some(databases) = transaction("list the databases", databases) else {
-            sleep(LOOK_AROUND);
+            sleep(RESCAN_INTERVAL);
             continue;
         };
-        posts.retain(|database, _| databases.contains_key(database));
-        let mut pause = LOOK_AROUND;
+        workers.retain(|database, _| databases.contains_key(database));
+        let mut pause = RESCAN_INTERVAL;
         for (database, name) in databases {
-            let post = posts.entry(database).or_default();
-            pause = pause.min(post.tend(database, &name));
+            let post = workers.entry(database).or_default();
+            pause = pause.min(post.supervise(database, &name));
         }
         sleep(pause);
     }
 }
 
-impl Post {
+impl WorkerState {
     /// Starts the database's worker if it is wanted and does not run. Returns when to look again.
-    fn tend(&mut self, database: u32, name: &str) -> i64 {
+    fn supervise(&mut self, database: u32, name: &str) -> i64 {
         let now = time::monotonic();
-        let away = segment::is_kept_away(database);
+        let away = segment::is_scheduler_suspended(database);
         if let Some(worker) = &self.worker {
             match worker.pid() {
                 Ok(process) if away => {
                     // SAFETY: a signal to a worker of ours that runs.
                     unsafe { libc::kill(process, libc::SIGTERM) };
-                    return LOOK_AGAIN;
+                    return RECHECK_INTERVAL;
                 }
-                Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted) => return LOOK_AROUND,
+                Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted) => return RESCAN_INTERVAL,
                 Err(_) => self.ended(now),
             }
         }
@@ -75,10 +75,10 @@ impl Post {
         let called = with_board(|board| board.note_scheduler_ended(database));
         if away {
             segment::broadcast();
-            return LOOK_AGAIN;
+            return RECHECK_INTERVAL;
         }
         if self.known && !called {
-            return LOOK_AROUND;
+            return RESCAN_INTERVAL;
         }
         if now < self.not_before {
             return self.not_before - now;
@@ -88,7 +88,7 @@ impl Post {
 
     fn ended(&mut self, now: i64) {
         self.worker = None;
-        self.failures = if now - self.started >= SOUND { 0 } else { self.failures + 1 };
+        self.failures = if now - self.started >= HEALTHY_RUNTIME { 0 } else { self.failures + 1 };
         if self.failures > 0 {
             let pause = (LEAST_PAUSE << self.failures.min(16)).min(MOST_PAUSE);
             self.not_before = now + pause;
@@ -98,7 +98,7 @@ impl Post {
     fn start(&mut self, database: u32, name: &str, now: i64) -> i64 {
         // SAFETY: reads this process's id.
         let me = unsafe { pg_sys::MyProcPid };
-        let started = builder("scylla clock", "scylla_clock")
+        let started = builder("scylla scheduler", "scylla_scheduler")
             .set_argument(Some(pg_sys::Datum::from(database)))
             .set_notify_pid(me)
             .set_restart_time(None)
@@ -108,10 +108,10 @@ impl Post {
                 self.worker = Some(worker);
                 self.started = now;
                 self.known = true;
-                LOOK_AROUND
+                RESCAN_INTERVAL
             }
             Err(_) => {
-                error::unattended(name).report(PgLogLevel::WARNING);
+                error::no_scheduler(name).report(PgLogLevel::WARNING);
                 self.not_before = now + MOST_PAUSE;
                 MOST_PAUSE
             }

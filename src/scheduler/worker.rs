@@ -3,10 +3,11 @@
 use crate::guc;
 use crate::ops::maintenance::load_board;
 use crate::pg::time;
+use crate::scheduler::duties;
 use crate::scheduler::firing::Firing;
+use crate::scheduler::process::{install_signal_handlers, sleep, transaction};
 use crate::scheduler::retention::Retention;
-use crate::scheduler::{duties, heed_signals, sleep, transaction};
-use crate::shmem::database::{self, Home};
+use crate::shmem::database::{self, Database};
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;
 use board::{Board, BuildState};
@@ -20,8 +21,8 @@ const TRY_AGAIN: i64 = 1_000_000;
 
 #[pg_guard]
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn scylla_clock(database: pg_sys::Datum) {
-    heed_signals();
+pub extern "C-unwind" fn scylla_scheduler(database: pg_sys::Datum) {
+    install_signal_handlers();
     // SAFETY: connects as the bootstrap superuser to the database that the launcher named.
     unsafe {
         let database = pg_sys::Oid::from_u32(database.value() as u32);
@@ -35,9 +36,9 @@ pub extern "C-unwind" fn scylla_clock(database: pg_sys::Datum) {
             );
         }
     }
-    while let Some(home) = transaction("find the extension", database::find_anew).flatten() {
-        vacate_others(Some(&home));
-        serve(&home);
+    while let Some(db) = transaction("find the extension", database::find_again).flatten() {
+        vacate_others(Some(&db));
+        serve(&db);
     }
     vacate_others(None);
 }
@@ -54,16 +55,16 @@ const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 5] = [
 ];
 
 /// Keeps the clock until the extension is dropped, created anew, or given another owner.
-fn serve(home: &Home) {
-    let mut clock = Clock::new(home);
+fn serve(db: &Database) {
+    let mut clock = Clock::new(db);
     while clock.turn() {}
 }
 
 struct Clock<'h> {
-    home: &'h Home,
+    db: &'h Database,
     next_sweep: i64,
     /// How many of the next expired leases are reclaimed one by one.
-    singly: usize,
+    one_by_one: usize,
     /// How long to wait before what was put off is taken up again.
     pause: i64,
     firing: Firing,
@@ -73,7 +74,7 @@ struct Clock<'h> {
 }
 
 /// What the clock finds when it wakes.
-struct Sight {
+struct Wakeup {
     build_state: BuildState,
     /// Somebody else builds the board.
     built: bool,
@@ -86,12 +87,12 @@ struct Sight {
 }
 
 impl Clock<'_> {
-    fn new(home: &Home) -> Clock<'_> {
+    fn new(db: &Database) -> Clock<'_> {
         Clock {
-            home,
+            db,
             next_sweep: 0,
-            singly: 0,
-            pause: xact::SOON,
+            one_by_one: 0,
+            pause: xact::COUNTDOWN_DELAY,
             firing: Firing::new(),
             retention: Retention::default(),
             retains: false,
@@ -102,54 +103,54 @@ impl Clock<'_> {
     /// Does what is due, and sleeps. False when this extension is no more.
     fn turn(&mut self) -> bool {
         // After a crash under the board's lock there is no entry any more: it is entered anew.
-        let entry = self.home.enter();
-        let sight = self.wake(entry);
+        let entry = self.db.enter();
+        let wakeup = self.wake(entry);
         // No duty is done for an extension that is dropped, or whose tables are another's now.
-        let is_called = sight.refresh || sight.sweeping || sight.is_called;
+        let is_called = wakeup.refresh || wakeup.sweeping || wakeup.is_called;
         if is_called
-            && transaction("find the extension", database::find_anew)
-                .is_some_and(|found| found != Some(*self.home))
+            && transaction("find the extension", database::find_again)
+                .is_some_and(|found| found != Some(*self.db))
         {
             return false;
         }
-        if !self.prepare(entry, &sight) {
+        if !self.prepare(entry, &wakeup) {
             sleep(TRY_AGAIN);
             return true;
         }
         // Before anything fires: a restored database is to be known as one.
-        if sight.sweeping {
-            duties::look(self.home, entry);
+        if wakeup.sweeping {
+            duties::check_identity(self.db, entry);
         }
         let more = self.keep_times(entry);
         if with_board(|board| board.entry(entry).countdown_at) <= time::monotonic() {
-            duties::take_up(self.home, entry, &mut self.pause);
+            duties::run_deferred(self.db, entry, &mut self.pause);
         }
-        if sight.sweeping {
-            duties::persist(self.home, entry);
+        if wakeup.sweeping {
+            duties::persist(self.db, entry);
             let interval = guc::sweep_interval().min(persist_interval());
             self.next_sweep = time::monotonic() + interval;
         }
-        self.retain(entry, sight.sweeping);
+        self.retain(entry, wakeup.sweeping);
         duties::announce(entry);
         self.rest(entry, more || self.retains);
         true
     }
 
-    fn wake(&self, entry: u32) -> Sight {
+    fn wake(&self, entry: u32) -> Wakeup {
         // SAFETY: reads this process's id.
         let me = unsafe { pg_sys::MyProcPid };
         let now = time::monotonic();
-        let sight = with_board(|board| {
+        let wakeup = with_board(|board| {
             // Another creation of the extension calls for its clock as well.
             let is_called =
-                board.next_expiry(entry) <= now || find_other(board, Some(self.home)).is_some();
+                board.next_expiry(entry) <= now || find_other(board, Some(self.db)).is_some();
             let it = board.entry_mut(entry);
             let is_new = std::mem::replace(&mut it.scheduler, me) != me;
             // An earlier clock may have ended amid taking up.
             it.countdown_deferred |= is_new;
             // Awake: nobody need wake it.
             it.wake_at = i64::MIN;
-            Sight {
+            Wakeup {
                 build_state: it.build_state,
                 built: it.builder != 0,
                 refresh: std::mem::take(&mut it.refresh),
@@ -158,26 +159,26 @@ impl Clock<'_> {
                 is_called,
             }
         });
-        if sight.is_new {
+        if wakeup.is_new {
             segment::serve_as(Some(entry));
         }
-        sight
+        wakeup
     }
 
     /// Builds the board if there is none, or surveys the tables. False when it could not be built.
-    fn prepare(&mut self, entry: u32, sight: &Sight) -> bool {
-        if sight.build_state != BuildState::Built || sight.refresh || sight.is_new {
-            self.firing.look_anew();
+    fn prepare(&mut self, entry: u32, wakeup: &Wakeup) -> bool {
+        if wakeup.build_state != BuildState::Built || wakeup.refresh || wakeup.is_new {
+            self.firing.rescan();
         }
-        if sight.build_state != BuildState::Built {
+        if wakeup.build_state != BuildState::Built {
             // Before anybody settles a task, lest its day begin in the default partition.
-            let known = duties::look(self.home, entry);
+            let known = duties::check_identity(self.db, entry);
             if known && is_served(entry) {
-                self.retention.tend(self.home);
+                self.retention.supervise(self.db);
             }
-            return !sight.built && known && duties::build(self.home, entry);
+            return !wakeup.built && known && duties::build(self.db, entry);
         }
-        if sight.refresh && duties::survey(self.home, entry).is_none() {
+        if wakeup.refresh && duties::survey(self.db, entry).is_none() {
             with_board(|board| board.entry_mut(entry).refresh = true);
         }
         true
@@ -187,8 +188,8 @@ impl Clock<'_> {
     /// keep the clock from its other duties.
     fn keep_times(&mut self, entry: u32) -> bool {
         loop {
-            let fires = is_served(entry) && self.firing.fire(self.home, entry);
-            let more = duties::reclaim(self.home, entry, &mut self.singly) | fires;
+            let fires = is_served(entry) && self.firing.fire(self.db, entry);
+            let more = duties::expire(self.db, entry, &mut self.one_by_one) | fires;
             pgrx::check_for_interrupts!();
             if more {
                 duties::announce(entry);
@@ -202,7 +203,7 @@ impl Clock<'_> {
     fn retain(&mut self, entry: u32, sweeping: bool) {
         let served = is_served(entry);
         let wanted = self.retains || sweeping || !self.was_served;
-        self.retains = served && wanted && self.retention.tend(self.home);
+        self.retains = served && wanted && self.retention.supervise(self.db);
         if served && !self.was_served {
             with_board(|board| board.entry_mut(entry).prepared = true);
             segment::broadcast();
@@ -236,17 +237,17 @@ fn persist_interval() -> i64 {
 
 /// Takes the entries of this database off the board, but for the one of this creation of the
 /// extension (I12).
-fn vacate_others(home: Option<&Home>) {
-    while let Some(entry) = with_board(|board| find_other(board, home)) {
+fn vacate_others(db: Option<&Database>) {
+    while let Some(entry) = with_board(|board| find_other(board, db)) {
         load_board::clear(entry);
         with_board(|board| board.remove(entry));
     }
 }
 
-fn find_other(board: &Board, home: Option<&Home>) -> Option<u32> {
+fn find_other(board: &Board, db: Option<&Database>) -> Option<u32> {
     // SAFETY: reads this process's database.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-    let mine = home.map(|home| home.extension.to_u32());
+    let mine = db.map(|db| db.extension.to_u32());
     let other = board.entries().iter().position(|it| {
         it.build_state != BuildState::Vacant
             && it.database == database

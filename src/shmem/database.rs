@@ -1,4 +1,4 @@
-//! Where a backend is at home: its database, and this creation of the extension in it (I12).
+//! Where a backend is at db: its database, and this creation of the extension in it (I12).
 
 use crate::error;
 use crate::shmem::segment::{wake_launcher, with_board};
@@ -9,12 +9,12 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 /// The columns of a task that its worker sees, behind the one that says whether it may be owned.
-pub const SEEN_COLUMNS: [&CStr; 7] =
+pub const OWNED_COLUMNS: [&CStr; 7] =
     [c"ready", c"action", c"spec", c"priority", c"key", c"tries", c"num_failures"];
 
 /// What a call needs to know of its database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Home {
+pub struct Database {
     pub database: pg_sys::Oid,
     pub extension: pg_sys::Oid,
     /// The owner of the tables: functions act with its rights.
@@ -24,32 +24,32 @@ pub struct Home {
     pub task_key: pg_sys::Oid,
     /// The table of settled tasks.
     pub finished: pg_sys::Oid,
-    pub columns: [i16; SEEN_COLUMNS.len()],
+    pub columns: [i16; OWNED_COLUMNS.len()],
 }
 
 thread_local! {
-    static HOME: Cell<Option<Home>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<Database>> = const { Cell::new(None) };
     static WATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This backend's home, as far as it is known; `None` where the extension is not created.
-pub fn known() -> Option<Home> {
-    HOME.get().or_else(find_home)
+/// This backend's db, as far as it is known; `None` where the extension is not created.
+pub fn known() -> Option<Database> {
+    CURRENT.get().or_else(find_database)
 }
 
-/// As `home`, but looks anew, and is `None` where the extension is not created.
-pub fn find_anew() -> Option<Home> {
-    HOME.set(None);
-    find_home()
+/// As `db`, but looks anew, and is `None` where the extension is not created.
+pub fn find_again() -> Option<Database> {
+    CURRENT.set(None);
+    find_database()
 }
 
-fn find_home() -> Option<Home> {
+fn find_database() -> Option<Database> {
     if !WATCHING.replace(true) {
         // SAFETY: registered once for the life of the backend.
         unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), 0.into()) };
     }
     // SAFETY: catalog look-ups inside a transaction; the tuple is released before it is left.
-    let home = unsafe {
+    let db = unsafe {
         let extension = pg_sys::get_extension_oid(c"scylla".as_ptr(), true);
         let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
         let task = pg_sys::get_relname_relid(c"task".as_ptr(), schema);
@@ -62,46 +62,46 @@ fn find_home() -> Option<Home> {
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
         pg_sys::ReleaseSysCache(tuple);
-        let columns = SEEN_COLUMNS.map(|name| pg_sys::get_attnum(task, name.as_ptr()));
+        let columns = OWNED_COLUMNS.map(|name| pg_sys::get_attnum(task, name.as_ptr()));
         if [task_key, finished].contains(&pg_sys::InvalidOid) || columns.contains(&0) {
             return None;
         }
         let database = pg_sys::MyDatabaseId;
-        Home { database, extension, owner, task, task_key, finished, columns }
+        Database { database, extension, owner, task, task_key, finished, columns }
     };
-    HOME.set(Some(home));
-    Some(home)
+    CURRENT.set(Some(db));
+    Some(db)
 }
 
 /// The owner may be another now, or the extension created anew.
 #[pg_guard]
 unsafe extern "C-unwind" fn table_changed(_arg: pg_sys::Datum, table: pg_sys::Oid) {
-    if HOME.get().is_some_and(|home| home.task == table || table == pg_sys::InvalidOid) {
-        HOME.set(None);
+    if CURRENT.get().is_some_and(|db| db.task == table || table == pg_sys::InvalidOid) {
+        CURRENT.set(None);
     }
 }
 
-impl Home {
-    /// This home's number on the board, open or not; made if there is none.
+impl Database {
+    /// This db's number on the board, open or not; made if there is none.
     pub fn enter(&self) -> u32 {
         self.look_in().0
     }
 
-    /// This home's number on the board, and whether it is open and attended by a clock.
+    /// This db's number on the board, and whether it is open and served_inline by a clock.
     pub(super) fn look_in(&self) -> (u32, bool, bool) {
         let found = with_board(|board| {
             let entry = board.register(self.database.to_u32(), self.extension.to_u32())?;
             let it = board.entry(entry);
             Some((entry, it.build_state == BuildState::Built, it.scheduler != 0))
         });
-        let Some((entry, open, attended)) = found else { error::too_many_databases().raise() };
-        if !attended {
+        let Some((entry, open, served_inline)) = found else { error::too_many_databases().raise() };
+        if !served_inline {
             wake_launcher();
         }
-        (entry, open, attended)
+        (entry, open, served_inline)
     }
 
-    /// This home's number on the board, if it is there.
+    /// This db's number on the board, if it is there.
     pub fn find(&self, board: &Board) -> Option<u32> {
         board.find_entry(self.database.to_u32(), self.extension.to_u32())
     }

@@ -6,13 +6,13 @@ use pgrx::pg_sys;
 
 /// How long to sleep at most before looking again, in microseconds: a backstop, but on a standby,
 /// where nobody wakes anybody.
-const LOOK_AGAIN: i64 = 5_000_000;
-const LOOK_OFTEN: i64 = 1_000_000;
+const RECHECK_INTERVAL: i64 = 5_000_000;
+const STANDBY_RECHECK_INTERVAL: i64 = 1_000_000;
 
 /// Looks until there is an answer, or until a time on the monotonic clock. `look` makes this backend
 /// a waiter before it looks, so that nothing is lost in between. In between it sleeps in a
 /// transaction that has neither a snapshot nor locks; called in a procedure that may end its own.
-pub fn patiently<T>(until: i64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn poll_until<T>(until: i64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     // SAFETY: the caller's SPI session is not atomic.
     let lay_down = || unsafe { pg_sys::SPI_commit() };
     lay_down();
@@ -25,13 +25,17 @@ pub fn patiently<T>(until: i64, mut look: impl FnMut() -> Option<T>) -> Option<T
             return found;
         }
         // SAFETY: reads the state of the server.
-        let followed = unsafe { pg_sys::RecoveryInProgress() } || cfg!(feature = "pg14");
-        doze(left.min(if followed { LOOK_OFTEN } else { LOOK_AGAIN }));
+        let has_dependents = unsafe { pg_sys::RecoveryInProgress() } || cfg!(feature = "pg14");
+        sleep_on_latch(left.min(if has_dependents {
+            STANDBY_RECHECK_INTERVAL
+        } else {
+            RECHECK_INTERVAL
+        }));
     }
 }
 
 /// Sleeps until the latch is set, the client is gone, or so many microseconds have passed.
-fn doze(most: i64) {
+fn sleep_on_latch(most: i64) {
     // SAFETY: waits on this process's latch and on its client's socket, if there is one; the
     // postmaster's death ends the process. What came meanwhile is heeded at the end.
     unsafe {

@@ -3,7 +3,7 @@
 
 use crate::error;
 use crate::pg::time;
-use crate::shmem::database::{Home, known};
+use crate::shmem::database::{Database, known};
 use crate::shmem::segment::{wait, with_board};
 use crate::shmem::xact::{building, note_call};
 use board::{Board, BuildState};
@@ -12,27 +12,27 @@ use pgrx::prelude::*;
 use std::sync::OnceLock;
 
 /// How long a caller waits for the clock to build the board, in microseconds.
-const PATIENCE: i64 = 10_000_000;
+const BUILD_TIMEOUT: i64 = 10_000_000;
 
 /// How long a caller leaves building the board to a clock that may be starting, in microseconds.
-const GRACE: i64 = 2_000_000;
+const SCHEDULER_START_GRACE: i64 = 2_000_000;
 
 /// Builds a board from the tables: a move, which this floor does not know.
-static BUILD: OnceLock<fn(&Home, u32) -> bool> = OnceLock::new();
+static BUILD: OnceLock<fn(&Database, u32) -> bool> = OnceLock::new();
 
 /// Tells how a board is built; called while the library is preloaded.
-pub fn build_by(build: fn(&Home, u32) -> bool) {
+pub fn load_board_with(build: fn(&Database, u32) -> bool) {
     let _ = BUILD.set(build);
 }
 
-/// Where this backend is at home; found once, and again when the tables or the extension changed.
-pub fn home() -> Home {
+/// Where this backend is at db; found once, and again when the tables or the extension changed.
+pub fn current_database() -> Database {
     note_call();
     known().unwrap_or_else(|| error::not_created().raise())
 }
 
-impl Home {
-    /// Runs moves on this home's part of the board, under one hold of the lock, once the clock has
+impl Database {
+    /// Runs moves on this db's part of the board, under one hold of the lock, once the clock has
     /// built it from the tables (I1).
     pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {
         loop {
@@ -50,13 +50,13 @@ impl Home {
     fn wait_until_open(&self) {
         let begun = time::monotonic();
         loop {
-            let (entry, open, attended) = self.look_in();
+            let (entry, open, served_inline) = self.look_in();
             let waited = time::monotonic() - begun;
             if open {
                 return;
-            } else if waited > PATIENCE {
-                error::no_clock().raise();
-            } else if attended || waited < GRACE || !self.build(entry) {
+            } else if waited > BUILD_TIMEOUT {
+                error::board_not_built().raise();
+            } else if served_inline || waited < SCHEDULER_START_GRACE || !self.build(entry) {
                 wait();
             }
         }
@@ -74,7 +74,7 @@ impl Home {
             return false;
         }
         building(Some(entry));
-        error::unattended(&self.database_name()).report(PgLogLevel::WARNING);
+        error::no_scheduler(&self.database_name()).report(PgLogLevel::WARNING);
         let built = BUILD.get().is_some_and(|build| build(self, entry));
         with_board(|board| board.end_build(entry, me));
         building(None);

@@ -22,7 +22,7 @@ pub struct Shared {
     launcher: *mut pg_sys::Latch,
     schedulers: [*mut pg_sys::Latch; MAX_DATABASES],
     /// Databases that commands need for themselves, each with the command's process.
-    away: [(u32, i32); MAX_SUSPENDED],
+    suspended: [(u32, i32); MAX_SUSPENDED],
     /// Up while the board is being changed. Found up by the next who comes, the board is half
     /// changed and must be built anew (I8).
     dirty: bool,
@@ -167,7 +167,7 @@ fn attach() {
             pg_sys::ConditionVariableInit(&raw mut (*shared).news);
             (*shared).launcher = ptr::null_mut();
             (*shared).schedulers = [ptr::null_mut(); MAX_DATABASES];
-            (*shared).away = [(0, 0); MAX_SUSPENDED];
+            (*shared).suspended = [(0, 0); MAX_SUSPENDED];
             (*shared).dirty = false;
             let mut seed = [0; 4];
             pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len());
@@ -236,12 +236,12 @@ unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
 }
 
 /// Holds the lock; releases it when dropped, and takes the flag down only if all went well.
-struct Hold {
+struct BoardGuard {
     shared: *mut Shared,
     done: bool,
 }
 
-impl Drop for Hold {
+impl Drop for BoardGuard {
     fn drop(&mut self) {
         // SAFETY: this process holds the lock.
         unsafe {
@@ -256,23 +256,23 @@ impl Drop for Hold {
 /// Runs `moves` on the board, alone. They must be few, and neither allocate, nor raise, nor wait (I8).
 /// Whom they woke is told once the lock is free.
 pub fn with_board<T>(moves: impl FnOnce(&mut Board) -> T) -> T {
-    let (answer, mut called) = hold_board(moves);
+    let (answer, mut called) = lock_board(moves);
     while let Some(process) = called {
         wake_process(process);
-        called = hold_board(|_| ()).1;
+        called = lock_board(|_| ()).1;
     }
     answer
 }
 
 /// Runs `moves` under the lock; also returns one of the processes that are to be told that they
 /// were woken.
-fn hold_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
+fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
     let shared = shared().as_ptr();
     // SAFETY: the lock makes the board this process's until `hold` is dropped. While it is held
     // interrupts are held off, so that no FATAL ends the process in between.
     unsafe {
         acquire(LOCK.get());
-        let mut hold = Hold { shared, done: false };
+        let mut hold = BoardGuard { shared, done: false };
         let mut board = board(shared);
         if std::mem::replace(&mut (*shared).dirty, true) {
             // Every entry is vacant now; each is entered and built anew by whoever comes next.
@@ -285,22 +285,22 @@ fn hold_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
     }
 }
 
-fn with_away<T>(change: impl FnOnce(&mut [(u32, i32); MAX_SUSPENDED]) -> T) -> T {
+fn with_suspended<T>(change: impl FnOnce(&mut [(u32, i32); MAX_SUSPENDED]) -> T) -> T {
     let shared = shared().as_ptr();
     // SAFETY: the lock makes the memory this process's; the changes neither raise nor allocate.
     unsafe {
         pg_sys::LWLockAcquire(LOCK.get(), pg_sys::LWLockMode::LW_EXCLUSIVE);
-        let answer = change(&mut (*shared).away);
+        let answer = change(&mut (*shared).suspended);
         pg_sys::LWLockRelease(LOCK.get());
         answer
     }
 }
 
 /// Keeps the worker of a database away, until this process lets it back or ends.
-pub fn keep_away(database: u32) {
+pub fn suspend_scheduler(database: u32) {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
-    with_away(|away| {
+    with_suspended(|away| {
         if let Some(free) = away.iter_mut().find(|(database, _)| *database == 0) {
             *free = (database, me);
         }
@@ -308,24 +308,24 @@ pub fn keep_away(database: u32) {
     wake_launcher();
 }
 
-pub fn let_back(database: u32) {
+pub fn resume_scheduler(database: u32) {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
-    with_away(|away| {
+    with_suspended(|away| {
         away.iter_mut().filter(|it| **it == (database, me)).for_each(|it| *it = (0, 0));
     });
     wake_launcher();
 }
 
 /// Whether a command keeps the worker of a database away. Forgets commands whose process is gone.
-pub fn is_kept_away(database: u32) -> bool {
-    let mut away = with_away(|away| *away);
+pub fn is_scheduler_suspended(database: u32) -> bool {
+    let mut away = with_suspended(|away| *away);
     away.iter_mut().any(|(other, process)| {
         // SAFETY: looks into the list of processes.
         let lives = unsafe { !pg_sys::BackendPidGetProc(*process).is_null() };
         if !lives && *other != 0 {
             let gone = (*other, *process);
-            with_away(|away| {
+            with_suspended(|away| {
                 away.iter_mut().filter(|it| **it == gone).for_each(|it| *it = (0, 0));
             });
         }
@@ -334,7 +334,7 @@ pub fn is_kept_away(database: u32) -> bool {
 }
 
 /// Whether a worker keeps the clock of a database.
-pub fn is_attended(database: u32) -> bool {
+pub fn has_scheduler(database: u32) -> bool {
     with_board(|board| {
         board.entries().iter().any(|it| it.database == database && it.scheduler != 0)
     })

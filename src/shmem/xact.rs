@@ -15,11 +15,11 @@ use std::rc::Rc;
 pub const AT_ONCE: usize = 64;
 
 /// When the clock tries a lease again whose row it could not write, in microseconds.
-pub const LATER: i64 = 100_000;
+pub const ROW_RETRY_DELAY: i64 = 100_000;
 
 /// How often the clock takes up what was put off at the most, in microseconds: who holds a task holds it
 /// for a while.
-pub const SOON: i64 = 2_000;
+pub const COUNTDOWN_DELAY: i64 = 2_000;
 
 /// A task that becomes ready with its transaction's commit.
 #[derive(Debug)]
@@ -57,9 +57,9 @@ pub enum Change {
     /// this transaction does not find it.
     Cancel(Offer),
     /// Something was put off that the clock is to take up.
-    PutOff,
+    CountdownDeferred,
     /// Tasks that this transaction held are free, however it ends: what was put off may be taken up.
-    LetGo,
+    RowsReleased,
     /// The task has settled, and others may wait for its end.
     Settled(Id),
     /// The lanes may lack what somebody changed by hand: the clock surveys the tables.
@@ -75,7 +75,7 @@ impl Change {
     }
 }
 
-struct Promise {
+struct PendingChange {
     /// The (sub)transaction's nesting level.
     level: i32,
     database: u32,
@@ -84,7 +84,7 @@ struct Promise {
 }
 
 thread_local! {
-    static PROMISES: RefCell<Vec<Promise>> = const { RefCell::new(Vec::new()) };
+    static PENDING: RefCell<Vec<PendingChange>> = const { RefCell::new(Vec::new()) };
     /// The lane that this backend refills, with its entry.
     static REFILLING: Cell<Option<u32>> = const { Cell::new(None) };
     /// This backend has a waiter on the board.
@@ -97,13 +97,13 @@ thread_local! {
 
 /// Promises changes to the board for the end of the (sub)transaction. Allocates now, so that
 /// nothing need be at the commit.
-pub fn promise(home: &crate::shmem::database::Home, changes: impl IntoIterator<Item = Change>) {
+pub fn at_commit(db: &crate::shmem::database::Database, changes: impl IntoIterator<Item = Change>) {
     register();
     // SAFETY: reads this backend's transaction state.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
-    let (database, extension) = (home.database.to_u32(), home.extension.to_u32());
-    PROMISES.with_borrow_mut(|promises| {
-        promises.extend(changes.into_iter().map(|change| Promise {
+    let (database, extension) = (db.database.to_u32(), db.extension.to_u32());
+    PENDING.with_borrow_mut(|pending| {
+        pending.extend(changes.into_iter().map(|change| PendingChange {
             level,
             database,
             extension,
@@ -112,10 +112,10 @@ pub fn promise(home: &crate::shmem::database::Home, changes: impl IntoIterator<I
     });
 }
 
-/// Makes room for so many more promises, so that promising them cannot fail.
+/// Makes room for so many more pending, so that promising them cannot fail.
 pub fn reserve(more: usize) {
     register();
-    PROMISES.with_borrow_mut(|promises| promises.reserve(more));
+    PENDING.with_borrow_mut(|pending| pending.reserve(more));
 }
 
 /// Notes that this transaction has signalled: it cannot be prepared, since what it did to the board
@@ -133,9 +133,9 @@ pub fn refilling(lane: Option<u32>) {
 
 /// Makes this backend wait for something on the board, until it stops or an error, or its end,
 /// rolls its transaction back.
-pub fn wait_for(home: &crate::shmem::database::Home, wait: WaitFor) {
+pub fn wait_for(db: &crate::shmem::database::Database, wait: WaitFor) {
     register();
-    let entry = home.enter();
+    let entry = db.enter();
     WAITING.set(true);
     with_board(|board| board.wait_for(entry, process(), wait));
 }
@@ -169,11 +169,11 @@ unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut 
         XactEvent::XACT_EVENT_PRE_PREPARE if CALLED.get() => error::not_preparable().raise(),
         XactEvent::XACT_EVENT_COMMIT => {
             CALLED.set(false);
-            unpanicking(|| keep(take_from_level(1)));
+            without_panic(|| apply(take_from_level(1)));
         }
         XactEvent::XACT_EVENT_ABORT => {
             CALLED.set(false);
-            unpanicking(|| undo(take_from_level(1)));
+            without_panic(|| revert(take_from_level(1)));
         }
         _ => {}
     }
@@ -189,36 +189,36 @@ unsafe extern "C-unwind" fn subtransaction_ends(
     // SAFETY: reads this backend's transaction state; the level is still the ending one's.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
     match event {
-        SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => PROMISES.with_borrow_mut(|promises| {
-            for promise in promises.iter_mut().rev().take_while(|it| it.level >= level) {
-                promise.level = level - 1;
+        SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => PENDING.with_borrow_mut(|pending| {
+            for at_commit in pending.iter_mut().rev().take_while(|it| it.level >= level) {
+                at_commit.level = level - 1;
             }
         }),
-        SubXactEvent::SUBXACT_EVENT_ABORT_SUB => unpanicking(|| undo(take_from_level(level))),
+        SubXactEvent::SUBXACT_EVENT_ABORT_SUB => without_panic(|| revert(take_from_level(level))),
         _ => {}
     }
 }
 
 /// An error after the commit would be a PANIC of the server. A panic of ours leaves the board
 /// dirty instead, and it is built anew.
-fn unpanicking(end: impl FnOnce()) {
+fn without_panic(end: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(end)).is_err() {
-        PROMISES.with_borrow_mut(Vec::clear);
+        PENDING.with_borrow_mut(Vec::clear);
         broadcast();
     }
 }
 
-/// The promises of a nesting level and of those within it.
-fn take_from_level(level: i32) -> Vec<Promise> {
-    PROMISES.with_borrow_mut(|promises| {
-        let from = promises.iter().rposition(|it| it.level < level).map_or(0, |at| at + 1);
-        if from == 0 { std::mem::take(promises) } else { promises.split_off(from) }
+/// The pending of a nesting level and of those within it.
+fn take_from_level(level: i32) -> Vec<PendingChange> {
+    PENDING.with_borrow_mut(|pending| {
+        let from = pending.iter().rposition(|it| it.level < level).map_or(0, |at| at + 1);
+        if from == 0 { std::mem::take(pending) } else { pending.split_off(from) }
     })
 }
 
-fn keep(promises: Vec<Promise>) {
-    let soon = time::monotonic() + SOON;
-    in_steps(promises.iter(), |board, entry, promise| match &promise.change {
+fn apply(pending: Vec<PendingChange>) {
+    let soon = time::monotonic() + COUNTDOWN_DELAY;
+    in_steps(pending.iter(), |board, entry, at_commit| match &at_commit.change {
         Change::Offer(offer) => offer.put(board, entry),
         Change::Due(at) => board.note_due(entry, *at),
         Change::Cancel(offer) => board.remove_task(entry, offer.rank.id),
@@ -227,15 +227,15 @@ fn keep(promises: Vec<Promise>) {
         Change::Release(ticket) => board.requeue(*ticket, false),
         Change::Expire(ticket) => board.requeue(*ticket, true),
         Change::Gone(id) => board.remove_task(entry, *id),
-        Change::PutOff => board.entry_mut(entry).countdown_deferred = true,
-        Change::LetGo => let_go(board, entry, soon),
+        Change::CountdownDeferred => board.entry_mut(entry).countdown_deferred = true,
+        Change::RowsReleased => rows_released(board, entry, soon),
         Change::Settled(id) => board.note_settled(entry, *id),
         Change::Open(open) => board.entry_mut(entry).paused = !open,
         Change::Refresh => {}
     });
     let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
-    for promise in promises.iter().filter(|it| refreshes(&it.change)) {
-        ask_for_refresh(promise.database, promise.extension);
+    for at_commit in pending.iter().filter(|it| refreshes(&it.change)) {
+        ask_for_refresh(at_commit.database, at_commit.extension);
     }
 }
 
@@ -261,7 +261,7 @@ fn wake_schedulers_of(database: u32) {
 
 /// The latest first: what was settled in the same transaction that owned it is owned again before
 /// it goes back.
-fn undo(promises: Vec<Promise>) {
+fn revert(pending: Vec<PendingChange>) {
     stop_waiting();
     if let Some(lane) = REFILLING.take() {
         // SAFETY: reads this process's id.
@@ -273,24 +273,24 @@ fn undo(promises: Vec<Promise>) {
         with_board(|board| board.end_build(entry, unsafe { pg_sys::MyProcPid }));
     }
     let now = time::monotonic();
-    let (soon, later) = (now + SOON, now + LATER);
-    in_steps(promises.iter().rev(), |board, entry, promise| match &promise.change {
+    let (soon, later) = (now + COUNTDOWN_DELAY, now + ROW_RETRY_DELAY);
+    in_steps(pending.iter().rev(), |board, entry, at_commit| match &at_commit.change {
         Change::Own(ticket) => board.undo_claim(*ticket),
         Change::Finish(ticket) | Change::Release(ticket) => board.undo_end(*ticket, i64::MIN),
         Change::Expire(ticket) => board.undo_end(*ticket, later),
         Change::Cancel(offer) => offer.put(board, entry),
-        Change::LetGo => let_go(board, entry, soon),
+        Change::RowsReleased => rows_released(board, entry, soon),
         Change::Offer(_)
         | Change::Due(_)
         | Change::Gone(_)
-        | Change::PutOff
+        | Change::CountdownDeferred
         | Change::Settled(_)
         | Change::Refresh
         | Change::Open(_) => {}
     });
 }
 
-fn let_go(board: &mut Board, entry: u32, soon: i64) {
+fn rows_released(board: &mut Board, entry: u32, soon: i64) {
     let entry = board.entry_mut(entry);
     entry.countdown_at = entry.countdown_at.min(soon);
 }
@@ -298,17 +298,17 @@ fn let_go(board: &mut Board, entry: u32, soon: i64) {
 /// Makes the changes under short holds of the lock, and wakes the clock when a lease ends or a task
 /// falls due sooner than it means to look. A entry that is not on the board any more has nothing to change.
 fn in_steps<'p>(
-    promises: impl Iterator<Item = &'p Promise>,
-    mut change: impl FnMut(&mut Board, u32, &Promise),
+    pending: impl Iterator<Item = &'p PendingChange>,
+    mut change: impl FnMut(&mut Board, u32, &PendingChange),
 ) {
-    let mut promises = promises.peekable();
+    let mut pending = pending.peekable();
     let mut early = None;
-    while promises.peek().is_some() {
+    while pending.peek().is_some() {
         with_board(|board| {
-            for promise in promises.by_ref().take(AT_ONCE) {
-                if let Some(entry) = board.find_entry(promise.database, promise.extension) {
-                    change(board, entry, promise);
-                    let first = promise.change.is_use() && board.begin_use(entry);
+            for at_commit in pending.by_ref().take(AT_ONCE) {
+                if let Some(entry) = board.find_entry(at_commit.database, at_commit.extension) {
+                    change(board, entry, at_commit);
+                    let first = at_commit.change.is_use() && board.begin_use(entry);
                     if first || board.wants_scheduler(entry) {
                         early = Some(entry);
                     }

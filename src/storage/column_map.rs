@@ -57,7 +57,7 @@ pub struct Layout {
     pub sources: Vec<Source>,
     /// The columns of a live task that are read, up to this one.
     pub last: i16,
-    /// Where a live task's `followed` and `post_result` are.
+    /// Where a live task's `has_dependents` and `post_result` are.
     pub flags: [i16; 2],
     /// False: the statements are to do it.
     fits: bool,
@@ -68,11 +68,11 @@ thread_local! {
     static WATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How rows go from `task` to `leaf`, a partition of `finished`; `None`: by statements only. All three
+/// How rows go from `task` to `partition`, a partition of `finished`; `None`: by statements only. All three
 /// are open and locked, so that none changes meanwhile. Found once, and again when one has changed.
-pub fn layout(task: Relation, finished: Relation, leaf: Relation) -> Option<Rc<Layout>> {
+pub fn layout(task: Relation, finished: Relation, partition: Relation) -> Option<Rc<Layout>> {
     // SAFETY: open relations.
-    let tables = [task, finished, leaf].map(|table| unsafe { (*table).rd_id });
+    let tables = [task, finished, partition].map(|table| unsafe { (*table).rd_id });
     let known = LAYOUT.take().filter(|known| known.tables == tables);
     let known = known.unwrap_or_else(|| {
         if !WATCHING.replace(true) {
@@ -80,7 +80,7 @@ pub fn layout(task: Relation, finished: Relation, leaf: Relation) -> Option<Rc<L
             unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), 0.into()) };
         }
         // SAFETY: open relations.
-        Rc::new(unsafe { find(tables, task, finished, leaf) })
+        Rc::new(unsafe { find(tables, task, finished, partition) })
     });
     LAYOUT.set(Some(known.clone()));
     known.fits.then_some(known)
@@ -94,18 +94,23 @@ unsafe extern "C-unwind" fn table_changed(_arg: pg_sys::Datum, table: Oid) {
 
 /// # Safety
 /// The relations are open.
-unsafe fn find(tables: [Oid; 3], task: Relation, finished: Relation, leaf: Relation) -> Layout {
+unsafe fn find(
+    tables: [Oid; 3],
+    task: Relation,
+    finished: Relation,
+    partition: Relation,
+) -> Layout {
     // SAFETY: open relations.
     unsafe {
-        let (live, settled) = (columns(task), columns(leaf));
+        let (live, settled) = (columns(task), columns(partition));
         let sources: Option<Vec<Source>> = settled.iter().map(|it| source(it, &live)).collect();
         let flags =
-            [c"followed", c"post_result"].map(|name| Some(find_column(&live, name)?.attnum));
+            [c"has_dependents", c"post_result"].map(|name| Some(find_column(&live, name)?.attnum));
         let fits = is_plain(task, pg_sys::RELKIND_RELATION)
             && !(*(*task).rd_rel).relhassubclass
             && is_plain(finished, pg_sys::RELKIND_PARTITIONED_TABLE)
             && is_partitioned_by_updated(tables[1])
-            && is_plain(leaf, pg_sys::RELKIND_RELATION)
+            && is_plain(partition, pg_sys::RELKIND_RELATION)
             && sources.as_deref().is_some_and(are_whole)
             && flags.iter().all(Option::is_some);
         Layout {

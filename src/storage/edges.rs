@@ -6,22 +6,25 @@ use crate::pg::uuid::Uuid;
 use crate::storage::rows::{id_at, ids};
 use pgrx::pg_sys::Datum;
 
-statement!(DETACH, "dependencies/delete_edges_after", [UUIDS]);
-statement!(UNLINK, "dependencies/delete_edges", [UUIDS, UUIDS]);
+statement!(DELETE_EDGES_AFTER, "dependencies/delete_edges_after", [UUIDS]);
+statement!(DELETE_EDGES, "dependencies/delete_edges", [UUIDS, UUIDS]);
 
-/// Takes those that wait for some tasks off them; returns the links that went.
-pub fn detach(session: &Session, after: impl Iterator<Item = Uuid>) -> Vec<(Uuid, Uuid)> {
-    let rows = session.run(&DETACH, &[ids(after)]);
-    links_in(&rows).collect()
+/// Takes those that wait for some tasks off them; returns the edges that went.
+pub fn delete_edges_after(
+    session: &Session,
+    after: impl Iterator<Item = Uuid>,
+) -> Vec<(Uuid, Uuid)> {
+    let rows = session.run(&DELETE_EDGES_AFTER, &[ids(after)]);
+    edges_in(&rows).collect()
 }
 
 /// Links (predecessor, task) in two columns.
-pub fn links_in(rows: &Rows) -> impl Iterator<Item = (Uuid, Uuid)> {
+pub fn edges_in(rows: &Rows) -> impl Iterator<Item = (Uuid, Uuid)> {
     (0..rows.len()).map(|row| (id_at(rows, row, 0), id_at(rows, row, 1)))
 }
 
-/// The links of a task that waits for others.
-pub fn links_of(task: Uuid, after: Option<Datum>) -> impl Iterator<Item = (Uuid, Uuid)> {
+/// The edges of a task that waits for others.
+pub fn edges_of(task: Uuid, after: Option<Datum>) -> impl Iterator<Item = (Uuid, Uuid)> {
     // SAFETY: of a column of type uuid[].
     let elements = after.and_then(|after| unsafe { datum::elements(UUIDS, after) });
     // SAFETY: an element of such an array.
@@ -30,14 +33,14 @@ pub fn links_of(task: Uuid, after: Option<Datum>) -> impl Iterator<Item = (Uuid,
 }
 
 /// Takes tasks that end off those that they wait for.
-pub fn unlink(session: &Session, links: &[(Uuid, Uuid)]) {
-    if !links.is_empty() {
-        let [after, tasks] = columns(links);
-        session.run(&UNLINK, &[after, tasks]);
+pub fn delete_edges(session: &Session, edges: &[(Uuid, Uuid)]) {
+    if !edges.is_empty() {
+        let [after, tasks] = columns(edges);
+        session.run(&DELETE_EDGES, &[after, tasks]);
     }
 }
 
 /// Links as two arrays.
-pub fn columns(links: &[(Uuid, Uuid)]) -> [Option<Datum>; 2] {
-    [ids(links.iter().map(|(after, _)| *after)), ids(links.iter().map(|(_, task)| *task))]
+pub fn columns(edges: &[(Uuid, Uuid)]) -> [Option<Datum>; 2] {
+    [ids(edges.iter().map(|(after, _)| *after)), ids(edges.iter().map(|(_, task)| *task))]
 }

@@ -42,7 +42,7 @@ pub struct Ended {
     pub id: Uuid,
     pub status: &'static str,
     /// Others wait for it.
-    pub followed: bool,
+    pub has_dependents: bool,
     /// Its result may be waited for.
     pub post_result: bool,
     /// How long it is to pause before it is tried again, in microseconds.
@@ -56,8 +56,8 @@ impl Ended {
 
     /// From a row whose last columns are whether others wait, and whether the result may be waited for.
     pub fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
-        let [followed, post_result] =
+        let [has_dependents, post_result] =
             [0, 1].map(|offset| datum::number(rows.get(row, flags + offset)) != 0);
-        Ended { id: id_at(rows, row, 0), status, followed, post_result, pause: 0 }
+        Ended { id: id_at(rows, row, 0), status, has_dependents, post_result, pause: 0 }
     }
 }

@@ -1,37 +1,37 @@
-//! A glance at tasks by primary key, past the executor: owning reads each task once, and starting
+//! A lookup at tasks by primary key, past the executor: owning reads each task once, and starting
 //! a plan for it costs more than the reading.
 
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::{Home, SEEN_COLUMNS};
+use crate::shmem::database::{Database, OWNED_COLUMNS};
 use pgrx::pg_sys::{self, Datum};
 use std::{ptr, slice};
 
-/// What a glance shows of a row: `SEEN_COLUMNS` without `ready`. Good until the next one.
-pub type Seen = [Option<Datum>; 6];
+/// What a lookup shows of a row: `OWNED_COLUMNS` without `ready`. Good until the next one.
+pub type OwnedColumns = [Option<Datum>; 6];
 
 /// An open table and its primary key, under a snapshot of now (I5). Its locks stand until the end of
 /// the transaction, as a statement's do; an error leaves closing it to that end, too.
-pub struct Glance {
+pub struct TaskLookup {
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     scan: pg_sys::IndexScanDesc,
     slot: *mut pg_sys::TupleTableSlot,
     snapshot: pg_sys::Snapshot,
     key: pg_sys::ScanKeyData,
-    columns: [i16; SEEN_COLUMNS.len()],
+    columns: [i16; OWNED_COLUMNS.len()],
 }
 
-impl Glance {
+impl TaskLookup {
     /// `None`: the table is gone.
-    pub fn open(home: &Home, lock: u32) -> Option<Glance> {
+    pub fn open(db: &Database, lock: u32) -> Option<TaskLookup> {
         let lock = lock as i32;
         // SAFETY: the table of the extension and its primary key, of one uuid column.
         unsafe {
-            let table = pg_sys::try_table_open(home.task, lock);
+            let table = pg_sys::try_table_open(db.task, lock);
             if table.is_null() {
                 return None;
             }
-            let index = pg_sys::index_open(home.task_key, lock);
+            let index = pg_sys::index_open(db.task_key, lock);
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
             #[cfg(not(feature = "pg18"))]
             let scan = pg_sys::index_beginscan(table, index, snapshot, 1, 0);
@@ -46,7 +46,7 @@ impl Glance {
                 pg_sys::Oid::from_u32(pg_sys::F_UUID_EQ),
                 Datum::from(0),
             );
-            Some(Glance { table, index, scan, slot, snapshot, key, columns: home.columns })
+            Some(TaskLookup { table, index, scan, slot, snapshot, key, columns: db.columns })
         }
     }
 
@@ -84,7 +84,7 @@ impl Glance {
 
     /// Where the row that was found lies.
     pub fn place(&self) -> pg_sys::ItemPointerData {
-        // SAFETY: the slot is this glance's own.
+        // SAFETY: the slot is this lookup's own.
         unsafe { (*self.slot).tts_tid }
     }
 
@@ -109,7 +109,7 @@ impl Glance {
     }
 
     /// The task's row, if it is live and ready.
-    pub fn at(&mut self, id: Uuid) -> Option<Seen> {
+    pub fn at(&mut self, id: Uuid) -> Option<OwnedColumns> {
         if !self.find(id) {
             return None;
         }

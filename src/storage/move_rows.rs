@@ -3,18 +3,18 @@
 
 use crate::error;
 use crate::pg::datum;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
-use crate::storage::lookup::Glance;
-use crate::storage::partition_writer::Leaf;
+use crate::storage::lookup::TaskLookup;
+use crate::storage::partition_writer::PartitionWriter;
 use crate::storage::rows::has_one_snapshot;
 use pgrx::pg_sys::{self, Datum};
 use std::ptr;
 
 /// Moves tasks, in the order of the endings, waiting for whoever holds one. Returns what became of
 /// those that were live, and how many endings that was; the rest is for the statement.
-pub fn transfer(
-    home: &Home,
+pub fn move_rows(
+    db: &Database,
     status: &'static str,
     now: i64,
     endings: &[Ending],
@@ -29,9 +29,9 @@ pub fn transfer(
         pg_sys::CommandCounterIncrement();
         pg_sys::GetCurrentCommandId(true)
     };
-    let Some(mut live) = Glance::open(home, pg_sys::RowExclusiveLock) else { return (ended, 0) };
+    let Some(mut live) = TaskLookup::open(db, pg_sys::RowExclusiveLock) else { return (ended, 0) };
     let word = datum::varlena(status.as_bytes());
-    let Some(mut leaf) = Leaf::open(home, live.table(), now, command) else {
+    let Some(mut partition) = PartitionWriter::open(db, live.table(), now, command) else {
         live.close();
         return (ended, 0);
     };
@@ -45,9 +45,9 @@ pub fn transfer(
             if !delete(&live, command) {
                 break;
             }
-            let row = live.row(leaf.layout.last);
-            let [followed, post_result] =
-                leaf.layout.flags.map(|column| datum::number(row.get(column)) != 0);
+            let row = live.row(partition.layout.last);
+            let [has_dependents, post_result] =
+                partition.layout.flags.map(|column| datum::number(row.get(column)) != 0);
             let given = || {
                 [
                     Some(Datum::from(now)),
@@ -58,12 +58,12 @@ pub fn transfer(
                     ending.result,
                 ]
             };
-            leaf.add(row, ending.unsent().is_some().into(), given);
-            ended.push(Ended { id: ending.id, status, followed, post_result, pause: 0 });
+            partition.add(row, ending.unsent().is_some().into(), given);
+            ended.push(Ended { id: ending.id, status, has_dependents, post_result, pause: 0 });
         }
         done += 1;
     }
-    leaf.close();
+    partition.close();
     live.close();
     // SAFETY: what comes next sees what was done.
     unsafe { pg_sys::CommandCounterIncrement() };
@@ -72,7 +72,7 @@ pub fn transfer(
 
 /// Deletes the row that was found; waits for whoever holds it. False if it is not the task's last
 /// any more: a statement looks again.
-fn delete(live: &Glance, command: pg_sys::CommandId) -> bool {
+fn delete(live: &TaskLookup, command: pg_sys::CommandId) -> bool {
     let mut failure = pg_sys::TM_FailureData::default();
     let mut place = live.place();
     // SAFETY: a row of the open table, which the snapshot saw.

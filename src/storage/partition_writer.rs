@@ -2,7 +2,7 @@
 //! as PostgreSQL does for its catalogs.
 
 use crate::pg::datum;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::storage::column_map::{Given, Layout, Source, layout};
 use crate::storage::lookup::Row;
 use pgrx::pg_sys::{self, Datum, Relation};
@@ -19,9 +19,9 @@ const KEEP: i32 = pg_sys::NoLock as i32;
 
 /// The open partition. What making a row needs goes when it is put in; what a scan that is open
 /// meanwhile allocates must not.
-pub struct Leaf {
+pub struct PartitionWriter {
     finished: Relation,
-    leaf: Relation,
+    partition: Relation,
     indexes: pg_sys::CatalogIndexState,
     pub layout: Rc<Layout>,
     command: pg_sys::CommandId,
@@ -36,21 +36,31 @@ pub struct Leaf {
     inside: pg_sys::MemoryContext,
 }
 
-impl Leaf {
+impl PartitionWriter {
     /// Opens the partition for tasks of an open table that settle at this time; `None`: its rows are
     /// to be put in by a statement.
-    pub fn open(home: &Home, task: Relation, at: i64, command: pg_sys::CommandId) -> Option<Leaf> {
+    pub fn open(
+        db: &Database,
+        task: Relation,
+        at: i64,
+        command: pg_sys::CommandId,
+    ) -> Option<PartitionWriter> {
         // SAFETY: the tables are locked before they are looked at, the parent first, as statements
         // do; what was opened in vain is closed.
         unsafe {
-            let finished = pg_sys::try_table_open(home.finished, LOCK);
+            let finished = pg_sys::try_table_open(db.finished, LOCK);
             if finished.is_null() {
                 return None;
             }
-            let leaf = partition(finished, at).map(|oid| pg_sys::table_open(oid, LOCK));
-            let known = leaf.and_then(|leaf| Some((layout(task, finished, leaf)?, indexes(leaf)?)));
-            let (Some(leaf), Some((layout, indexes))) = (leaf, known) else {
-                leaf.into_iter().chain([finished]).for_each(|it| pg_sys::table_close(it, KEEP));
+            let partition = partition(finished, at).map(|oid| pg_sys::table_open(oid, LOCK));
+            let known = partition.and_then(|partition| {
+                Some((layout(task, finished, partition)?, indexes(partition)?))
+            });
+            let (Some(partition), Some((layout, indexes))) = (partition, known) else {
+                partition
+                    .into_iter()
+                    .chain([finished])
+                    .for_each(|it| pg_sys::table_close(it, KEEP));
                 return None;
             };
             let outside = pg_sys::CurrentMemoryContext;
@@ -62,9 +72,9 @@ impl Leaf {
                 pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
             );
             let width = layout.sources.len();
-            Some(Leaf {
+            Some(PartitionWriter {
                 finished,
-                leaf,
+                partition,
                 indexes,
                 layout,
                 command,
@@ -82,7 +92,7 @@ impl Leaf {
     /// Adds the row of a live task as that of a settled one, which had so many tries more.
     pub fn add(&mut self, row: Row, tries: i32, given: impl FnOnce() -> Given) {
         if self.filled == MOST || self.bytes > MOST_BYTES {
-            self.put_in();
+            self.flush();
         }
         // SAFETY: a context of this partition's, left below.
         unsafe { pg_sys::MemoryContextSwitchTo(self.inside) };
@@ -103,7 +113,7 @@ impl Leaf {
         // SAFETY: as many values as the partition has columns. A slot owns the tuple in it, and both
         // outlive what is inside.
         unsafe {
-            let columns = (*self.leaf).rd_att;
+            let columns = (*self.partition).rd_att;
             assert_eq!((*columns).natts as usize, self.values.len());
             pg_sys::MemoryContextSwitchTo(self.outside);
             if self.filled == self.slots.len() {
@@ -119,14 +129,14 @@ impl Leaf {
     }
 
     /// Puts in the rows that were added.
-    fn put_in(&mut self) {
+    fn flush(&mut self) {
         let (filled, slots) = (self.filled as i32, self.slots.as_mut_ptr());
         // SAFETY: the first slots hold rows of the open table; its indexes are open, too, and none
         // has an expression, which alone would need an executor's state.
         unsafe {
             pg_sys::MemoryContextSwitchTo(self.inside);
             let none = ptr::null_mut();
-            pg_sys::heap_multi_insert(self.leaf, slots, filled, self.command, 0, none);
+            pg_sys::heap_multi_insert(self.partition, slots, filled, self.command, 0, none);
             let (mut values, mut nulls) = ([Datum::from(0); KEYS], [false; KEYS]);
             for slot in &self.slots[..self.filled] {
                 for (index, info) in each(self.indexes).filter(|(_, it)| (**it).ii_ReadyForInserts)
@@ -140,7 +150,14 @@ impl Leaf {
                         false => pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
                     };
                     pg_sys::index_insert(
-                        index, values, nulls, place, self.leaf, unique, false, info,
+                        index,
+                        values,
+                        nulls,
+                        place,
+                        self.partition,
+                        unique,
+                        false,
+                        info,
                     );
                 }
             }
@@ -153,14 +170,14 @@ impl Leaf {
     /// Puts in what is left, and closes the partition.
     pub fn close(mut self) {
         if self.filled > 0 {
-            self.put_in();
+            self.flush();
         }
         // SAFETY: what open opened, in the other order.
         unsafe {
             pg_sys::MemoryContextDelete(self.inside);
             self.slots.iter().for_each(|slot| pg_sys::ExecDropSingleTupleTableSlot(*slot));
             pg_sys::CatalogCloseIndexes(self.indexes);
-            pg_sys::table_close(self.leaf, KEEP);
+            pg_sys::table_close(self.partition, KEEP);
             pg_sys::table_close(self.finished, KEEP);
         }
     }

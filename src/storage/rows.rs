@@ -3,7 +3,7 @@
 use crate::pg::datum::{self, UUIDS};
 use crate::pg::spi::{Rows, Session, Statement, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::xact::Offer;
 use board::{Id, LaneName, Rank};
 use pgrx::pg_sys::{self, Datum};
@@ -53,19 +53,19 @@ pub fn rank(id: Uuid, created: i64, priority: i64) -> Rank {
 }
 
 /// A task's place on the board, as its row tells.
-pub struct Place {
+pub struct BoardKey {
     pub queue: Vec<u8>,
     pub action: Vec<u8>,
     pub rank: Rank,
     pub timeout: i64,
 }
 
-impl Place {
+impl BoardKey {
     /// From five columns of a row: queue, action, priority, created, timeout.
-    pub fn at(rows: &Rows, row: usize, column: usize, id: Uuid) -> Place {
+    pub fn at(rows: &Rows, row: usize, column: usize, id: Uuid) -> BoardKey {
         let [queue, action, priority, created, timeout] =
             [0, 1, 2, 3, 4].map(|offset| rows.get(row, column + offset));
-        Place {
+        BoardKey {
             queue: datum::string(queue).into_bytes(),
             action: datum::string(action).into_bytes(),
             rank: rank(id, datum::number(created), datum::number(priority)),
@@ -74,7 +74,7 @@ impl Place {
     }
 
     pub fn offer(self) -> Offer {
-        let Place { queue, action, rank, timeout } = self;
+        let BoardKey { queue, action, rank, timeout } = self;
         Offer { queue: queue.into(), action: action.into(), rank, timeout }
     }
 
@@ -90,8 +90,8 @@ pub fn has_one_snapshot() -> bool {
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }
 
-pub fn session(home: &Home) -> Session {
-    Session::new(home.owner)
+pub fn session(db: &Database) -> Session {
+    Session::new(db.owner)
 }
 
 /// One of the extension's tables.

@@ -6,9 +6,9 @@ use crate::pg::datum::{
 };
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::{time, uuid};
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
-use crate::storage::move_rows::transfer;
+use crate::storage::move_rows::move_rows;
 use board::ABORTED;
 use board::Backoff;
 use board::READY;
@@ -29,13 +29,13 @@ statement!(
 /// Moves tasks to the finished ones; returns those that were live. The endings are in the order of
 /// their ids.
 pub fn settle(
-    home: &Home,
+    db: &Database,
     session: &Session,
     status: &'static str,
     endings: &[Ending],
 ) -> Vec<Ended> {
     let now = time::now().wall;
-    let (mut ended, done) = transfer(home, status, now, endings);
+    let (mut ended, done) = move_rows(db, status, now, endings);
     let left = &endings[done..];
     if !left.is_empty() {
         let mut arguments = arguments(status, now, left);
@@ -59,7 +59,7 @@ pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended>
 fn pause_at(rows: &Rows, row: usize) -> i64 {
     let [interval, jitter] = [4, 5].map(|column| datum::interval_length(rows.get(row, column)));
     let retries = (datum::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);
-    Backoff { interval, jitter }.pause(retries as u32, uuid::fraction())
+    Backoff { interval, jitter }.pause(retries as u32, uuid::random_unit())
 }
 
 fn status_at(rows: &Rows, row: usize) -> &'static str {

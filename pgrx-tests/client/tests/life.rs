@@ -96,7 +96,7 @@ fn ended_worker_is_back_within_a_second() {
     assert!((3..=9).contains(&died), "it was started {died} times");
     std::fs::rename(&aside, &file).unwrap();
     eventually(seconds(10), "there is a worker", || {
-        (other.value::<i64>("select count(*) from pg_stat_activity where datname = $1 and backend_type = 'scylla clock'", &[&database.name]) == 1)
+        (other.value::<i64>("select count(*) from pg_stat_activity where datname = $1 and backend_type = 'scylla scheduler'", &[&database.name]) == 1)
             .then_some(())
     });
     assert!(s.extend(&lease));
@@ -108,7 +108,7 @@ fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
     assert!(
         server
             .connect()
-            .count("select count(*) from pg_stat_activity where backend_type = 'scylla clock'")
+            .count("select count(*) from pg_stat_activity where backend_type = 'scylla scheduler'")
             == 0
     );
     let begun = Instant::now();

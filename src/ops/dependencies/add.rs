@@ -1,58 +1,58 @@
 //! Depending: a task waits for others, from its submission on or later.
 
 use crate::error::{self, Result};
-use crate::ops::dependencies::count_down::{Counts, counted_links, let_go};
-use crate::ops::dependencies::graph::{downstream, in_circles};
+use crate::ops::dependencies::count_down::{SettledCounts, count_down_dependents, counted_edges};
+use crate::ops::dependencies::graph::{downstream, in_cycles};
 use crate::ops::locking::lock::Locked;
 use crate::pg::datum::{self, INTEGERS, TEXTS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
-use crate::storage::edges::{columns, links_in};
+use crate::storage::edges::{columns, edges_in};
 use crate::storage::rows::{id_at, ids, session, settled, text_of_array};
 use board::COMPLETED;
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-statement!(HOLD_PREDECESSORS, "dependencies/lock_predecessors", [UUIDS]);
-statement!(MARK_FOLLOWED, "dependencies/mark_has_dependents", [UUIDS]);
-statement!(LINK, "dependencies/insert_edges", [UUIDS, UUIDS]);
+statement!(LOCK_PREDECESSORS, "dependencies/lock_predecessors", [UUIDS]);
+statement!(MARK_HAS_DEPENDENTS, "dependencies/mark_has_dependents", [UUIDS]);
+statement!(INSERT_EDGES, "dependencies/insert_edges", [UUIDS, UUIDS]);
 statement!(ADD_PENDING, "dependencies/add_pending", [TIMESTAMPTZ, UUIDS, INTEGERS, TEXTS]);
 
 /// How predecessors stand. What is in neither map counts as settled.
 #[derive(Default)]
-pub struct Standing {
+pub struct Predecessors {
     live: HashSet<Uuid>,
     /// Whether it failed.
     settled: HashMap<Uuid, bool>,
 }
 
-impl Standing {
+impl Predecessors {
     /// Keeps predecessors from settling until the transaction ends, and tells how they stand.
-    pub fn hold(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Standing {
+    pub fn lock(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Predecessors {
         let wanted: BTreeSet<Uuid> = wanted.collect();
-        let mut standing = Standing::default();
+        let mut predecessors = Predecessors::default();
         if wanted.is_empty() {
-            return standing;
+            return predecessors;
         }
-        let rows = session.run(&HOLD_PREDECESSORS, &[ids(wanted.iter().copied())]);
-        standing.live = (0..rows.len()).map(|row| id_at(&rows, row, 0)).collect();
+        let rows = session.run(&LOCK_PREDECESSORS, &[ids(wanted.iter().copied())]);
+        predecessors.live = (0..rows.len()).map(|row| id_at(&rows, row, 0)).collect();
         let unmarked: Vec<Uuid> = (0..rows.len())
             .filter(|row| datum::number(rows.get(*row, 1)) == 0)
             .map(|row| id_at(&rows, row, 0))
             .collect();
         if !unmarked.is_empty() {
-            session.run(&MARK_FOLLOWED, &[ids(unmarked.into_iter())]);
+            session.run(&MARK_HAS_DEPENDENTS, &[ids(unmarked.into_iter())]);
         }
         // Looked for after the live ones are held, so that one that settled meanwhile is seen here.
-        let others = wanted.iter().copied().filter(|id| !standing.live.contains(id));
+        let others = wanted.iter().copied().filter(|id| !predecessors.live.contains(id));
         if others.clone().next().is_some() {
             let settled = settled(session, others).into_iter();
-            standing.settled = settled.map(|(id, status)| (id, status != COMPLETED)).collect();
+            predecessors.settled = settled.map(|(id, status)| (id, status != COMPLETED)).collect();
         }
-        standing
+        predecessors
     }
 
     pub fn is_live(&self, id: Uuid) -> bool {
@@ -70,62 +70,62 @@ impl Standing {
 
 /// Links tasks to their predecessors, of which each counts all as pending. Those that have failed, or
 /// are neither live nor among the `new` ones any more, are counted down again.
-pub fn link(
-    home: &Home,
+pub fn edge(
+    db: &Database,
     session: &Session,
-    links: Vec<(Uuid, Uuid)>,
-    standing: &Standing,
+    edges: Vec<(Uuid, Uuid)>,
+    predecessors: &Predecessors,
     new: &HashSet<Uuid>,
 ) {
-    let is_held = |after: &Uuid| standing.is_live(*after) || new.contains(after);
+    let is_held = |after: &Uuid| predecessors.is_live(*after) || new.contains(after);
     let (mut live, others): (Vec<_>, Vec<_>) =
-        links.into_iter().partition(|(after, _)| is_held(after));
+        edges.into_iter().partition(|(after, _)| is_held(after));
     // An id that this batch meant to insert, and somebody else did meanwhile.
-    let foreign = others.iter().map(|(after, _)| *after).filter(|id| !standing.is_known(*id));
-    let meanwhile = Standing::hold(session, foreign);
-    let mut counts = Counts::default();
+    let foreign = others.iter().map(|(after, _)| *after).filter(|id| !predecessors.is_known(*id));
+    let meanwhile = Predecessors::lock(session, foreign);
+    let mut counts = SettledCounts::default();
     for (after, task) in others {
         if meanwhile.is_live(after) {
             live.push((after, task));
         } else {
-            let failed = standing.has_failed(after) || meanwhile.has_failed(after);
+            let failed = predecessors.has_failed(after) || meanwhile.has_failed(after);
             counts.note(after, task, failed);
         }
     }
-    insert_links(session, live);
-    let_go(home, session, counts);
+    insert_edges(session, live);
+    count_down_dependents(db, session, counts);
 }
 
-/// Inserts links; returns those that are new.
-fn insert_links(session: &Session, mut links: Vec<(Uuid, Uuid)>) -> Vec<(Uuid, Uuid)> {
-    if links.is_empty() {
-        return links;
+/// Inserts edges; returns those that are new.
+fn insert_edges(session: &Session, mut edges: Vec<(Uuid, Uuid)>) -> Vec<(Uuid, Uuid)> {
+    if edges.is_empty() {
+        return edges;
     }
-    links.sort_unstable();
-    let rows = session.run(&LINK, &columns(&links));
-    links_in(&rows).collect()
+    edges.sort_unstable();
+    let rows = session.run(&INSERT_EDGES, &columns(&edges));
+    edges_in(&rows).collect()
 }
 
-/// Makes live tasks wait for more predecessors (predecessor, task); returns how many links are new.
-pub fn add(home: &Home, links: &[(Uuid, Uuid)]) -> Result<usize> {
-    let links: BTreeSet<(Uuid, Uuid)> = links.iter().copied().collect();
-    if let Some((id, _)) = links.iter().find(|(after, task)| after == task) {
-        return Err(error::circle(*id));
+/// Makes live tasks wait for more predecessors (predecessor, task); returns how many edges are new.
+pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
+    let edges: BTreeSet<(Uuid, Uuid)> = edges.iter().copied().collect();
+    if let Some((id, _)) = edges.iter().find(|(after, task)| after == task) {
+        return Err(error::cycle(*id));
     }
-    let session = session(home);
-    // One at a time looks for circles: two halves of one may come from two sessions.
+    let session = session(db);
+    // One at a time looks for cycles: two halves of one may come from two sessions.
     // SAFETY: a lock on an object of this database, released at the transaction's end.
     unsafe {
         let mode = pg_sys::ExclusiveLock as i32;
-        pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, home.extension, 1, mode);
+        pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, db.extension, 1, mode);
     }
-    let all: BTreeSet<Uuid> = links.iter().flat_map(|(after, task)| [*after, *task]).collect();
+    let all: BTreeSet<Uuid> = edges.iter().flat_map(|(after, task)| [*after, *task]).collect();
     let all: Vec<Uuid> = all.into_iter().collect();
-    let locked = Locked::these(home, &session, &all);
+    let locked = Locked::lock(db, &session, &all);
     let is_live = |id: &Uuid| locked.ids.binary_search(id).is_ok();
     let others = all.iter().copied().filter(|id| !is_live(id));
     let settled: HashMap<Uuid, String> = settled(&session, others).into_iter().collect();
-    let tasks: BTreeSet<Uuid> = links.iter().map(|(_, task)| *task).collect();
+    let tasks: BTreeSet<Uuid> = edges.iter().map(|(_, task)| *task).collect();
     for task in &tasks {
         let Ok(at) = locked.ids.binary_search(task) else {
             return Err(settled.get(task).map_or_else(
@@ -133,36 +133,36 @@ pub fn add(home: &Home, links: &[(Uuid, Uuid)]) -> Result<usize> {
                 |status| error::wrong_status(*task, status),
             ));
         };
-        if !locked.seize(home, at)? {
+        if !locked.withdraw(db, at)? {
             return Err(error::wrong_status(*task, "running"));
         }
     }
-    let held: BTreeSet<Uuid> = links.iter().map(|(after, _)| *after).filter(is_live).collect();
-    session.run(&MARK_FOLLOWED, &[ids(held.into_iter())]);
-    let live = links.iter().copied().filter(|(after, _)| is_live(after)).collect();
-    let new = insert_links(&session, live);
-    refuse_circles(&session, &new)?;
+    let held: BTreeSet<Uuid> = edges.iter().map(|(after, _)| *after).filter(is_live).collect();
+    session.run(&MARK_HAS_DEPENDENTS, &[ids(held.into_iter())]);
+    let live = edges.iter().copied().filter(|(after, _)| is_live(after)).collect();
+    let new = insert_edges(&session, live);
+    refuse_cycles(&session, &new)?;
     let has_failed = |id: &Uuid| settled.get(id).is_some_and(|status| status != COMPLETED);
     let failed: Vec<(Uuid, Uuid)> =
-        links.iter().copied().filter(|(after, _)| has_failed(after)).collect();
-    let counted = counted_links(&session, failed.iter().map(|(_, task)| *task));
-    let failed = failed.into_iter().filter(|link| !counted.contains(link));
-    let mut counts = Counts::default();
+        edges.iter().copied().filter(|(after, _)| has_failed(after)).collect();
+    let counted = counted_edges(&session, failed.iter().map(|(_, task)| *task));
+    let failed = failed.into_iter().filter(|edge| !counted.contains(edge));
+    let mut counts = SettledCounts::default();
     failed.clone().for_each(|(after, task)| counts.note(after, task, true));
     add_pending(&session, new.iter().copied().chain(failed));
     // Seized, though there is nothing to wait for: its slot would be gone.
     let waiting: HashSet<Uuid> = new.iter().map(|(_, task)| *task).chain(counts.tasks()).collect();
     let ready = tasks.iter().filter(|task| !waiting.contains(task));
     let places = ready.filter_map(|task| locked.ids.binary_search(task).ok());
-    xact::promise(home, places.filter_map(|at| locked.offer(at)).map(Change::Offer));
-    let_go(home, &session, counts);
+    xact::at_commit(db, places.filter_map(|at| locked.offer(at)).map(Change::Offer));
+    count_down_dependents(db, &session, counts);
     Ok(new.len())
 }
 
 /// Makes tasks count predecessors as pending.
-fn add_pending(session: &Session, links: impl Iterator<Item = (Uuid, Uuid)>) {
+fn add_pending(session: &Session, edges: impl Iterator<Item = (Uuid, Uuid)>) {
     let mut more: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
-    for (after, task) in links {
+    for (after, task) in edges {
         more.entry(task).or_default().push(after);
     }
     if more.is_empty() {
@@ -181,13 +181,13 @@ fn add_pending(session: &Session, links: impl Iterator<Item = (Uuid, Uuid)>) {
     );
 }
 
-/// Refuses new links that close a circle: it would go through what waits for their tasks.
-fn refuse_circles(session: &Session, new: &[(Uuid, Uuid)]) -> Result<()> {
+/// Refuses new edges that close a cycle: it would go through what waits for their tasks.
+fn refuse_cycles(session: &Session, new: &[(Uuid, Uuid)]) -> Result<()> {
     let tasks = new.iter().map(|(_, task)| *task);
-    let links = downstream(session, tasks);
-    let stuck = in_circles(links.into_iter());
+    let edges = downstream(session, tasks);
+    let stuck = in_cycles(edges.into_iter());
     match new.iter().find(|(after, task)| stuck.contains(after) && stuck.contains(task)) {
-        Some((_, task)) => Err(error::circle(*task)),
+        Some((_, task)) => Err(error::cycle(*task)),
         None => Ok(()),
     }
 }

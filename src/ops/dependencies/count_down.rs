@@ -1,40 +1,40 @@
 //! Following: what settles lets go those that wait for it, and takes them along if it failed.
 //!
-//! Whoever settles a task never waits for another's lock on a shared follower: what cannot be counted
+//! Whoever settles a task never waits for another's lock on a shared dependent: what cannot be counted
 //! down at once is put off, and the clock does it right after the commit.
 
 use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, time};
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
-use crate::storage::edges::{detach, links_of, unlink};
+use crate::storage::edges::{delete_edges, delete_edges_after, edges_of};
 use crate::storage::ending::{Ended, Ending};
-use crate::storage::lookup::Glance;
-use crate::storage::rows::{Place, id_at, ids, session};
+use crate::storage::lookup::TaskLookup;
+use crate::storage::rows::{BoardKey, id_at, ids, session};
 use crate::storage::settle::settle;
 use board::{ABORTED, COMPLETED};
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{HashMap, HashSet};
 
 statement!(COUNT_DOWN, "dependencies/count_down", [TIMESTAMPTZ, UUIDS, INTEGERS, INTEGERS]);
-statement!(FREE_FOLLOWERS, "dependencies/lock_dependents", [UUIDS]);
-statement!(PUT_OFF, "dependencies/defer_countdown", [UUIDS, INTEGERS, INTEGERS, UUIDS]);
-statement!(TAKE_UP, "dependencies/take_deferred", [BIGINT]);
-statement!(TAKE_UP_FOR, "dependencies/take_deferred_for", [UUIDS]);
+statement!(LOCK_DEPENDENTS, "dependencies/lock_dependents", [UUIDS]);
+statement!(DEFER_COUNTDOWN, "dependencies/defer_countdown", [UUIDS, INTEGERS, INTEGERS, UUIDS]);
+statement!(TAKE_DEFERRED, "dependencies/take_deferred", [BIGINT]);
+statement!(TAKE_DEFERRED_FOR, "dependencies/take_deferred_for", [UUIDS]);
 
 /// What of a task's predecessors has settled.
 #[derive(Clone, Copy, Default)]
-pub struct Count {
+pub struct SettledCount {
     settled: i32,
     failed: i32,
     /// One of those that failed.
     cause: Option<Uuid>,
 }
 
-impl Count {
-    fn add(&mut self, other: Count) {
+impl SettledCount {
+    fn add(&mut self, other: SettledCount) {
         self.settled += other.settled;
         self.failed += other.failed;
         self.cause = self.cause.or(other.cause);
@@ -43,93 +43,97 @@ impl Count {
 
 /// By the task that waits.
 #[derive(Default)]
-pub struct Counts(HashMap<Uuid, Count>);
+pub struct SettledCounts(HashMap<Uuid, SettledCount>);
 
-impl Counts {
+impl SettledCounts {
     /// One predecessor has settled.
     pub fn note(&mut self, after: Uuid, task: Uuid, failed: bool) {
         let cause = failed.then_some(after);
-        self.add(task, Count { settled: 1, failed: failed.into(), cause });
+        self.add(task, SettledCount { settled: 1, failed: failed.into(), cause });
     }
 
     pub fn tasks(&self) -> impl Iterator<Item = Uuid> {
         self.0.keys().copied()
     }
 
-    fn add(&mut self, task: Uuid, count: Count) {
+    fn add(&mut self, task: Uuid, count: SettledCount) {
         self.0.entry(task).or_default().add(count);
     }
 
     /// An array of numbers, in the order of the tasks.
-    fn column(&self, value: fn(&Count) -> i32) -> Option<Datum> {
+    fn column(&self, value: fn(&SettledCount) -> i32) -> Option<Datum> {
         let values = self.0.values().map(|count| Some(Datum::from(value(count))));
         Some(datum::array(INTEGERS, values))
     }
 }
 
 /// Tells those that wait for tasks which have just settled: tasks and, at the commit, processes.
-pub fn follow(home: &Home, session: &Session, ended: &[Ended]) {
-    tell(home, ended);
-    let_go(home, session, counts_of(session, ended));
+pub fn settle_dependents(db: &Database, session: &Session, ended: &[Ended]) {
+    tell(db, ended);
+    count_down_dependents(db, session, counts_of(session, ended));
 }
 
-/// Counts predecessors down from those that wait for them; an abort goes on to theirs. Returns how many
+/// SettledCounts predecessors down from those that wait for them; an abort goes on to theirs. Returns how many
 /// tasks are left to the clock.
-pub fn let_go(home: &Home, session: &Session, mut counts: Counts) -> usize {
+pub fn count_down_dependents(db: &Database, session: &Session, mut counts: SettledCounts) -> usize {
     let mut left = 0;
     while !counts.0.is_empty() {
         pgrx::check_for_interrupts!();
-        let (aborted, held) = abort_followers(home, session, &mut counts);
-        left += held + count_down(home, session, counts);
-        tell(home, &aborted);
+        let (aborted, held) = abort_dependents(db, session, &mut counts);
+        left += held + count_down(db, session, counts);
+        tell(db, &aborted);
         counts = counts_of(session, &aborted);
         // Who finds them held meanwhile puts them off.
-        xact::promise(home, [Change::LetGo]);
+        xact::at_commit(db, [Change::RowsReleased]);
     }
     left
 }
 
 /// Promises that processes learn of the end of tasks.
-fn tell(home: &Home, ended: &[Ended]) {
+fn tell(db: &Database, ended: &[Ended]) {
     let told = ended.iter().filter(|it| it.post_result && it.is_settled());
-    xact::promise(home, told.map(|it| Change::Settled(it.id.0)));
+    xact::at_commit(db, told.map(|it| Change::Settled(it.id.0)));
 }
 
-/// Takes the followers off tasks that have settled.
-fn counts_of(session: &Session, ended: &[Ended]) -> Counts {
-    let mut counts = Counts::default();
-    let mut followed: Vec<(Uuid, bool)> = (ended.iter())
-        .filter(|ended| ended.followed && ended.is_settled())
+/// Takes the dependents off tasks that have settled.
+fn counts_of(session: &Session, ended: &[Ended]) -> SettledCounts {
+    let mut counts = SettledCounts::default();
+    let mut has_dependents: Vec<(Uuid, bool)> = (ended.iter())
+        .filter(|ended| ended.has_dependents && ended.is_settled())
         .map(|ended| (ended.id, ended.status != COMPLETED))
         .collect();
-    if followed.is_empty() {
+    if has_dependents.is_empty() {
         return counts;
     }
-    followed.sort_unstable();
-    for (after, task) in detach(session, followed.iter().map(|(id, _)| *id)) {
-        counts.note(after, task, followed.binary_search(&(after, true)).is_ok());
+    has_dependents.sort_unstable();
+    for (after, task) in delete_edges_after(session, has_dependents.iter().map(|(id, _)| *id)) {
+        counts.note(after, task, has_dependents.binary_search(&(after, true)).is_ok());
     }
     counts
 }
 
 /// Aborts those of whose predecessors one failed, unless they run all the same, and takes them out
 /// of `counts`. Those that somebody holds are put off; returns how many these are, too.
-fn abort_followers(home: &Home, session: &Session, counts: &mut Counts) -> (Vec<Ended>, usize) {
+fn abort_dependents(
+    db: &Database,
+    session: &Session,
+    counts: &mut SettledCounts,
+) -> (Vec<Ended>, usize) {
     let mut failing: Vec<Uuid> =
         counts.0.iter().filter(|(_, count)| count.failed > 0).map(|(task, _)| *task).collect();
     if failing.is_empty() {
         return (Vec::new(), 0);
     }
     failing.sort_unstable();
-    let rows = session.run(&FREE_FOLLOWERS, &[ids(failing.iter().copied())]);
-    let (mut endings, mut links) = (Vec::new(), Vec::new());
+    let rows = session.run(&LOCK_DEPENDENTS, &[ids(failing.iter().copied())]);
+    let (mut endings, mut edges) = (Vec::new(), Vec::new());
     let mut runs = HashSet::new();
     for row in 0..rows.len() {
         let task = id_at(&rows, row, 0);
         if datum::number(rows.get(row, 1)) != 0 {
             runs.insert(task);
         } else if let Some(cause) = counts.0.remove(&task).and_then(|count| count.cause) {
-            links.extend(links_of(task, rows.get(row, 2)));
+            edges.extend(edges_of(task, rows.get(row, 2)));
             endings.push(aborted(task, cause));
         }
     }
@@ -137,12 +141,12 @@ fn abort_followers(home: &Home, session: &Session, counts: &mut Counts) -> (Vec<
     let held = (failing.into_iter())
         .filter(|task| !runs.contains(task))
         .filter_map(|task| counts.0.remove(&task).map(|count| (task, count)));
-    let held = put_off(home, session, Counts(held.collect()));
+    let held = defer_countdown(db, session, SettledCounts(held.collect()));
     if endings.is_empty() {
         return (Vec::new(), held);
     }
-    unlink(session, &links);
-    (settle(home, session, ABORTED, &endings), held)
+    delete_edges(session, &edges);
+    (settle(db, session, ABORTED, &endings), held)
 }
 
 /// The end of a task whose predecessor failed.
@@ -153,26 +157,26 @@ fn aborted(task: Uuid, cause: Uuid) -> Ending {
     Ending { error: Some(jsonb::parse(&error)), ..Ending::of(task) }
 }
 
-/// All links of those tasks, held by this transaction, that run though a predecessor failed: each
+/// All edges of those tasks, held by this transaction, that run though a predecessor failed: each
 /// that did so far is counted.
-pub fn counted_links(
+pub fn counted_edges(
     session: &Session,
     tasks: impl Iterator<Item = Uuid> + Clone,
 ) -> HashSet<(Uuid, Uuid)> {
     if tasks.clone().next().is_none() {
         return HashSet::new();
     }
-    let rows = session.run(&FREE_FOLLOWERS, &[ids(tasks)]);
+    let rows = session.run(&LOCK_DEPENDENTS, &[ids(tasks)]);
     (0..rows.len())
         .filter(|row| datum::number(rows.get(*row, 1)) != 0)
-        .flat_map(|row| links_of(id_at(&rows, row, 0), rows.get(row, 2)))
+        .flat_map(|row| edges_of(id_at(&rows, row, 0), rows.get(row, 2)))
         .collect()
 }
 
-fn count_down(home: &Home, session: &Session, mut counts: Counts) -> usize {
-    let held = held(home, &mut counts);
+fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> usize {
+    let held = held(db, &mut counts);
     if counts.0.is_empty() {
-        return put_off(home, session, held);
+        return defer_countdown(db, session, held);
     }
     let rows = session.run(
         &COUNT_DOWN,
@@ -187,39 +191,39 @@ fn count_down(home: &Home, session: &Session, mut counts: Counts) -> usize {
         let task = id_at(&rows, row, 0);
         counts.0.remove(&task);
         if datum::number(rows.get(row, 1)) != 0 {
-            xact::promise(home, [Change::Offer(Place::at(&rows, row, 3, task).offer())]);
+            xact::at_commit(db, [Change::Offer(BoardKey::at(&rows, row, 3, task).offer())]);
         } else if let Some(due) = rows.get(row, 2) {
-            xact::promise(home, [Change::Due(due.value() as i64)]);
+            xact::at_commit(db, [Change::Due(due.value() as i64)]);
         }
     }
     counts.0.extend(held.0);
-    put_off(home, session, counts)
+    defer_countdown(db, session, counts)
 }
 
-/// How many followers are looked at one by one before a statement tries to lock them.
+/// How many dependents are looked at one by one before a statement tries to lock them.
 const FEW: usize = 8;
 
-/// Takes out those of a few followers that somebody holds: finding that out by a statement costs more.
-fn held(home: &Home, counts: &mut Counts) -> Counts {
-    let mut held = Counts::default();
+/// Takes out those of a few dependents that somebody holds: finding that out by a statement costs more.
+fn held(db: &Database, counts: &mut SettledCounts) -> SettledCounts {
+    let mut held = SettledCounts::default();
     if (1..=FEW).contains(&counts.0.len())
-        && let Some(mut glance) = Glance::open(home, pg_sys::AccessShareLock)
+        && let Some(mut lookup) = TaskLookup::open(db, pg_sys::AccessShareLock)
     {
-        held.0 = counts.0.extract_if(|task, _| glance.find(*task) && glance.is_held()).collect();
-        glance.close();
+        held.0 = counts.0.extract_if(|task, _| lookup.find(*task) && lookup.is_held()).collect();
+        lookup.close();
     }
     held
 }
 
 /// Leaves to the clock what could not be counted down, or is not live any more; returns how many
 /// tasks these are.
-fn put_off(home: &Home, session: &Session, counts: Counts) -> usize {
+fn defer_countdown(db: &Database, session: &Session, counts: SettledCounts) -> usize {
     if counts.0.is_empty() {
         return 0;
     }
     let causes = counts.0.values().map(|count| count.cause.map(Uuid::datum));
     session.run(
-        &PUT_OFF,
+        &DEFER_COUNTDOWN,
         &[
             ids(counts.0.keys().copied()),
             counts.column(|count| count.settled),
@@ -227,36 +231,36 @@ fn put_off(home: &Home, session: &Session, counts: Counts) -> usize {
             Some(datum::array(UUIDS, causes)),
         ],
     );
-    xact::promise(home, [Change::PutOff]);
+    xact::at_commit(db, [Change::CountdownDeferred]);
     counts.0.len()
 }
 
-/// Counts down what was put off, at most so many; returns how many there were, and whether any of their
+/// SettledCounts down what was put off, at most so many; returns how many there were, and whether any of their
 /// tasks was free, or gone.
-pub fn take_up(home: &Home, most: usize) -> (usize, bool) {
-    let session = session(home);
-    let rows = session.run(&TAKE_UP, &[Some(Datum::from(most))]);
+pub fn run_deferred(db: &Database, most: usize) -> (usize, bool) {
+    let session = session(db);
+    let rows = session.run(&TAKE_DEFERRED, &[Some(Datum::from(most))]);
     let counts = counts_in(&rows);
     let is_any_gone = (0..rows.len()).any(|row| rows.get(row, 0).is_none());
     let tasks = counts.0.len();
-    (rows.len(), let_go(home, &session, counts) < tasks || is_any_gone)
+    (rows.len(), count_down_dependents(db, &session, counts) < tasks || is_any_gone)
 }
 
-/// Counts down what was put off of tasks that this transaction holds; false when there is no more.
-pub fn take_up_for(home: &Home, session: &Session, held: &[Uuid]) -> bool {
-    let rows = session.run(&TAKE_UP_FOR, &[ids(held.iter().copied())]);
+/// SettledCounts down what was put off of tasks that this transaction holds; false when there is no more.
+pub fn run_deferred_for(db: &Database, session: &Session, held: &[Uuid]) -> bool {
+    let rows = session.run(&TAKE_DEFERRED_FOR, &[ids(held.iter().copied())]);
     let mut counts = counts_in(&rows);
     counts.0.retain(|_, count| count.settled > 0);
-    let_go(home, session, counts);
+    count_down_dependents(db, session, counts);
     rows.len() > 0
 }
 
-fn counts_in(rows: &Rows) -> Counts {
-    let mut counts = Counts::default();
+fn counts_in(rows: &Rows) -> SettledCounts {
+    let mut counts = SettledCounts::default();
     for row in (0..rows.len()).filter(|row| rows.get(*row, 0).is_some()) {
         let [settled, failed] = [1, 2].map(|column| datum::number(rows.get(row, column)) as i32);
         let cause = rows.get(row, 3).map(|_| id_at(rows, row, 3));
-        counts.add(id_at(rows, row, 0), Count { settled, failed, cause });
+        counts.add(id_at(rows, row, 0), SettledCount { settled, failed, cause });
     }
     counts
 }

@@ -1,11 +1,11 @@
 //! Cancelling: the row is locked first, then moved; its slot goes at the commit (I3).
 
 use crate::error;
-use crate::ops::dependencies::count_down::follow;
+use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::locking::lock::Locked;
 use crate::pg::spi::Session;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::ending::Ending;
@@ -15,21 +15,21 @@ use board::CANCELLED;
 use std::collections::HashSet;
 
 /// Cancels tasks. For each: whether it was live; `None` when there is no such task.
-pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
-    let session = session(home);
-    let locked = Locked::these(home, &session, wanted);
-    xact::promise(home, (0..locked.ids.len()).map(|at| locked.leaves(at)));
+pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
+    let session = session(db);
+    let locked = Locked::lock(db, &session, wanted);
+    xact::at_commit(db, (0..locked.ids.len()).map(|at| locked.removal(at)));
     let mut endings: Vec<Ending> = Vec::with_capacity(locked.ids.len());
     for some in locked.ids.chunks(AT_ONCE) {
         // The lease as it is while the row is locked, for the history.
         with_board(|board| {
-            let entry = home.find(board);
+            let entry = db.find(board);
             let lease = |id: &Uuid| board.peek(entry?, id.0).filter(|slot| slot.is_held()).copied();
             endings.extend(some.iter().map(|id| Ending { lease: lease(id), ..Ending::of(*id) }));
         });
     }
-    locked.unlink(&session, &locked.ids);
-    let cancelled = end(home, &session, &endings);
+    locked.delete_edges(&session, &locked.ids);
+    let cancelled = end(db, &session, &endings);
     let others = wanted.iter().copied().filter(|id| !cancelled.contains(id));
     let settled: HashSet<Uuid> = match others.clone().next() {
         None => HashSet::new(),
@@ -44,27 +44,27 @@ pub fn cancel(home: &Home, wanted: &[Uuid]) -> Vec<Option<bool>> {
 }
 
 /// Cancels live tasks that nobody owns; returns those that somebody does, or is about to.
-pub fn cancel_free(home: &Home, session: &Session, wanted: &[Uuid]) -> HashSet<Uuid> {
-    let locked = Locked::these(home, session, wanted);
+pub fn cancel_free(db: &Database, session: &Session, wanted: &[Uuid]) -> HashSet<Uuid> {
+    let locked = Locked::lock(db, session, wanted);
     let (mut free, mut owned) = (Vec::new(), HashSet::new());
     for (at, id) in locked.ids.iter().enumerate() {
-        if error::unwrap_or_raise(locked.seize(home, at)) {
+        if error::unwrap_or_raise(locked.withdraw(db, at)) {
             free.push(*id);
         } else {
             owned.insert(*id);
         }
     }
-    locked.unlink(session, &free);
+    locked.delete_edges(session, &free);
     let endings: Vec<Ending> = free.into_iter().map(Ending::of).collect();
-    end(home, session, &endings);
+    end(db, session, &endings);
     owned
 }
 
-fn end(home: &Home, session: &Session, endings: &[Ending]) -> HashSet<Uuid> {
+fn end(db: &Database, session: &Session, endings: &[Ending]) -> HashSet<Uuid> {
     if endings.is_empty() {
         return HashSet::new();
     }
-    let ended = settle(home, session, CANCELLED, endings);
-    follow(home, session, &ended);
+    let ended = settle(db, session, CANCELLED, endings);
+    settle_dependents(db, session, &ended);
     ended.into_iter().map(|ended| ended.id).collect()
 }

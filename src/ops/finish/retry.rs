@@ -5,7 +5,7 @@ use crate::pg::datum::{self, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ended;
 use crate::storage::rows::ids;
@@ -15,7 +15,7 @@ use pgrx::pg_sys::Datum;
 statement!(POSTPONE, "finish/postpone", [UUIDS, TIMESTAMPTZS]);
 
 /// Makes those wait that were just given back, until `run_at`, else for the pause of each.
-pub fn postpone(home: &Home, session: &Session, ended: &mut [Ended], run_at: Option<i64>) {
+pub fn postpone(db: &Database, session: &Session, ended: &mut [Ended], run_at: Option<i64>) {
     let now = time::now().wall;
     let mut postponed: Vec<(Uuid, i64)> = Vec::new();
     for it in ended.iter_mut().filter(|it| it.status == READY) {
@@ -31,5 +31,5 @@ pub fn postpone(home: &Home, session: &Session, ended: &mut [Ended], run_at: Opt
     let times = postponed.iter().map(|(_, due)| Some(Datum::from(*due)));
     let times = Some(datum::array(TIMESTAMPTZS, times));
     session.run(&POSTPONE, &[ids(postponed.iter().map(|(id, _)| *id)), times]);
-    xact::promise(home, postponed.into_iter().map(|(_, due)| Change::Due(due)));
+    xact::at_commit(db, postponed.into_iter().map(|(_, due)| Change::Due(due)));
 }

@@ -1,10 +1,10 @@
 //! Returning: a worker ends its leases, and the tasks settle or are ready again.
 
 use crate::error::{self, Error, Result};
-use crate::ops::dependencies::count_down::follow;
+use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::finish::retry;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
@@ -25,7 +25,7 @@ pub struct Return {
 
 /// Returns tasks; what is to be retried not before `run_at`, if that is given. For each, in order: its status now, or why its token does not serve.
 pub fn return_tasks(
-    home: &Home,
+    db: &Database,
     returns: &[Return],
     outcome: Outcome,
     run_at: Option<i64>,
@@ -42,7 +42,7 @@ pub fn return_tasks(
     for some in order.chunks(AT_ONCE) {
         let hashed: Vec<(usize, TokenHash)> =
             some.iter().map(|at| (*at, token_hash(returns[*at].token))).collect();
-        for (at, held) in hold(home, returns, &hashed, change) {
+        for (at, held) in hold(db, returns, &hashed, change) {
             let Return { id, result, error, .. } = returns[at];
             match held {
                 Ok(lease) => endings.push((at, Ending { id, lease: Some(lease), result, error })),
@@ -53,15 +53,15 @@ pub fn return_tasks(
     if endings.is_empty() {
         return answers;
     }
-    let session = session(home);
+    let session = session(db);
     let (places, endings): (Vec<usize>, Vec<Ending>) = endings.into_iter().unzip();
     let mut ended = match outcome.end() {
-        End::Settled(status) => settle(home, &session, status, &endings),
+        End::Settled(status) => settle(db, &session, status, &endings),
         End::Released(event) => release(&session, event, &endings),
     };
-    follow(home, &session, &ended);
+    settle_dependents(db, &session, &ended);
     if outcome == Outcome::Retry {
-        retry::postpone(home, &session, &mut ended, run_at);
+        retry::postpone(db, &session, &mut ended, run_at);
     }
     ended.sort_unstable_by_key(|ended| ended.id);
     let find = |id: Uuid| {
@@ -73,14 +73,14 @@ pub fn return_tasks(
     // What is no longer live, or not ready, must not go back into a lane.
     if let End::Released(_) = outcome.end() {
         let gone = endings.iter().map(|ending| ending.id).filter(|id| find(*id) != Some(READY));
-        xact::promise(home, gone.map(|id| Change::Gone(id.0)));
+        xact::at_commit(db, gone.map(|id| Change::Gone(id.0)));
     }
     answers
 }
 
 /// Why the token of a single task does not serve.
-pub fn explain(home: &Home, id: Uuid, refusal: Refusal) -> Error {
-    let session = session(home);
+pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
+    let session = session(db);
     if let Some((id, status)) = settled(&session, [id].into_iter()).pop() {
         error::wrong_status(id, &status)
     } else if ids_of(&session, &LIVE, [id].into_iter()).is_empty() {
@@ -97,7 +97,7 @@ const MOST_WAITS: usize = 50;
 
 /// Compares tokens and holds the slots (I7); waits for those that the clock has in hand.
 fn hold(
-    home: &Home,
+    db: &Database,
     returns: &[Return],
     hashed: &[(usize, TokenHash)],
     change: fn(Ticket) -> Change,
@@ -110,7 +110,7 @@ fn hold(
     xact::reserve(hashed.len());
     let mut waits = 0;
     while !left.is_empty() {
-        home.on_board(|board, entry| {
+        db.on_board(|board, entry| {
             // The first tasks of all would begin their day in the default partition.
             if board.is_unprepared(entry) && waits < MOST_WAITS {
                 waits += 1;
@@ -131,7 +131,7 @@ fn hold(
                 busy
             });
         });
-        xact::promise(home, tickets.drain(..).map(change));
+        xact::at_commit(db, tickets.drain(..).map(change));
         if !left.is_empty() {
             segment::wait();
         }
@@ -141,11 +141,11 @@ fn hold(
 
 /// As `return_tasks`, for one task whose refusal is an error.
 pub fn return_task(
-    home: &Home,
+    db: &Database,
     it: Return,
     outcome: Outcome,
     run_at: Option<i64>,
 ) -> Result<&'static str> {
-    let answer = return_tasks(home, &[it], outcome, run_at).pop().unwrap_or(Err(Refusal::Stale));
-    answer.map_err(|refusal| explain(home, it.id, refusal))
+    let answer = return_tasks(db, &[it], outcome, run_at).pop().unwrap_or(Err(Refusal::Stale));
+    answer.map_err(|refusal| explain(db, it.id, refusal))
 }

@@ -3,7 +3,7 @@
 use crate::guc;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::AT_ONCE;
 use board::{Claim, Extended, TokenHash};
@@ -12,7 +12,7 @@ use pgrx::pg_sys;
 /// Moves the deadlines of leases to now + `length` (microseconds; `None`: each one's own). True
 /// for each whose token holds.
 pub fn extend(
-    home: &Home,
+    db: &Database,
     leases: &[(Uuid, Uuid)],
     length: Option<i64>,
     progress: Option<f64>,
@@ -30,7 +30,7 @@ pub fn extend(
             fallback: guc::lease_timeout(),
         };
         for (some, held) in hashed.chunks(AT_ONCE).zip(held.chunks_mut(AT_ONCE)) {
-            let woken = home.on_board(|board, entry| {
+            let woken = db.on_board(|board, entry| {
                 for ((id, token_hash), held) in some.iter().zip(held.iter_mut()) {
                     if *held == Extended::Busy {
                         *held = board.extend(entry, id.0, token_hash, &claim, progress);

@@ -7,11 +7,11 @@ use crate::pg::datum::{self, UUID};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE, Change};
-use crate::storage::lookup::{Glance, Seen};
-use crate::storage::rows::{Place, session, settled};
+use crate::storage::lookup::{OwnedColumns, TaskLookup};
+use crate::storage::rows::{BoardKey, session, settled};
 use board::{Claim, Claimed, NeedsRefill, Next, State, TokenHash};
 use pgrx::pg_sys::{self, Datum};
 
@@ -39,7 +39,7 @@ const READ_AT_ONCE: usize = 1_024;
 enum Stop {
     Enough,
     /// No clock ends leases whose deadline has passed.
-    Unattended,
+    NoScheduler,
     NeedsRefill(NeedsRefill),
     Refilling,
     Empty {
@@ -58,7 +58,7 @@ enum Found {
 /// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`.
 /// `length`: of the leases, in microseconds; `None`: each task's own.
 pub fn own_tasks(
-    home: &Home,
+    db: &Database,
     worker: &[u8],
     queue: &[u8],
     most: usize,
@@ -66,26 +66,26 @@ pub fn own_tasks(
     length: Option<i64>,
     mut show: impl FnMut(Owned),
 ) {
-    let session = session(home);
-    let (mut owned, mut surveyed, mut attended) = (0, false, false);
+    let session = session(db);
+    let (mut owned, mut surveyed, mut served_inline) = (0, false, false);
     let mut claim = claim_now(worker, length);
     let mut held = Vec::new();
     while owned < most {
         pgrx::check_for_interrupts!();
         let wanted = (most - owned - held.len()).min(most_at_once(actions));
-        let (taken, entry, stop) = take(home, queue, wanted, actions, &claim, attended);
+        let (taken, entry, stop) = take(db, queue, wanted, actions, &claim, served_inline);
         held.extend(taken);
         if matches!(stop, Stop::Enough) && held.len() < READ_AT_ONCE.min(most - owned) {
             continue;
         }
         if !held.is_empty() {
-            owned += hand_out(home, std::mem::take(&mut held), &mut show);
+            owned += hand_out(db, std::mem::take(&mut held), &mut show);
         }
         match stop {
             Stop::Enough => {}
-            Stop::Unattended => {
-                attended = true;
-                inline::attend(home, entry);
+            Stop::NoScheduler => {
+                served_inline = true;
+                inline::serve_inline(db, entry);
             }
             Stop::NeedsRefill(dry) => {
                 let room = refill::refill(&session, entry, queue, &dry);
@@ -112,13 +112,13 @@ pub fn own_tasks(
 
 /// Leases one ready task by its id.
 pub fn own_task(
-    home: &Home,
+    db: &Database,
     id: Uuid,
     worker: &[u8],
     length: Option<i64>,
     show: impl FnMut(Owned),
 ) -> Result<()> {
-    let session = session(home);
+    let session = session(db);
     let rows = session.run(&FIND, &[Some(id.datum())]);
     if rows.len() == 0 {
         let found = settled(&session, [id].into_iter()).pop();
@@ -127,7 +127,7 @@ pub fn own_task(
             |(id, status)| error::wrong_status(id, &status),
         ));
     }
-    let place = Place::at(&rows, 0, 0, id);
+    let place = BoardKey::at(&rows, 0, 0, id);
     if datum::number(rows.get(0, 5)) == 0 {
         return Err(error::wrong_status(id, "waiting"));
     }
@@ -135,7 +135,7 @@ pub fn own_task(
     let token = Uuid::random();
     let hashed = token_hash(token);
     xact::reserve(1);
-    let found = home.on_board(|board, entry| {
+    let found = db.on_board(|board, entry| {
         if board.entry(entry).paused {
             return Found::Shut;
         }
@@ -148,13 +148,13 @@ pub fn own_task(
         }
     });
     match found {
-        Found::Shut => Err(error::closed(&home.database_name())),
+        Found::Shut => Err(error::closed(&db.database_name())),
         Found::Full => Err(error::board_full()),
         Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {
-            xact::promise(home, [Change::Own(taken.ticket)]);
+            xact::at_commit(db, [Change::Own(taken.ticket)]);
             // Settled between the two looks at its row.
-            match hand_out(home, vec![(taken, token)], show) {
+            match hand_out(db, vec![(taken, token)], show) {
                 0 => Err(error::wrong_status(id, "no longer ready")),
                 _ => Ok(()),
             }
@@ -174,26 +174,26 @@ fn claim_now(worker: &[u8], length: Option<i64>) -> Claim<'_> {
     Claim { worker, holder, now: time::now(), length, fallback: guc::lease_timeout() }
 }
 
-/// Takes tasks off the board under one hold of its lock, and promises what becomes of them.
+/// Takes tasks off the board under one hold of its lock, and pending what becomes of them.
 fn take(
-    home: &Home,
+    db: &Database,
     queue: &[u8],
     wanted: usize,
     actions: Option<&[&[u8]]>,
     claim: &Claim,
-    attended: bool,
+    served_inline: bool,
 ) -> (Vec<(Claimed, Uuid)>, u32, Stop) {
     let tokens: Vec<(Uuid, TokenHash)> =
         (0..wanted).map(|_| Uuid::random()).map(|token| (token, token_hash(token))).collect();
     let mut taken = Vec::with_capacity(wanted);
     xact::reserve(wanted);
-    let (entry, stop, early) = home.on_board(|board, entry| {
+    let (entry, stop, early) = db.on_board(|board, entry| {
         let stop = loop {
-            if !attended
+            if !served_inline
                 && board.entry(entry).scheduler == 0
                 && inline::is_wanted(board, entry, claim.now)
             {
-                break Stop::Unattended;
+                break Stop::NoScheduler;
             }
             if board.entry(entry).paused {
                 break Stop::Empty { spilled: false };
@@ -208,7 +208,7 @@ fn take(
         };
         (entry, stop, board.wants_scheduler(entry))
     });
-    xact::promise(home, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
+    xact::at_commit(db, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
     if early {
         segment::wake_scheduler(entry);
     }
@@ -217,13 +217,13 @@ fn take(
 
 /// Checks what was taken against the table, under a snapshot taken after it left the board (I5),
 /// and shows it in the board's order. Returns how many there were; strays leave the board.
-fn hand_out(home: &Home, taken: Vec<(Claimed, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
-    let Some(mut glance) = Glance::open(home, pg_sys::AccessShareLock) else {
+fn hand_out(db: &Database, taken: Vec<(Claimed, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
+    let Some(mut lookup) = TaskLookup::open(db, pg_sys::AccessShareLock) else {
         error::not_created().raise()
     };
     let mut shown = 0;
     for (taken, token) in taken {
-        match glance.at(Uuid(taken.id)) {
+        match lookup.at(Uuid(taken.id)) {
             Some(seen) => {
                 show(owned(seen, taken, token));
                 shown += 1;
@@ -231,11 +231,11 @@ fn hand_out(home: &Home, taken: Vec<(Claimed, Uuid)>, mut show: impl FnMut(Owned
             None => with_board(|board| board.drop_stray(taken.ticket)),
         }
     }
-    glance.close();
+    lookup.close();
     shown
 }
 
-fn owned(seen: Seen, taken: Claimed, token: Uuid) -> Owned {
+fn owned(seen: OwnedColumns, taken: Claimed, token: Uuid) -> Owned {
     let [action, spec, priority, key, tries, num_failures] = seen;
     Owned {
         id: Uuid(taken.id),
@@ -252,7 +252,7 @@ fn owned(seen: Seen, taken: Claimed, token: Uuid) -> Owned {
 }
 
 /// The next number of the workers' sequence.
-pub fn next_worker(home: &Home) -> i64 {
-    let session = session(home);
+pub fn next_worker(db: &Database) -> i64 {
+    let session = session(db);
     datum::number(session.run(&NEXT_WORKER, &[]).first())
 }

@@ -1,9 +1,9 @@
 //! Reclaiming: the clock ends leases whose deadline has passed.
 
-use crate::ops::dependencies::count_down::follow;
+use crate::ops::dependencies::count_down::settle_dependents;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
@@ -21,7 +21,7 @@ pub type Due = Vec<(Ticket, Slot)>;
 
 /// Takes leases whose deadline has passed off the board, at most so many. They are the clock's
 /// until the transaction ends.
-pub fn take_due(home: &Home, entry: u32, most: usize) -> Due {
+pub fn take_due(db: &Database, entry: u32, most: usize) -> Due {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
     let mut due = Due::new();
@@ -34,7 +34,7 @@ pub fn take_due(home: &Home, entry: u32, most: usize) -> Due {
         with_board(|board| {
             due.extend((0..some).map_while(|_| board.take_expired(entry, now, me)));
         });
-        xact::promise(home, due[before..].iter().map(|(ticket, _)| Change::Expire(*ticket)));
+        xact::at_commit(db, due[before..].iter().map(|(ticket, _)| Change::Expire(*ticket)));
         if due.len() - before < some {
             break;
         }
@@ -44,9 +44,9 @@ pub fn take_due(home: &Home, entry: u32, most: usize) -> Due {
 
 /// Writes the end of leases into their tasks' rows; never waits for a row. What somebody holds is
 /// tried again soon; what is not live any more leaves the board.
-pub fn reclaim(home: &Home, due: &mut Due) {
+pub fn expire(db: &Database, due: &mut Due) {
     due.sort_by_key(|(_, slot)| slot.id);
-    let session = session(home);
+    let session = session(db);
     let all = || due.iter().map(|(_, slot)| Uuid(slot.id));
     let free = ids_of(&session, &LOCK_FREE, all());
     let live = if free.len() == due.len() {
@@ -68,14 +68,14 @@ pub fn reclaim(home: &Home, due: &mut Due) {
         .collect();
     if !endings.is_empty() {
         let mut ended = release(&session, EXPIRED, &endings);
-        follow(home, &session, &ended);
+        settle_dependents(db, &session, &ended);
         ended.retain(|ended| ended.is_settled());
-        xact::promise(home, ended.iter().map(|ended| Change::Gone(ended.id.0)));
+        xact::at_commit(db, ended.iter().map(|ended| Change::Gone(ended.id.0)));
     }
-    let later = time::monotonic() + xact::LATER;
+    let later = time::monotonic() + xact::ROW_RETRY_DELAY;
     for (ticket, slot) in due.iter() {
         if !is_in(&live, slot) {
-            xact::promise(home, [Change::Gone(slot.id)]);
+            xact::at_commit(db, [Change::Gone(slot.id)]);
         } else if !is_in(&free, slot) {
             with_board(|board| board.undo_end(*ticket, later));
         }

@@ -4,9 +4,9 @@ use crate::pg::datum::{self, BIGINT, TIMESTAMPTZ, UUID, UUIDS};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
-use crate::storage::rows::{LIVE, LOCK_FREE, Place, id_at, ids, ids_of, session};
+use crate::storage::rows::{BoardKey, LIVE, LOCK_FREE, id_at, ids, ids_of, session};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 
@@ -17,11 +17,11 @@ statement!(FIRE, "maintenance/fire", [UUIDS, TIMESTAMPTZ, TIMESTAMPTZ]);
 pub const BATCH: usize = 1_000;
 
 /// A place in the due order: when, on the wall clock, and which task.
-pub type Mark = (i64, Uuid);
+pub type DueKey = (i64, Uuid);
 
 /// What falls due from a mark on until a time, at most so many; and when the next does after that.
-pub fn read(home: &Home, from: Mark, until: i64, most: usize) -> (Vec<Mark>, Option<i64>) {
-    let session = session(home);
+pub fn read(db: &Database, from: DueKey, until: i64, most: usize) -> (Vec<DueKey>, Option<i64>) {
+    let session = session(db);
     let rows = session.run(
         &DUE,
         &[
@@ -43,15 +43,16 @@ pub fn read(home: &Home, from: Mark, until: i64, most: usize) -> (Vec<Mark>, Opt
 }
 
 /// Makes tasks ready that are due; never waits for a row. Returns those that somebody holds.
-pub fn fire(home: &Home, wanted: &[Uuid], until: i64) -> Vec<Uuid> {
-    let session = session(home);
+pub fn fire(db: &Database, wanted: &[Uuid], until: i64) -> Vec<Uuid> {
+    let session = session(db);
     let free = ids_of(&session, &LOCK_FREE, wanted.iter().copied());
     let rows = session.run(
         &FIRE,
         &[ids(free.iter().copied()), Some(Datum::from(until)), Some(Datum::from(time::now().wall))],
     );
-    let fired = (0..rows.len()).map(|row| Place::at(&rows, row, 1, id_at(&rows, row, 0)).offer());
-    xact::promise(home, fired.map(Change::Offer));
+    let fired =
+        (0..rows.len()).map(|row| BoardKey::at(&rows, row, 1, id_at(&rows, row, 0)).offer());
+    xact::at_commit(db, fired.map(Change::Offer));
     if free.len() == wanted.len() {
         return Vec::new();
     }

@@ -5,7 +5,7 @@ use crate::error;
 use crate::ops::maintenance::refill;
 use crate::pg::datum::{self, BOOL};
 use crate::pg::spi::statement;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{session, table};
@@ -18,14 +18,14 @@ statement!(USE, "maintenance/note_use", []);
 
 /// Tells the board whether the database is open, and the log when it is not any more; its answer.
 /// `None`: somebody is changing it, so that what can be seen may be over already.
-pub fn look(home: &Home, entry: u32) -> Option<bool> {
+pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
     let incarnation = table(c"incarnation");
     // SAFETY: a lock of this transaction, held until its end: whoever changes the table tells the
     // board before he lets go of his.
     if !unsafe { pg_sys::ConditionalLockRelationOid(incarnation, pg_sys::ShareLock as i32) } {
         return None;
     }
-    let session = session(home);
+    let session = session(db);
     let rows = session.run(&INCARNATION, &[]);
     let [open, used] = [0, 1].map(|column| datum::number(rows.get(0, column)) != 0);
     let was_shut = with_board(|board| {
@@ -34,25 +34,25 @@ pub fn look(home: &Home, entry: u32) -> Option<bool> {
         std::mem::replace(&mut entry.paused, !open)
     });
     if !open && !was_shut {
-        error::closed(&home.database_name()).report(PgLogLevel::LOG);
+        error::closed(&db.database_name()).report(PgLogLevel::LOG);
     }
     Some(open)
 }
 
 /// Opens or closes the database from the commit on.
-pub fn open(home: &Home, enabled: bool) {
+pub fn open(db: &Database, enabled: bool) {
     // The lanes of what was restored are known as soon as they may be served.
-    let entry = home.on_board(|_, entry| entry);
+    let entry = db.on_board(|_, entry| entry);
     // SAFETY: a lock of this transaction: one such call at a time.
     unsafe { pg_sys::LockRelationOid(table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32) };
-    session(home).run(&OPEN, &[Some(Datum::from(enabled))]);
+    session(db).run(&OPEN, &[Some(Datum::from(enabled))]);
     if enabled {
-        refill::survey(home, entry);
+        refill::survey(db, entry);
     }
-    xact::promise(home, [Change::Open(enabled)]);
+    xact::at_commit(db, [Change::Open(enabled)]);
 }
 
 /// Notes that this database makes partitions of its own, not those of another that it restores.
-pub fn note_use(home: &Home) {
-    session(home).run(&USE, &[]);
+pub fn note_use(db: &Database) {
+    session(db).run(&USE, &[]);
 }

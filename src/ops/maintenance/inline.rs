@@ -5,7 +5,7 @@ use crate::ops::dependencies::count_down;
 use crate::ops::maintenance::{expire, fire, refill};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::storage::rows::has_one_snapshot;
 use board::{Board, Timestamp};
@@ -21,29 +21,29 @@ pub fn is_wanted(board: &mut Board, entry: u32, now: Timestamp) -> bool {
 /// ListHead leases whose deadline has passed, fires what is due, counts down what was put off, a batch of
 /// each at the most: the tasks are ready once the caller's transaction commits. Surveys the tables if
 /// somebody asked for it.
-pub fn attend(home: &Home, entry: u32) {
+pub fn serve_inline(db: &Database, entry: u32) {
     // SAFETY: reads this backend's transaction state.
     let writes = unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId };
     // What this transaction alone knows is nobody else's yet.
     if !writes && with_board(|board| std::mem::take(&mut board.entry_mut(entry).refresh)) {
-        refill::survey(home, entry);
+        refill::survey(db, entry);
     }
     if !has_one_snapshot() {
         if with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred))
-            && count_down::take_up(home, expire::BATCH).0 > 0
+            && count_down::run_deferred(db, expire::BATCH).0 > 0
         {
             // There may be more; and what a rollback takes back is to be taken up again.
             with_board(|board| board.entry_mut(entry).countdown_deferred = true);
         }
-        fire_due(home, entry);
-        let mut due = expire::take_due(home, entry, expire::BATCH);
+        fire_due(db, entry);
+        let mut due = expire::take_due(db, entry, expire::BATCH);
         if !due.is_empty() {
-            expire::reclaim(home, &mut due);
+            expire::expire(db, &mut due);
         }
     }
 }
 
-fn fire_due(home: &Home, entry: u32) {
+fn fire_due(db: &Database, entry: u32) {
     let until = due::horizon(time::now().wall);
     let fires = with_board(|board| {
         let it = board.entry_mut(entry);
@@ -56,13 +56,13 @@ fn fire_due(home: &Home, entry: u32) {
     if !fires {
         return;
     }
-    let (due, next) = fire::read(home, (i64::MIN, Uuid(0)), until, fire::BATCH);
+    let (due, next) = fire::read(db, (i64::MIN, Uuid(0)), until, fire::BATCH);
     let mut ids: Vec<Uuid> = due.into_iter().map(|(_, id)| id).collect();
     ids.sort_unstable();
     // The next who comes looks again after some fired: a rollback may take that back.
     let next = if ids.is_empty() { next.unwrap_or(i64::MAX) } else { i64::MIN };
     with_board(|board| board.note_due(entry, next));
     if !ids.is_empty() {
-        fire::fire(home, &ids, until);
+        fire::fire(db, &ids, until);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error;
 use crate::ops::maintenance::{identity, persist_leases, refill};
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use board::BuildState;
 use pgrx::PgLogLevel;
@@ -12,16 +12,16 @@ const CLEARED_AT_ONCE: u32 = 256;
 
 /// Builds the board: the leases that were written, then the lanes, each known to the table only until
 /// somebody asks. Callers wait until it is open. False when somebody opens or closes the database now.
-pub fn build(home: &Home, entry: u32) -> bool {
+pub fn build(db: &Database, entry: u32) -> bool {
     clear(entry);
-    if identity::look(home, entry).is_none() {
+    if identity::check_identity(db, entry).is_none() {
         return false;
     }
-    let lost = persist_leases::restore(home, entry);
+    let lost = persist_leases::restore(db, entry);
     if lost > 0 {
         error::leases_lost(lost).report(PgLogLevel::WARNING);
     }
-    refill::survey(home, entry);
+    refill::survey(db, entry);
     with_board(|board| {
         let entry = board.entry_mut(entry);
         entry.build_state = BuildState::Built;

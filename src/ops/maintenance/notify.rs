@@ -8,7 +8,7 @@ use board::Name;
 use pgrx::pg_sys;
 
 /// How many settled tasks one transaction announces.
-const MOST: usize = 4_096;
+const MAX_NOTICES_PER_TX: usize = 4_096;
 
 /// Announces what there is, by the transaction's commit. While another commit holds the lock of all
 /// notifications, nothing is announced: it is kept for the next round.
@@ -18,7 +18,7 @@ pub fn announce(entry: u32, queues: u32) {
     go_through(entry, queues, telling, |queue| {
         notify(&[b"scylla.", queue].concat(), "");
     });
-    let mut left = if telling { MOST } else { 0 };
+    let mut left = if telling { MAX_NOTICES_PER_TX } else { 0 };
     while left > 0 {
         let mut settled = Vec::with_capacity(AT_ONCE);
         with_board(|board| {

@@ -8,10 +8,10 @@ use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS
 use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
-use crate::storage::rows::{Place, id_at, ids, session};
+use crate::storage::rows::{BoardKey, id_at, ids, session};
 use board::{PersistedLease, Slot, Ticket, TokenHash};
 use pgrx::pg_sys::Datum;
 
@@ -28,7 +28,7 @@ pub type Written = Vec<(Ticket, Uuid)>;
 
 /// Finds leases that are old enough and not written yet, among the places from `from` on, at most
 /// a batch; and where to look on.
-pub fn find_lasting(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
+pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
     let now = time::now().wall;
     let age = guc::persist_leases_after();
     // After a step back of the wall clock a lease seems younger than it is: then it is written at once.
@@ -58,8 +58,8 @@ pub fn find_lasting(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
 }
 
 /// Writes leases behind. To be told to the board once the transaction has committed.
-pub fn persist(home: &Home, leases: &[(Ticket, Slot)]) -> Written {
-    let session = session(home);
+pub fn persist(db: &Database, leases: &[(Ticket, Slot)]) -> Written {
+    let session = session(db);
     let column = |kind, value: fn(&Slot) -> Datum| {
         Some(datum::array(kind, leases.iter().map(|(_, slot)| Some(value(slot)))))
     };
@@ -101,21 +101,22 @@ pub fn note_persisted(entry: u32, written: &Written) {
 }
 
 /// Clears away rows of leases that are over.
-pub fn clear_leases(home: &Home) {
-    session(home).run(&CLEAR_LEASES, &[]);
+pub fn clear_leases(db: &Database) {
+    session(db).run(&CLEAR_LEASES, &[]);
 }
 
 /// Restores the leases that stood when the server went down, each for one full length. Returns how
 /// many found no place on the board.
-pub fn restore(home: &Home, entry: u32) -> usize {
-    let session = session(home);
+pub fn restore(db: &Database, entry: u32) -> usize {
+    let session = session(db);
     let rows = session.run(&RESTORE, &[]);
     let now = time::now();
     (0..rows.len())
         .filter(|row| {
-            let place = Place::at(&rows, *row, 7, id_at(&rows, *row, 0));
+            let place = BoardKey::at(&rows, *row, 7, id_at(&rows, *row, 0));
             let worker = datum::string(rows.get(*row, 2));
-            let lease = PersistedLease { worker: worker.as_bytes(), ..lasting(&rows, *row) };
+            let lease =
+                PersistedLease { worker: worker.as_bytes(), ..persisted_lease(&rows, *row) };
             !with_board(|board| {
                 let at = board.ensure_slot(entry, place.lane(), place.rank, place.timeout);
                 at.inspect(|at| board.restore(*at, &lease, now)).is_some()
@@ -125,7 +126,7 @@ pub fn restore(home: &Home, entry: u32) -> usize {
 }
 
 /// A lease of the table, but for its worker.
-fn lasting<'a>(rows: &Rows, row: usize) -> PersistedLease<'a> {
+fn persisted_lease<'a>(rows: &Rows, row: usize) -> PersistedLease<'a> {
     let bits = |column| datum::number(rows.get(row, column));
     // SAFETY: the column is a bytea.
     let stored = rows.get(row, 1).map_or(Vec::new(), |it| unsafe { datum::bytes(it) });

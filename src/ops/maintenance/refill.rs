@@ -3,7 +3,7 @@
 use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::rows::{id_at, rank, session};
@@ -67,9 +67,9 @@ fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<
 }
 
 /// Marks all lanes of a entry as known to the table only. False when some found no room.
-pub fn survey(home: &Home, entry: u32) -> bool {
+pub fn survey(db: &Database, entry: u32) -> bool {
     let spilled = with_board(|board| board.entry(entry).lanes_spilled);
-    let room = mark(entry, &session(home).run(&SURVEY, &[]));
+    let room = mark(entry, &session(db).run(&SURVEY, &[]));
     with_board(|board| {
         let entry = board.entry_mut(entry);
         if room && entry.lanes_spilled == spilled {

@@ -5,7 +5,7 @@ use crate::ops::maintenance::identity;
 use crate::pg::datum::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::statement;
 use crate::pg::time;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::storage::rows::{session, table};
 use pgrx::pg_sys::{self, Datum};
 
@@ -23,7 +23,7 @@ const BLOCKS: i64 = 512;
 const DAY: i64 = 86_400_000_000;
 
 /// While the clock waits for the parent table, whoever settles tasks waits behind it.
-const PATIENCE: &str = "set local lock_timeout = '50 ms'";
+const LOCK_TIMEOUT: &str = "set local lock_timeout = '50 ms'";
 
 /// A partition of the finished tasks.
 pub struct Day {
@@ -69,8 +69,8 @@ pub struct Deleted {
 }
 
 /// The partitions there are.
-pub fn days(home: &Home) -> Vec<Day> {
-    let session = session(home);
+pub fn days(db: &Database) -> Vec<Day> {
+    let session = session(db);
     let rows = session.run(&DAYS, &[]);
     let time = |row, column| rows.get(row, column).map(|it| it.value() as i64);
     (0..rows.len())
@@ -86,8 +86,8 @@ pub fn days(home: &Home) -> Vec<Day> {
 
 /// Makes the partitions that are missing among today's and the next days', unless somebody reads the
 /// default one at this moment. False then.
-pub fn make_partitions(home: &Home, past: Past) -> bool {
-    let session = session(home);
+pub fn make_partitions(db: &Database, past: Past) -> bool {
+    let session = session(db);
     let until = [Some(Datum::from(past.until))];
     if session.run(&PARTITIONS, &until).len() == 0 {
         return true;
@@ -95,7 +95,7 @@ pub fn make_partitions(home: &Home, past: Past) -> bool {
     if !is_unused(table(c"finished_default")) {
         return false;
     }
-    session.run_text(PATIENCE, &[], &[]);
+    session.run_text(LOCK_TIMEOUT, &[], &[]);
     session.run_text("lock table only scylla.finished in access exclusive mode", &[], &[]);
     // Once more, now that nobody adds rows to the default partition. Who reads another one is not in
     // the way.
@@ -105,24 +105,24 @@ pub fn make_partitions(home: &Home, past: Past) -> bool {
     for command in commands {
         session.run_text(&command, &[], &[]);
     }
-    identity::note_use(home);
+    identity::note_use(db);
     true
 }
 
 /// Drops a partition, unless somebody reads it at this moment. False then.
-pub fn drop_day(home: &Home, day: &Day) -> bool {
+pub fn drop_day(db: &Database, day: &Day) -> bool {
     let unused = is_unused(pg_sys::Oid::from_u32(day.oid));
     if unused {
-        let session = session(home);
-        session.run_text(PATIENCE, &[], &[]);
+        let session = session(db);
+        session.run_text(LOCK_TIMEOUT, &[], &[]);
         session.run_text(&format!("drop table {}", day.name), &[], &[]);
     }
     unused
 }
 
 /// Deletes rows that are past from some blocks of a partition.
-pub fn delete_past(home: &Home, past: Past, day: &Day, from: i64) -> Deleted {
-    let session = session(home);
+pub fn delete_past(db: &Database, past: Past, day: &Day, from: i64) -> Deleted {
+    let session = session(db);
     let to = from.saturating_add(BLOCKS);
     let rows = session.run_text(
         &DELETE_PAST.replace("scylla.finished_default", &day.name),

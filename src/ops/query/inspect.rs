@@ -4,7 +4,7 @@ use crate::pg::datum::{self, TIMESTAMPTZ, UUID};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{id_at, session};
@@ -15,14 +15,14 @@ statement!(ENTRY, "query/entry", [UUID]);
 statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
 
 /// The entry of a task, shown to `show` while it lives; `None`: there is no such task.
-pub fn entry<T>(home: &Home, id: Uuid, show: impl FnOnce(Datum) -> T) -> Option<T> {
-    let session = session(home);
+pub fn entry<T>(db: &Database, id: Uuid, show: impl FnOnce(Datum) -> T) -> Option<T> {
+    let session = session(db);
     session.run(&ENTRY, &[Some(id.datum())]).first().map(show)
 }
 
 /// Why a task is not running, in one sentence; `None`: there is no such task.
-pub fn why(home: &Home, id: Uuid) -> Option<String> {
-    let session = session(home);
+pub fn why(db: &Database, id: Uuid) -> Option<String> {
+    let session = session(db);
     let rows = session.run(&WHY, &[Some(id.datum()), Some(Datum::from(time::now().wall))]);
     if rows.len() == 0 {
         return None;
@@ -31,10 +31,10 @@ pub fn why(home: &Home, id: Uuid) -> Option<String> {
     let pending = datum::number(pending);
     Some(if status.is_some() {
         format!("it is {}", datum::string(status))
-    } else if let Some(lease) = leases(home, Some(id)).pop() {
+    } else if let Some(lease) = leases(db, Some(id)).pop() {
         let worker = String::from_utf8_lossy(lease.worker.as_bytes()).into_owned();
         format!("it is running, owned by worker \"{worker}\"")
-    } else if with_board(|board| home.find(board).is_some_and(|entry| board.entry(entry).paused)) {
+    } else if with_board(|board| db.find(board).is_some_and(|entry| board.entry(entry).paused)) {
         "the database is closed, as one that was copied or restored; scylla.open() opens it"
             .to_owned()
     } else if pending > 0 {
@@ -42,7 +42,7 @@ pub fn why(home: &Home, id: Uuid) -> Option<String> {
             oldest.map_or(String::new(), |_| format!(", the oldest {}", id_at(&rows, 0, 5)));
         format!("waits for {pending} of {} tasks{oldest}", datum::number(given))
     } else if due.is_some() {
-        format!("due in {}", time::spoken(datum::number(due)))
+        format!("due in {}", time::humanize(datum::number(due)))
     } else if datum::number(ready) != 0 {
         "ready, and waits for a worker".to_owned()
     } else {
@@ -51,8 +51,8 @@ pub fn why(home: &Home, id: Uuid) -> Option<String> {
 }
 
 /// The leases of this database that stand, all or one task's.
-pub fn leases(home: &Home, task: Option<Uuid>) -> Vec<Slot> {
-    let Some(entry) = with_board(|board| home.find(board)) else {
+pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
+    let Some(entry) = with_board(|board| db.find(board)) else {
         return Vec::new();
     };
     if let Some(id) = task {

@@ -5,8 +5,9 @@ use crate::ops::maintenance::refill;
 use crate::pg::datum::{self, UUID};
 use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
-use crate::shmem::{latch_wait, on_board, segment, xact};
+use crate::shmem::database::Database;
+use crate::shmem::on_board::current_database;
+use crate::shmem::{latch_wait, segment, xact};
 use crate::storage::rows::session;
 use board::{Next, WaitFor};
 use pgrx::pg_sys::Datum;
@@ -18,21 +19,21 @@ statement!(ENDING, "query/ending", [UUID]);
 /// monotonic clock.
 pub fn wait_for_work(queue: &[u8], until: i64) -> bool {
     let look = || {
-        let home = on_board::home();
-        xact::wait_for(&home, WaitFor::Work(queue));
-        has_work(&home, queue).then_some(())
+        let db = current_database();
+        xact::wait_for(&db, WaitFor::Work(queue));
+        has_work(&db, queue).then_some(())
     };
-    latch_wait::patiently(until, look).is_some()
+    latch_wait::poll_until(until, look).is_some()
 }
 
 /// Whether a queue has a ready task, on the board or in the table.
-fn has_work(home: &Home, queue: &[u8]) -> bool {
+fn has_work(db: &Database, queue: &[u8]) -> bool {
     let opened = OnceCell::new();
-    let table = || opened.get_or_init(|| session(home));
+    let table = || opened.get_or_init(|| session(db));
     let mut surveyed = false;
     loop {
         pgrx::check_for_interrupts!();
-        let (entry, front, spilled) = home.on_board(|board, entry| {
+        let (entry, front, spilled) = db.on_board(|board, entry| {
             if board.entry(entry).paused {
                 return (entry, Next::Empty, false);
             }
@@ -60,9 +61,9 @@ pub fn wait_for_task<T>(
     show: impl Fn(String, Option<Datum>) -> T,
 ) -> Result<Option<T>> {
     let look = || {
-        let home = on_board::home();
-        xact::wait_for(&home, WaitFor::Settled(id.0));
-        let session = session(&home);
+        let db = current_database();
+        xact::wait_for(&db, WaitFor::Settled(id.0));
+        let session = session(&db);
         let rows = session.run(&ENDING, &[Some(id.datum())]);
         if rows.len() == 0 {
             return Some(Err(error::no_such_task(id)));
@@ -73,5 +74,5 @@ pub fn wait_for_task<T>(
         let status = rows.get(0, 0)?;
         Some(Ok(show(datum::string(Some(status)), rows.get(0, 1))))
     };
-    latch_wait::patiently(until, look).transpose()
+    latch_wait::poll_until(until, look).transpose()
 }

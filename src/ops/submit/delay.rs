@@ -7,7 +7,7 @@ use crate::pg::datum::{self, BOOL, TIMESTAMPTZ, UUID};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{session, settled};
 use pgrx::pg_sys::Datum;
@@ -15,14 +15,14 @@ use pgrx::pg_sys::Datum;
 statement!(DELAY, "submit/delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
 
 /// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled.
-pub fn delay(home: &Home, id: Uuid, until: i64) -> Result<bool> {
-    let session = session(home);
-    let locked = Locked::these(home, &session, &[id]);
+pub fn delay(db: &Database, id: Uuid, until: i64) -> Result<bool> {
+    let session = session(db);
+    let locked = Locked::lock(db, &session, &[id]);
     if locked.ids.is_empty() {
         let found = settled(&session, [id].into_iter());
         return if found.is_empty() { Err(error::no_such_task(id)) } else { Ok(false) };
     }
-    if !locked.seize(home, 0)? {
+    if !locked.withdraw(db, 0)? {
         return Ok(false);
     }
     let now = time::now().wall;
@@ -37,6 +37,9 @@ pub fn delay(home: &Home, id: Uuid, until: i64) -> Result<bool> {
     );
     let is_ready = datum::number(rows.get(0, 0)) != 0;
     let due = rows.get(0, 1).map(|due| Change::Due(due.value() as i64));
-    xact::promise(home, if is_ready { Some(Change::Offer(locked.place(0).offer())) } else { due });
+    xact::at_commit(
+        db,
+        if is_ready { Some(Change::Offer(locked.board_key(0).offer())) } else { due },
+    );
     Ok(true)
 }

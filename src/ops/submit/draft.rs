@@ -89,7 +89,7 @@ pub struct Entry<'d> {
     /// What it waits for, or is taken along by: live, or failed already.
     pub after: Vec<Uuid>,
     /// Others of the same batch wait for it.
-    pub followed: bool,
+    pub has_dependents: bool,
 }
 
 /// What became of a draft: whether a task was inserted (else the one that bears its key stands for
@@ -105,7 +105,7 @@ impl<'d> Entry<'d> {
             draft,
             due: draft.run_at.filter(|at| due::is_ahead(*at, created)),
             after: Vec::new(),
-            followed: false,
+            has_dependents: false,
         }
     }
 

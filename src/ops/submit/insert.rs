@@ -90,6 +90,6 @@ fn values(entry: &Entry) -> [Option<Datum>; COLUMNS.len()] {
         (!draft.after.is_empty()).then(|| text_of_array(&draft.after)),
         draft.run_on_failure.then_some(Datum::from(true)),
         (!entry.after.is_empty()).then(|| Datum::from(entry.after.len() as i32)),
-        entry.followed.then_some(Datum::from(true)),
+        entry.has_dependents.then_some(Datum::from(true)),
     ]
 }

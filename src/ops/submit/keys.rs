@@ -7,7 +7,7 @@ use crate::ops::submit::insert::insert;
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::storage::rows::{LIVE, id_at, ids_of, session, settled};
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS]);
 /// Inserts the entries that are not refused yet, and answers for each. Where a live task stands for
 /// an entry, its id takes the place of the entry's. Returns whether a live task was replaced.
 pub fn insert_all(
-    home: &Home,
+    db: &Database,
     session: &Session,
     entries: &[Entry],
     ids: &mut [Uuid],
@@ -34,13 +34,13 @@ pub fn insert_all(
             None => todo.push(at),
         }
     }
-    // Two batches with the same keys must not wait for each other in a circle.
+    // Two batches with the same keys must not wait for each other in a cycle.
     todo.sort_by_key(|at| entries[*at].key());
     let mut replaced = false;
     // A key's holder may come and go while this transaction looks: then it looks again.
     while !todo.is_empty() {
         pgrx::check_for_interrupts!();
-        replaced |= replace(home, session, entries, &mut todo, answers);
+        replaced |= replace(db, session, entries, &mut todo, answers);
         let chosen: Vec<&Entry> = todo.iter().map(|at| &entries[*at]).collect();
         let inserted = insert(session, &chosen);
         todo.retain(|at| !inserted.contains(&entries[*at].id));
@@ -63,7 +63,7 @@ pub fn insert_all(
 /// Cancels the live tasks whose keys are to be replaced, unless somebody owns them; returns whether
 /// there were any.
 fn replace(
-    home: &Home,
+    db: &Database,
     session: &Session,
     entries: &[Entry],
     todo: &mut Vec<usize>,
@@ -80,7 +80,7 @@ fn replace(
     let holders = holders(session, entries, &replacing);
     let of = |at: &usize| holders.get(at).copied().filter(|_| !taken.contains(&entries[*at].id));
     let wanted: Vec<Uuid> = replacing.iter().filter_map(of).collect();
-    let kept = cancel::cancel_free(home, session, &wanted);
+    let kept = cancel::cancel_free(db, session, &wanted);
     todo.retain(|at| match of(at) {
         Some(holder) if kept.contains(&holder) => {
             answers[*at] = Err(error::not_replaceable(holder));
@@ -159,6 +159,6 @@ fn find_holders<'n>(
 }
 
 /// The unfinished task of a queue that bears a key.
-pub fn task_id(home: &Home, queue: &[u8], key: &[u8]) -> Option<Uuid> {
-    find_holders(&session(home), std::iter::once((queue, key))).pop().map(|(_, id)| id)
+pub fn task_id(db: &Database, queue: &[u8], key: &[u8]) -> Option<Uuid> {
+    find_holders(&session(db), std::iter::once((queue, key))).pop().map(|(_, id)| id)
 }

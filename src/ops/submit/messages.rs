@@ -6,7 +6,7 @@ use crate::pg::datum::{self, BOOLS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZS, UUI
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{ids, ids_in, rank, session};
 use pgrx::pg_sys::Datum;
@@ -40,7 +40,7 @@ pub enum Delayed {
 }
 
 /// Delays messages of one queue. Of equal ids the first counts.
-pub fn delay_messages(home: &Home, queue: &[u8], messages: &[Message]) -> Vec<Delayed> {
+pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<Delayed> {
     let now = time::now().wall;
     let mut seen = HashSet::new();
     // A microsecond apart, so that their order is the order of age.
@@ -50,7 +50,7 @@ pub fn delay_messages(home: &Home, queue: &[u8], messages: &[Message]) -> Vec<De
         .filter(|(_, (_, message))| seen.insert(message.id.as_slice()))
         .map(|(at, (created, _))| (at, Uuid::timed(time::unix_millis(created)), created))
         .collect();
-    // Ids are taken in their order by everybody, so that none waits for another in a circle.
+    // Ids are taken in their order by everybody, so that none waits for another in a cycle.
     firsts.sort_unstable_by_key(|(at, ..)| &messages[*at].id);
     let mut answers = vec![Delayed::Ignored; messages.len()];
     if firsts.is_empty() {
@@ -61,7 +61,7 @@ pub fn delay_messages(home: &Home, queue: &[u8], messages: &[Message]) -> Vec<De
         let values = firsts.iter().map(|(at, ..)| Some(value(&messages[*at])));
         Some(datum::array(kind, values))
     };
-    let session = session(home);
+    let session = session(db);
     let rows = session.run(
         &DELAY_MESSAGES,
         &[
@@ -92,17 +92,17 @@ pub fn delay_messages(home: &Home, queue: &[u8], messages: &[Message]) -> Vec<De
         answers[at] = answer;
         changes.push(change);
     }
-    xact::promise(home, changes);
+    xact::at_commit(db, changes);
     answers
 }
 
 /// Cancels a message that waits; false when none does.
-pub fn cancel_message(home: &Home, queue: &[u8], id: &[u8]) -> bool {
+pub fn cancel_message(db: &Database, queue: &[u8], id: &[u8]) -> bool {
     let task = {
-        let session = session(home);
+        let session = session(db);
         let (queue, id) = (datum::varlena(queue), datum::varlena(id));
         let rows = session.run(&LOCK_MESSAGE, &[Some(queue), Some(id)]);
         ids_in(&rows).next()
     };
-    task.is_some_and(|task| cancel::cancel(home, &[task])[0] == Some(true))
+    task.is_some_and(|task| cancel::cancel(db, &[task])[0] == Some(true))
 }

@@ -1,13 +1,13 @@
 //! Submitting: one row is inserted; the board learns of it at the commit (I2).
 
 use crate::error::{self, Result};
-use crate::ops::dependencies::add::{Standing, link};
+use crate::ops::dependencies::add::{Predecessors, edge};
 use crate::ops::dependencies::graph;
 use crate::ops::submit::draft::{Draft, Entry, Submitted};
 use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Home;
+use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::rows::session;
 use std::collections::BTreeSet;
@@ -20,21 +20,21 @@ pub mod keys;
 pub mod messages;
 
 /// Submits one task; returns its id, or that of the live task that stands for it.
-pub fn submit(home: &Home, draft: &Draft) -> Result<Uuid> {
+pub fn submit(db: &Database, draft: &Draft) -> Result<Uuid> {
     if draft.is_plain() {
         let entry = Entry::new(draft, time::now().wall);
-        insert::insert_new(&session(home), &entry);
-        xact::promise(home, [Change::Offer(entry.offer())]);
+        insert::insert_new(&session(db), &entry);
+        xact::at_commit(db, [Change::Offer(entry.offer())]);
         return Ok(entry.id);
     }
-    let submitted = submit_tasks(home, std::slice::from_ref(draft)).pop();
+    let submitted = submit_tasks(db, std::slice::from_ref(draft)).pop();
     let (id, submitted) = submitted.unwrap_or_else(|| unreachable!("one answer for one draft"));
     submitted.map(|_| id)
 }
 
 /// Submits many tasks at once. For each: its id, and what became of it.
-pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
-    let session = session(home);
+pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
+    let session = session(db);
     let now = time::now().wall;
     // A microsecond apart, so that the order of the array is the order of age.
     let mut entries: Vec<Entry> =
@@ -42,22 +42,22 @@ pub fn submit_tasks(home: &Home, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let mut answers: Vec<Submitted> = entries.iter().map(|_| Ok(true)).collect();
     let mut ids: Vec<Uuid> = entries.iter().map(|entry| entry.id).collect();
     refuse_second_ids(&ids, &mut answers);
-    refuse_circles(&entries, &mut answers);
-    let standing = attach(&session, &mut entries, &answers);
-    let replaced = keys::insert_all(home, &session, &entries, &mut ids, &mut answers);
+    refuse_cycles(&entries, &mut answers);
+    let predecessors = attach(&session, &mut entries, &answers);
+    let replaced = keys::insert_all(db, &session, &entries, &mut ids, &mut answers);
     let is_inserted = |at: &usize| matches!(answers[*at], Ok(true));
     let inserted: Vec<&Entry> =
         (0..entries.len()).filter(is_inserted).map(|at| &entries[at]).collect();
     let free = inserted.iter().filter(|entry| entry.after.is_empty());
-    xact::promise(home, free.map(|entry| entry.change()));
-    if let Some(mut standing) = standing {
+    xact::at_commit(db, free.map(|entry| entry.change()));
+    if let Some(mut predecessors) = predecessors {
         if replaced {
             // What ended thereby may be among those to wait for.
-            standing = Standing::hold(&session, wanted(&entries));
+            predecessors = Predecessors::lock(&session, wanted(&entries));
         }
-        let links = inserted.iter().flat_map(|it| it.after.iter().map(|after| (*after, it.id)));
+        let edges = inserted.iter().flat_map(|it| it.after.iter().map(|after| (*after, it.id)));
         let new: HashSet<Uuid> = inserted.iter().map(|entry| entry.id).collect();
-        link(home, &session, links.collect(), &standing, &new);
+        edge(db, &session, edges.collect(), &predecessors, &new);
     }
     ids.into_iter().zip(answers).collect()
 }
@@ -72,39 +72,40 @@ fn refuse_second_ids(ids: &[Uuid], answers: &mut [Submitted]) {
     }
 }
 
-/// Refuses tasks that wait for one another in a circle, and those that wait for such.
-fn refuse_circles(entries: &[Entry], answers: &mut [Submitted]) {
+/// Refuses tasks that wait for one another in a cycle, and those that wait for such.
+fn refuse_cycles(entries: &[Entry], answers: &mut [Submitted]) {
     if entries.iter().all(|entry| entry.draft.after.is_empty()) {
         return;
     }
-    let links = entries.iter().flat_map(|it| it.draft.after.iter().map(|after| (*after, it.id)));
-    let stuck = graph::in_circles(links);
+    let edges = entries.iter().flat_map(|it| it.draft.after.iter().map(|after| (*after, it.id)));
+    let stuck = graph::in_cycles(edges);
     for (entry, answer) in entries.iter().zip(answers) {
         if answer.is_ok() && stuck.contains(&entry.id) {
-            *answer = Err(error::circle(entry.id));
+            *answer = Err(error::cycle(entry.id));
         }
     }
 }
 
 /// Finds out what tasks have to wait for, in the table and among themselves; keeps it from settling.
-fn attach(session: &Session, entries: &mut [Entry], answers: &[Submitted]) -> Option<Standing> {
+fn attach(session: &Session, entries: &mut [Entry], answers: &[Submitted]) -> Option<Predecessors> {
     if entries.iter().all(|entry| entry.draft.after.is_empty()) {
         return None;
     }
-    let standing = Standing::hold(session, wanted(entries));
+    let predecessors = Predecessors::lock(session, wanted(entries));
     let named: HashSet<Uuid> = wanted(entries).collect();
     let coming: HashSet<Uuid> = (entries.iter().zip(answers))
-        .filter(|(entry, answer)| answer.is_ok() && !standing.is_known(entry.id))
+        .filter(|(entry, answer)| answer.is_ok() && !predecessors.is_known(entry.id))
         .map(|(entry, _)| entry.id)
         .collect();
-    let holds =
-        |id: &Uuid| standing.is_live(*id) || standing.has_failed(*id) || coming.contains(id);
+    let holds = |id: &Uuid| {
+        predecessors.is_live(*id) || predecessors.has_failed(*id) || coming.contains(id)
+    };
     for entry in entries {
         let distinct: BTreeSet<Uuid> = entry.draft.after.iter().copied().filter(holds).collect();
         entry.after = distinct.into_iter().collect();
-        entry.followed = named.contains(&entry.id);
+        entry.has_dependents = named.contains(&entry.id);
     }
-    Some(standing)
+    Some(predecessors)
 }
 
 /// The predecessors of some tasks.
