@@ -105,7 +105,7 @@ unsafe fn find(
         let (live, settled) = (columns(task), columns(partition));
         let sources: Option<Vec<Source>> = settled.iter().map(|it| source(it, &live)).collect();
         let flags =
-            [c"has_dependents", c"post_result"].map(|name| Some(find_column(&live, name)?.attnum));
+            [c"followed", c"post_result"].map(|name| Some(find_column(&live, name)?.attnum));
         let fits = is_plain(task, pg_sys::RELKIND_RELATION)
             && !(*(*task).rd_rel).relhassubclass
             && is_plain(finished, pg_sys::RELKIND_PARTITIONED_TABLE)
