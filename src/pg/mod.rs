@@ -2,6 +2,7 @@
 
 pub mod datum;
 pub mod jsonb;
+pub mod relcache;
 pub mod spi;
 pub mod time;
 pub mod uuid;

@@ -8,6 +8,7 @@ use crate::scheduler::process::{attempt, log, transaction};
 use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
+use crate::storage::rows::ROWS_PER_TX;
 use board::NotifyRound;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -15,8 +16,6 @@ use std::cell::Cell;
 
 /// How long a lease is set aside whose row cannot be written, in microseconds.
 const QUARANTINE: i64 = 60_000_000;
-/// How many counts one transaction takes up (I10).
-const DEFERRED_PER_TX: usize = 1_000;
 
 /// Does a duty in a transaction of its own, unless the extension is dropped meanwhile: locks the
 /// table first that DROP EXTENSION locks first, so that neither waits for the other in a cycle.
@@ -59,7 +58,7 @@ pub fn expire(db: &Database, entry: u32, one_by_one: &mut usize) -> bool {
     if with_board(|board| board.next_expiry(entry)) > time::monotonic() {
         return false;
     }
-    let most = if *one_by_one > 0 { 1 } else { expire::BATCH };
+    let most = if *one_by_one > 0 { 1 } else { ROWS_PER_TX };
     *one_by_one = one_by_one.saturating_sub(1);
     let mut due = Vec::new();
     let done = in_extension_transaction(db, "reclaim expired leases", || {
@@ -93,11 +92,11 @@ pub fn run_deferred(db: &Database, entry: u32, pause: &mut i64) {
     let (mut all, mut any) = (false, false);
     while !all {
         let taken = in_extension_transaction(db, "count down dependencies", || {
-            count_down::run_deferred(db, DEFERRED_PER_TX)
+            count_down::run_deferred(db, ROWS_PER_TX)
         });
         let Some((taken, free)) = taken else { break };
         any |= free;
-        all = taken < DEFERRED_PER_TX || !free;
+        all = taken < ROWS_PER_TX || !free;
     }
     *pause = if any { xact::COUNTDOWN_DELAY } else { (*pause * 2).min(xact::ROW_RETRY_DELAY) };
     with_board(|board| {

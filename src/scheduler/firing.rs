@@ -1,12 +1,13 @@
 //! Firing: tasks whose time has come are made ready, in due order, a batch at a time.
 
-use crate::ops::maintenance::fire::{self, BATCH, DueKey};
+use crate::ops::maintenance::fire::{self, DueKey};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::scheduler::duties::in_extension_transaction;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
+use crate::storage::rows::ROWS_PER_TX;
 use crate::{due, guc};
 use board::Timestamp;
 use pgrx::pg_sys;
@@ -37,7 +38,7 @@ impl Firing {
     pub fn new() -> Firing {
         Firing {
             cursor: None,
-            most: BATCH,
+            most: ROWS_PER_TX,
             quarantined: HashMap::new(),
             next_retry: i64::MAX,
             next_look: i64::MIN,
@@ -89,7 +90,7 @@ impl Firing {
                 self.cursor = due.last().filter(|_| due.len() >= self.most).map(after);
                 batch.iter().for_each(|id| _ = self.quarantined.remove(id));
                 self.quarantined(&held, now.monotonic + xact::ROW_RETRY_DELAY);
-                self.most = BATCH.min(self.most * 2);
+                self.most = ROWS_PER_TX.min(self.most * 2);
                 if looks {
                     let took = time::monotonic() - now.monotonic;
                     let pause = guc::sweep_interval().max(took * FULL_SCAN_SHARE);

@@ -1,10 +1,10 @@
 //! Where a backend is at db: its database, and this creation of the extension in it (I12).
 
 use crate::error;
+use crate::pg::relcache;
 use crate::shmem::segment::{wake_launcher, with_board};
 use board::{Board, BuildState};
 use pgrx::pg_sys;
-use pgrx::prelude::*;
 use std::cell::Cell;
 use std::ffi::CStr;
 
@@ -29,7 +29,6 @@ pub struct Database {
 
 thread_local! {
     static CURRENT: Cell<Option<Database>> = const { Cell::new(None) };
-    static WATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// This backend's db, as far as it is known; `None` where the extension is not created.
@@ -44,10 +43,7 @@ pub fn find_again() -> Option<Database> {
 }
 
 fn find_database() -> Option<Database> {
-    if !WATCHING.replace(true) {
-        // SAFETY: registered once for the life of the backend.
-        unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), 0.into()) };
-    }
+    relcache::on_change(table_changed);
     // SAFETY: catalog look-ups inside a transaction; the tuple is released before it is left.
     let db = unsafe {
         let extension = pg_sys::get_extension_oid(c"scylla".as_ptr(), true);
@@ -74,8 +70,7 @@ fn find_database() -> Option<Database> {
 }
 
 /// The owner may be another now, or the extension created anew.
-#[pg_guard]
-unsafe extern "C-unwind" fn table_changed(_arg: pg_sys::Datum, table: pg_sys::Oid) {
+fn table_changed(table: pg_sys::Oid) {
     if CURRENT.get().is_some_and(|db| db.task == table || table == pg_sys::InvalidOid) {
         CURRENT.set(None);
     }

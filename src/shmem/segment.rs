@@ -14,6 +14,8 @@ const MAX_SUSPENDED: usize = 16;
 
 const NAME: &std::ffi::CStr = c"scylla";
 
+const CACHE_LINE: usize = 64;
+
 /// What stands before the slots.
 #[repr(C)]
 pub struct Shared {
@@ -31,59 +33,51 @@ pub struct Shared {
 
 thread_local! {
     static SHARED: Cell<Option<NonNull<Shared>>> = const { Cell::new(None) };
+    static SLICES: Cell<Option<Slices>> = const { Cell::new(None) };
     static LOCK: Cell<*mut pg_sys::LWLock> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// The offsets of the slices behind `Shared`, and the end of them all.
-struct Layout {
-    sizes: Sizes,
-    slots: usize,
-    lanes: usize,
-    queues: usize,
-    slot_buckets: usize,
-    lane_buckets: usize,
-    queue_buckets: usize,
-    settled: usize,
-    settled_buckets: usize,
-    waiters: usize,
-    waiter_buckets: usize,
-    end: usize,
+/// The slices behind `Shared`.
+#[derive(Clone, Copy)]
+struct Slices {
+    slots: *mut [Slot],
+    lanes: *mut [Lane],
+    queues: *mut [Queue],
+    slot_buckets: *mut [u32],
+    lane_buckets: *mut [u32],
+    queue_buckets: *mut [u32],
+    settled: *mut [Settled],
+    settled_buckets: *mut [u32],
+    waiters: *mut [Waiter],
+    waiter_buckets: *mut [ListHead],
 }
 
-impl Layout {
-    fn new() -> Layout {
-        let sizes = Sizes::of(guc::board_size(), processes());
-        let mut end = size_of::<Shared>();
-        let mut lay = |count: usize, size: usize| {
-            let at = end.next_multiple_of(64);
-            end = at + count * size;
-            at
-        };
-        let slots = lay(sizes.slots, size_of::<Slot>());
-        let lanes = lay(sizes.lanes, size_of::<Lane>());
-        let queues = lay(sizes.queues(), size_of::<Queue>());
-        let slot_buckets = lay(sizes.slot_buckets, size_of::<u32>());
-        let lane_buckets = lay(sizes.lane_buckets, size_of::<u32>());
-        let queue_buckets = lay(sizes.lane_buckets, size_of::<u32>());
-        let settled = lay(sizes.settled(), size_of::<Settled>());
-        let settled_buckets = lay(sizes.lane_buckets, size_of::<u32>());
-        let waiters = lay(sizes.waiters, size_of::<Waiter>());
-        let waiter_buckets = lay(sizes.waiter_buckets, size_of::<ListHead>());
-        Layout {
-            sizes,
-            slots,
-            lanes,
-            queues,
-            slot_buckets,
-            lane_buckets,
-            queue_buckets,
-            settled,
-            settled_buckets,
-            waiters,
-            waiter_buckets,
-            end,
+/// Lays the slices out behind `Shared`, which begins at `base`; also returns where they end. Reads and
+/// writes no memory: with a null base the end is the size of the segment.
+fn lay_out(base: *mut u8) -> (Slices, usize) {
+    struct Cursor(*mut u8, usize);
+    impl Cursor {
+        fn slice<T>(&mut self, count: usize) -> *mut [T] {
+            let at = self.1.next_multiple_of(CACHE_LINE);
+            self.1 = at + count * size_of::<T>();
+            ptr::slice_from_raw_parts_mut(self.0.wrapping_add(at).cast(), count)
         }
     }
+    let sizes = Sizes::of(guc::board_size(), processes());
+    let mut behind = Cursor(base, size_of::<Shared>());
+    let slices = Slices {
+        slots: behind.slice(sizes.slots),
+        lanes: behind.slice(sizes.lanes),
+        queues: behind.slice(sizes.queues()),
+        slot_buckets: behind.slice(sizes.slot_buckets),
+        lane_buckets: behind.slice(sizes.lane_buckets),
+        queue_buckets: behind.slice(sizes.lane_buckets),
+        settled: behind.slice(sizes.settled()),
+        settled_buckets: behind.slice(sizes.lane_buckets),
+        waiters: behind.slice(sizes.waiters),
+        waiter_buckets: behind.slice(sizes.waiter_buckets),
+    };
+    (slices, behind.1)
 }
 
 /// How many processes may run statements: those with the lowest numbers.
@@ -145,7 +139,7 @@ pub fn request_memory() {
 fn request() {
     // SAFETY: called where PostgreSQL takes such requests.
     unsafe {
-        pg_sys::RequestAddinShmemSpace(Layout::new().end);
+        pg_sys::RequestAddinShmemSpace(lay_out(ptr::null_mut()).1);
         pg_sys::RequestNamedLWLockTranche(NAME.as_ptr(), 1);
     }
 }
@@ -159,8 +153,10 @@ fn attach() {
     unsafe {
         let lock = &raw mut (*pg_sys::MainLWLockArray.add(ADDIN_SHMEM_INIT_LOCK)).lock;
         pg_sys::LWLockAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
-        let memory = pg_sys::ShmemInitStruct(NAME.as_ptr(), Layout::new().end, &mut found);
+        let size = lay_out(ptr::null_mut()).1;
+        let memory = pg_sys::ShmemInitStruct(NAME.as_ptr(), size, &mut found);
         let shared = memory.cast::<Shared>();
+        SLICES.set(Some(lay_out(memory.cast()).0));
         SHARED.set(NonNull::new(shared));
         LOCK.set(&raw mut (*pg_sys::GetNamedLWLockTranche(NAME.as_ptr())).lock);
         if !found {
@@ -194,43 +190,24 @@ fn shared() -> NonNull<Shared> {
 }
 
 /// # Safety
-/// `shared` is the start of memory laid out as `Layout` says, and the caller holds the lock.
+/// `shared` is the start of the segment, which this process has attached, and the caller holds the lock.
 unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
-    let at = Layout::new();
-    let base = shared.cast::<u8>();
+    let at = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
     // SAFETY: the slices do not overlap and lie within the memory; every bit pattern that the board
     // reads was written by it: its pools only look at places that were used.
     unsafe {
         Board::on(Parts {
             head: &mut (*shared).head,
-            slots: std::slice::from_raw_parts_mut(base.add(at.slots).cast(), at.sizes.slots),
-            lanes: std::slice::from_raw_parts_mut(base.add(at.lanes).cast(), at.sizes.lanes),
-            queues: std::slice::from_raw_parts_mut(base.add(at.queues).cast(), at.sizes.queues()),
-            slot_buckets: std::slice::from_raw_parts_mut(
-                base.add(at.slot_buckets).cast(),
-                at.sizes.slot_buckets,
-            ),
-            lane_buckets: std::slice::from_raw_parts_mut(
-                base.add(at.lane_buckets).cast(),
-                at.sizes.lane_buckets,
-            ),
-            queue_buckets: std::slice::from_raw_parts_mut(
-                base.add(at.queue_buckets).cast(),
-                at.sizes.lane_buckets,
-            ),
-            settled: std::slice::from_raw_parts_mut(
-                base.add(at.settled).cast(),
-                at.sizes.settled(),
-            ),
-            settled_buckets: std::slice::from_raw_parts_mut(
-                base.add(at.settled_buckets).cast(),
-                at.sizes.lane_buckets,
-            ),
-            waiters: std::slice::from_raw_parts_mut(base.add(at.waiters).cast(), at.sizes.waiters),
-            waiter_buckets: std::slice::from_raw_parts_mut(
-                base.add(at.waiter_buckets).cast(),
-                at.sizes.waiter_buckets,
-            ),
+            slots: &mut *at.slots,
+            lanes: &mut *at.lanes,
+            queues: &mut *at.queues,
+            slot_buckets: &mut *at.slot_buckets,
+            lane_buckets: &mut *at.lane_buckets,
+            queue_buckets: &mut *at.queue_buckets,
+            settled: &mut *at.settled,
+            settled_buckets: &mut *at.settled_buckets,
+            waiters: &mut *at.waiters,
+            waiter_buckets: &mut *at.waiter_buckets,
         })
     }
 }

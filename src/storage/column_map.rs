@@ -2,8 +2,9 @@
 //! tables are as they were made, up to indexes and the order of columns.
 
 use crate::pg::datum::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
+use crate::pg::relcache;
+use pgrx::PgTupleDesc;
 use pgrx::pg_sys::{self, Oid, Relation};
-use pgrx::{PgTupleDesc, pg_guard};
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::rc::Rc;
@@ -51,7 +52,7 @@ pub enum Source {
 }
 
 /// What is known of the tables.
-pub struct Layout {
+pub struct ColumnMap {
     tables: [Oid; 3],
     /// Of each column of the partition.
     pub sources: Vec<Source>,
@@ -64,32 +65,31 @@ pub struct Layout {
 }
 
 thread_local! {
-    static LAYOUT: Cell<Option<Rc<Layout>>> = const { Cell::new(None) };
-    static WATCHING: Cell<bool> = const { Cell::new(false) };
+    static KNOWN: Cell<Option<Rc<ColumnMap>>> = const { Cell::new(None) };
 }
 
 /// How rows go from `task` to `partition`, a partition of `finished`; `None`: by statements only. All three
 /// are open and locked, so that none changes meanwhile. Found once, and again when one has changed.
-pub fn layout(task: Relation, finished: Relation, partition: Relation) -> Option<Rc<Layout>> {
+pub fn column_map(
+    task: Relation,
+    finished: Relation,
+    partition: Relation,
+) -> Option<Rc<ColumnMap>> {
     // SAFETY: open relations.
     let tables = [task, finished, partition].map(|table| unsafe { (*table).rd_id });
-    let known = LAYOUT.take().filter(|known| known.tables == tables);
+    let known = KNOWN.take().filter(|known| known.tables == tables);
     let known = known.unwrap_or_else(|| {
-        if !WATCHING.replace(true) {
-            // SAFETY: registered once for the life of the backend.
-            unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), 0.into()) };
-        }
+        relcache::on_change(table_changed);
         // SAFETY: open relations.
         Rc::new(unsafe { find(tables, task, finished, partition) })
     });
-    LAYOUT.set(Some(known.clone()));
+    KNOWN.set(Some(known.clone()));
     known.fits.then_some(known)
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn table_changed(_arg: pg_sys::Datum, table: Oid) {
-    let known = LAYOUT.take();
-    LAYOUT.set(known.filter(|it| table != pg_sys::InvalidOid && !it.tables.contains(&table)));
+fn table_changed(table: Oid) {
+    let known = KNOWN.take();
+    KNOWN.set(known.filter(|it| table != pg_sys::InvalidOid && !it.tables.contains(&table)));
 }
 
 /// # Safety
@@ -99,7 +99,7 @@ unsafe fn find(
     task: Relation,
     finished: Relation,
     partition: Relation,
-) -> Layout {
+) -> ColumnMap {
     // SAFETY: open relations.
     unsafe {
         let (live, settled) = (columns(task), columns(partition));
@@ -113,7 +113,7 @@ unsafe fn find(
             && is_plain(partition, pg_sys::RELKIND_RELATION)
             && sources.as_deref().is_some_and(are_whole)
             && flags.iter().all(Option::is_some);
-        Layout {
+        ColumnMap {
             tables,
             sources: sources.unwrap_or_default(),
             last: live.len() as i16,

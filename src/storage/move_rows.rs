@@ -45,9 +45,9 @@ pub fn move_rows(
             if !delete(&live, command) {
                 break;
             }
-            let row = live.row(partition.layout.last);
+            let row = live.row(partition.map.last);
             let [has_dependents, post_result] =
-                partition.layout.flags.map(|column| datum::number(row.get(column)) != 0);
+                partition.map.flags.map(|column| datum::number(row.get(column)) != 0);
             let given = || {
                 [
                     Some(Datum::from(now)),

@@ -3,7 +3,7 @@
 
 use crate::pg::datum;
 use crate::shmem::database::Database;
-use crate::storage::column_map::{Given, Layout, Source, layout};
+use crate::storage::column_map::{ColumnMap, Given, Source, column_map};
 use crate::storage::lookup::Row;
 use pgrx::pg_sys::{self, Datum, Relation};
 use std::ptr;
@@ -23,7 +23,7 @@ pub struct PartitionWriter {
     finished: Relation,
     partition: Relation,
     indexes: pg_sys::CatalogIndexState,
-    pub layout: Rc<Layout>,
+    pub map: Rc<ColumnMap>,
     command: pg_sys::CommandId,
     /// The first `filled` hold rows that are not put in yet, of so many bytes.
     slots: Vec<*mut pg_sys::TupleTableSlot>,
@@ -54,9 +54,9 @@ impl PartitionWriter {
             }
             let partition = partition(finished, at).map(|oid| pg_sys::table_open(oid, LOCK));
             let known = partition.and_then(|partition| {
-                Some((layout(task, finished, partition)?, indexes(partition)?))
+                Some((column_map(task, finished, partition)?, indexes(partition)?))
             });
-            let (Some(partition), Some((layout, indexes))) = (partition, known) else {
+            let (Some(partition), Some((map, indexes))) = (partition, known) else {
                 partition
                     .into_iter()
                     .chain([finished])
@@ -71,12 +71,12 @@ impl PartitionWriter {
                 pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
                 pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
             );
-            let width = layout.sources.len();
+            let width = map.sources.len();
             Some(PartitionWriter {
                 finished,
                 partition,
                 indexes,
-                layout,
+                map,
                 command,
                 slots: Vec::new(),
                 filled: 0,
@@ -98,7 +98,7 @@ impl PartitionWriter {
         unsafe { pg_sys::MemoryContextSwitchTo(self.inside) };
         let given = given();
         // Toast pointers go as they are: putting in a row fetches another table's toast.
-        for (at, source) in self.layout.sources.iter().enumerate() {
+        for (at, source) in self.map.sources.iter().enumerate() {
             let value = match *source {
                 Source::Kept(column) => row.get(column),
                 Source::Given(number) => given[number],

@@ -8,6 +8,9 @@ use crate::shmem::xact::Offer;
 use board::{Id, LaneName, Rank};
 use pgrx::pg_sys::{self, Datum};
 
+/// How many rows one transaction of the scheduler writes (I10).
+pub const ROWS_PER_TX: usize = 1_000;
+
 statement!(pub FINISHED, "rows/finished", [UUIDS]);
 statement!(pub LIVE, "rows/live", [UUIDS]);
 statement!(pub LOCK_FREE, "rows/lock_free", [UUIDS]);

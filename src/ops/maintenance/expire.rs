@@ -13,9 +13,6 @@ use board::EXPIRED;
 use board::{Slot, Ticket};
 use pgrx::pg_sys;
 
-/// How many leases one transaction reclaims (I10).
-pub const BATCH: usize = 1_000;
-
 /// Leases that the clock has in hand.
 pub type Due = Vec<(Ticket, Slot)>;
 

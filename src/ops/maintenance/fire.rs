@@ -13,9 +13,6 @@ use std::collections::HashSet;
 statement!(DUE, "maintenance/due", [TIMESTAMPTZ, UUID, TIMESTAMPTZ, BIGINT]);
 statement!(FIRE, "maintenance/fire", [UUIDS, TIMESTAMPTZ, TIMESTAMPTZ]);
 
-/// How many tasks one transaction fires (I10).
-pub const BATCH: usize = 1_000;
-
 /// A place in the due order: when, on the wall clock, and which task.
 pub type DueKey = (i64, Uuid);
 

@@ -7,7 +7,7 @@ use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::storage::rows::has_one_snapshot;
+use crate::storage::rows::{ROWS_PER_TX, has_one_snapshot};
 use board::{Board, Timestamp};
 use pgrx::pg_sys;
 
@@ -30,13 +30,13 @@ pub fn serve_inline(db: &Database, entry: u32) {
     }
     if !has_one_snapshot() {
         if with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred))
-            && count_down::run_deferred(db, expire::BATCH).0 > 0
+            && count_down::run_deferred(db, ROWS_PER_TX).0 > 0
         {
             // There may be more; and what a rollback takes back is to be taken up again.
             with_board(|board| board.entry_mut(entry).countdown_deferred = true);
         }
         fire_due(db, entry);
-        let mut due = expire::take_due(db, entry, expire::BATCH);
+        let mut due = expire::take_due(db, entry, ROWS_PER_TX);
         if !due.is_empty() {
             expire::expire(db, &mut due);
         }
@@ -56,7 +56,7 @@ fn fire_due(db: &Database, entry: u32) {
     if !fires {
         return;
     }
-    let (due, next) = fire::read(db, (i64::MIN, Uuid(0)), until, fire::BATCH);
+    let (due, next) = fire::read(db, (i64::MIN, Uuid(0)), until, ROWS_PER_TX);
     let mut ids: Vec<Uuid> = due.into_iter().map(|(_, id)| id).collect();
     ids.sort_unstable();
     // The next who comes looks again after some fired: a rollback may take that back.

@@ -11,7 +11,7 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
-use crate::storage::rows::{BoardKey, id_at, ids, session};
+use crate::storage::rows::{BoardKey, ROWS_PER_TX, id_at, ids, session};
 use board::{PersistedLease, Slot, Ticket, TokenHash};
 use pgrx::pg_sys::Datum;
 
@@ -19,9 +19,6 @@ statement!(PERSIST, "leases/persist", [UUIDS, BYTEAS, TEXTS, TIMESTAMPTZS, BIGIN
 statement!(FORGET, "leases/forget", [UUIDS]);
 statement!(CLEAR_LEASES, "leases/clear", []);
 statement!(RESTORE, "leases/restore", []);
-
-/// How many leases one transaction writes.
-const BATCH: usize = 1_000;
 
 /// Leases that were written in this transaction.
 pub type Written = Vec<(Ticket, Uuid)>;
@@ -34,7 +31,7 @@ pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
     // After a step back of the wall clock a lease seems younger than it is: then it is written at once.
     let is_old = |slot: &Slot| slot.since_at > now || slot.since_at.saturating_add(age) <= now;
     let mut found = Vec::new();
-    while found.len() < BATCH {
+    while found.len() < ROWS_PER_TX {
         found.reserve(AT_ONCE);
         let places = with_board(|board| {
             let places = board.places();

@@ -6,7 +6,7 @@ use crate::pg::datum::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::shmem::database::Database;
-use crate::storage::rows::{session, table};
+use crate::storage::rows::{ROWS_PER_TX, session, table};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(PARTITIONS, "retention/make_partitions", [TIMESTAMPTZ]);
@@ -15,8 +15,7 @@ statement!(DAYS, "retention/partitions", []);
 const DELETE_PAST: &str = include_str!("../../../sql/queries/retention/delete_expired.sql");
 const DELETE_PAST_KINDS: [Kind; 6] = [TIMESTAMPTZ, TEXTS, TIMESTAMPTZS, BIGINT, BIGINT, BIGINT];
 
-/// How many rows one transaction deletes (I10), and among how many blocks it looks for them.
-const BATCH: i64 = 1_000;
+/// Among how many blocks one transaction looks for rows to delete.
 const BLOCKS: i64 = 512;
 
 /// From this retention on, in microseconds, only whole partitions go.
@@ -134,11 +133,11 @@ pub fn delete_past(db: &Database, past: Past, day: &Day, from: i64) -> Deleted {
             Some(datum::array(TIMESTAMPTZS, std::iter::empty())),
             Some(Datum::from(from)),
             Some(Datum::from(to)),
-            Some(Datum::from(BATCH)),
+            Some(Datum::from(ROWS_PER_TX as i64)),
         ],
     );
     let deleted = datum::number(rows.get(0, 0));
-    let next = if deleted < BATCH { to } else { datum::number(rows.get(0, 1)) };
+    let next = if deleted < ROWS_PER_TX as i64 { to } else { datum::number(rows.get(0, 1)) };
     Deleted { rows: deleted, next }
 }
 
