@@ -1,8 +1,16 @@
 //! scylla: a task scheduler inside PostgreSQL.
 //!
-//! The tables are the truth, shared memory is the desk, the background workers keep the clock.
-//! A task's way: `doors` check a call's arguments, `moves` change the tables through kept
-//! `statement`s, and the `desk` changes the board when the transaction ends.
+//! The tables are the truth, shared memory holds the ready order and the leases, background workers
+//! act when time comes. From the SQL function down, a call goes through these folders; none imports one
+//! above it:
+//!
+//! * [`api`]: the SQL functions. Check the arguments, call one operation, answer.
+//! * [`scheduler`]: the background workers.
+//! * [`ops`]: what can happen to a task, by subject.
+//! * [`storage`]: finding, moving and linking rows.
+//! * [`shmem`]: the board in shared memory, and what a transaction does to it when it ends.
+//! * [`pg`]: PostgreSQL's interfaces, wrapped thinly.
+//! * `board` (a crate): the data structure itself, without PostgreSQL.
 
 mod api;
 mod due;

@@ -82,18 +82,18 @@ impl Database {
         self.look_in().0
     }
 
-    /// This db's number on the board, and whether it is open and served_inline by a clock.
+    /// This db's number on the board, and whether it is open and has_scheduler by a clock.
     pub(super) fn look_in(&self) -> (u32, bool, bool) {
         let found = with_board(|board| {
             let entry = board.register(self.database.to_u32(), self.extension.to_u32())?;
             let it = board.entry(entry);
             Some((entry, it.build_state == BuildState::Built, it.scheduler != 0))
         });
-        let Some((entry, open, served_inline)) = found else { error::too_many_databases().raise() };
-        if !served_inline {
+        let Some((entry, open, has_scheduler)) = found else { error::too_many_databases().raise() };
+        if !has_scheduler {
             wake_launcher();
         }
-        (entry, open, served_inline)
+        (entry, open, has_scheduler)
     }
 
     /// This db's number on the board, if it is there.

@@ -50,13 +50,13 @@ impl Database {
     fn wait_until_open(&self) {
         let begun = time::monotonic();
         loop {
-            let (entry, open, served_inline) = self.look_in();
+            let (entry, open, has_scheduler) = self.look_in();
             let waited = time::monotonic() - begun;
             if open {
                 return;
             } else if waited > BUILD_TIMEOUT {
                 error::board_not_built().raise();
-            } else if served_inline || waited < SCHEDULER_START_GRACE || !self.build(entry) {
+            } else if has_scheduler || waited < SCHEDULER_START_GRACE || !self.build(entry) {
                 wait();
             }
         }
