@@ -1,5 +1,6 @@
 //! The settings, all in `pg_settings` with unit, range and description.
 
+use board::Micros;
 use pgrx::pg_sys;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
@@ -102,42 +103,42 @@ pub fn define() {
     }
 }
 
-/// In microseconds.
-pub fn lease_timeout() -> i64 {
-    i64::from(LEASE_TIMEOUT.get()) * 1_000
+/// `scylla.lease_timeout`.
+pub fn lease_timeout() -> Micros {
+    Micros::from_millis(LEASE_TIMEOUT.get().into())
 }
 
-/// In microseconds.
-pub fn sweep_interval() -> i64 {
-    i64::from(SWEEP_INTERVAL.get()) * 1_000
+/// `scylla.sweep_interval`.
+pub fn sweep_interval() -> Micros {
+    Micros::from_millis(SWEEP_INTERVAL.get().into())
 }
 
-/// In microseconds.
-pub fn timing_advance() -> i64 {
-    i64::from(TIMING_ADVANCE.get()) * 1_000
+/// `scylla.timing_advance`.
+pub fn timing_advance() -> Micros {
+    Micros::from_millis(TIMING_ADVANCE.get().into())
 }
 
-/// In microseconds.
-pub fn persist_leases_after() -> i64 {
-    i64::from(PERSIST_LEASES_AFTER.get()) * 1_000
+/// `scylla.persist_leases_after`.
+pub fn persist_leases_after() -> Micros {
+    Micros::from_millis(PERSIST_LEASES_AFTER.get().into())
 }
 
-/// In microseconds.
-pub fn notify_interval() -> i64 {
-    i64::from(NOTIFY_INTERVAL.get()) * 1_000
+/// `scylla.notify_interval`.
+pub fn notify_interval() -> Micros {
+    Micros::from_millis(NOTIFY_INTERVAL.get().into())
 }
 
-/// In microseconds.
-pub fn retention() -> i64 {
-    i64::from(RETENTION.get()) * 1_000_000
+/// `scylla.retention`.
+pub fn retention() -> Micros {
+    Micros::from_secs(RETENTION.get().into())
 }
 
-/// In slots.
+/// `scylla.board_size`, in slots.
 pub fn board_size() -> usize {
     BOARD_SIZE.get() as usize
 }
 
-/// In bytes.
+/// `scylla.max_spec_size`, in bytes.
 pub fn max_spec_size() -> usize {
     MAX_SPEC_SIZE.get() as usize
 }

@@ -3,6 +3,7 @@
 use crate::error::{self, Result};
 use crate::pg::datum::{self, Kind};
 use crate::pg::uuid::Uuid;
+use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum};
 use std::ptr;
 
@@ -98,6 +99,10 @@ impl Call {
         Ok(self.needed(number, name)?.value() as i64)
     }
 
+    pub fn time(&self, number: usize, name: &str) -> Result<Wall> {
+        Ok(datum::wall(self.needed(number, name)?))
+    }
+
     pub fn float(&self, number: usize) -> Option<f64> {
         self.datum(number).map(|it| f64::from_bits(it.value() as u64))
     }
@@ -124,7 +129,7 @@ impl Call {
         self.needed(number, name)
     }
 
-    pub fn interval(&self, number: usize) -> Option<(Datum, i64)> {
+    pub fn interval(&self, number: usize) -> Option<(Datum, Micros)> {
         self.datum(number).map(|it| (it, datum::interval_length(Some(it))))
     }
 

@@ -42,8 +42,8 @@ sql_function!(
             sink.add([
                 Some(Uuid(lease.id).datum()),
                 Some(datum::varlena(lease.worker.as_bytes())),
-                Some(Datum::from(lease.since_at)),
-                lease.deadline_at().map(Datum::from),
+                Some(datum::timestamptz(lease.since_at)),
+                lease.deadline_at().map(datum::timestamptz),
                 Some(datum::float(lease.progress)),
                 Some(Datum::from(lease.in_history)),
             ]);

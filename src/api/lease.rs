@@ -8,6 +8,7 @@ use crate::ops::lease::own::{self, Owned};
 use crate::pg::datum::{self, BOOLS, TEXTS};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
+use board::Micros;
 use pgrx::pg_sys::Datum;
 
 sql_function!(
@@ -93,8 +94,8 @@ fn action(element: Option<Datum>) -> Result<Vec<u8>> {
     validate::action(unsafe { datum::bytes(element) })
 }
 
-/// The length of a lease that the caller asks for, in microseconds.
-fn length(call: &Call, number: usize) -> Result<Option<i64>> {
+/// The length of a lease that the caller asks for.
+fn length(call: &Call, number: usize) -> Result<Option<Micros>> {
     call.interval(number).map(|(_, length)| validate::timeout(length)).transpose()
 }
 
@@ -108,6 +109,6 @@ fn add(sink: &mut Sink, owned: &Owned) {
         owned.key,
         Some(Datum::from(owned.tries)),
         owned.num_failures,
-        owned.deadline.map(Datum::from),
+        owned.deadline.map(datum::timestamptz),
     ]);
 }

@@ -24,7 +24,7 @@ sql_function!(
         let sound = call
             .text(0, "id")
             .and_then(validate::message_id)
-            .and_then(|_| validate::time("deadline", call.bigint(1, "deadline")?));
+            .and_then(|_| validate::time("deadline", call.time(1, "deadline")?));
         let deadline = match sound {
             Ok(deadline) => deadline,
             Err(why) => {

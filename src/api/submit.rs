@@ -9,6 +9,7 @@ use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
+use board::{Micros, Wall};
 use pgrx::PgTryBuilder;
 use pgrx::pg_sys::{self, Datum};
 use std::rc::Rc;
@@ -30,7 +31,7 @@ fn arguments(call: &Call) -> Result<Draft> {
     let pause = |number, name| {
         validate::pause(name, call.interval(number).ok_or_else(|| error::missing(name))?)
     };
-    let run_at = call.datum(7).map(|at| validate::time("run_at", at.value() as i64));
+    let run_at = call.datum(7).map(|at| validate::time("run_at", datum::wall(at)));
     let timeout = call.interval(13).map(|(it, length)| Ok((it, validate::timeout(length)?)));
     let after = call.datum(8).map(|_| call.uuids(8, "after"));
     Ok(Draft {
@@ -231,17 +232,17 @@ fn integer(text: &str) -> Option<i64> {
     whole.parse().ok().filter(|_| fraction.bytes().all(|digit| digit == b'0'))
 }
 
-/// An interval of its text, and its length in microseconds.
-fn interval(name: &str, text: &[u8]) -> Result<(Datum, i64)> {
+/// An interval of its text, and its length.
+fn interval(name: &str, text: &[u8]) -> Result<(Datum, Micros)> {
     let interval = parsed(pg_sys::interval_in, text);
     let interval = interval.ok_or_else(|| error::wrong_type(name, "an interval"))?;
     Ok((interval, datum::interval_length(Some(interval))))
 }
 
 /// A timestamptz of its text.
-pub(super) fn time(name: &str, text: &[u8]) -> Result<i64> {
+pub(super) fn time(name: &str, text: &[u8]) -> Result<Wall> {
     let time = parsed(pg_sys::timestamptz_in, text);
-    time.map(|it| it.value() as i64).ok_or_else(|| error::wrong_type(name, "a timestamptz"))
+    time.map(datum::wall).ok_or_else(|| error::wrong_type(name, "a timestamptz"))
 }
 
 type Input = unsafe fn(pg_sys::FunctionCallInfo) -> Datum;

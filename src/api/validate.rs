@@ -5,7 +5,7 @@ use crate::guc;
 use crate::ops::submit::draft::OnConflict;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
-use board::{ACTION_MAX, QUEUE_MAX, WORKER_MAX};
+use board::{ACTION_MAX, Micros, QUEUE_MAX, WORKER_MAX, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 /// The longest key, in bytes.
@@ -38,9 +38,13 @@ pub fn priority(number: i64) -> Result<u32> {
     number.try_into().map_err(|_| error::out_of_range("priority", "from 0 to 4294967295"))
 }
 
-/// The length of a lease, in microseconds.
-pub fn timeout(length: i64) -> Result<i64> {
-    if length > 0 { Ok(length) } else { Err(error::out_of_range("timeout", "greater than zero")) }
+/// The length of a lease.
+pub fn timeout(length: Micros) -> Result<Micros> {
+    if length > Micros::ZERO {
+        Ok(length)
+    } else {
+        Err(error::out_of_range("timeout", "greater than zero"))
+    }
 }
 
 pub fn max_tries(number: i64) -> Result<i32> {
@@ -94,8 +98,8 @@ pub fn unknown(argument: &str, word: &[u8], known: &str) -> Error {
 }
 
 /// A point in time that is one: neither infinity.
-pub fn time(argument: &str, at: i64) -> Result<i64> {
-    if at == i64::MIN || at == i64::MAX {
+pub fn time(argument: &str, at: Wall) -> Result<Wall> {
+    if at == Wall::MIN || at == Wall::NEVER {
         Err(error::out_of_range(argument, "finite"))
     } else {
         Ok(at)
@@ -103,8 +107,8 @@ pub fn time(argument: &str, at: i64) -> Result<i64> {
 }
 
 /// A pause, an interval with its length; `None`: no pause at all.
-pub fn pause(argument: &str, (interval, length): (Datum, i64)) -> Result<Option<Datum>> {
-    match length {
+pub fn pause(argument: &str, (interval, length): (Datum, Micros)) -> Result<Option<Datum>> {
+    match length.0 {
         0 => Ok(None),
         1.. => Ok(Some(interval)),
         _ => Err(error::out_of_range(argument, "zero or greater")),

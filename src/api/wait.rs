@@ -5,6 +5,7 @@ use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::query::wait;
 use crate::pg::{datum, time};
+use board::{Micros, Monotonic};
 use pgrx::pg_sys::{self, Datum};
 
 sql_function!(
@@ -38,13 +39,13 @@ sql_function!(
     }
 );
 
-/// When a call's timeout, its second argument, is over, on the monotonic clock.
-fn until(call: &Call) -> Result<i64> {
+/// When a call's timeout, its second argument, is over.
+fn until(call: &Call) -> Result<Monotonic> {
     let (_, length) = call.interval(1).ok_or_else(|| error::missing("timeout"))?;
-    match length {
-        0.. => Ok(time::monotonic().saturating_add(length)),
-        _ => Err(error::out_of_range("timeout", "zero or greater")),
+    if length < Micros::ZERO {
+        return Err(error::out_of_range("timeout", "zero or greater"));
     }
+    Ok(time::monotonic() + length)
 }
 
 /// Does something that may end the transaction.

@@ -1,6 +1,7 @@
 //! Values at the border: what comes in as a datum and goes out as one. A jsonb passes through unread.
 
 use crate::pg::time;
+use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum, Oid};
 
 /// A type, as PostgreSQL stores its values in arrays.
@@ -132,23 +133,33 @@ pub fn string(datum: Option<Datum>) -> String {
     })
 }
 
-/// A bigint, timestamptz or integer column; 0 for null.
+/// A bigint or integer column; 0 for null.
 pub fn number(datum: Option<Datum>) -> i64 {
     datum.map_or(0, |it| it.value() as i64)
 }
 
-/// The length of an interval in microseconds; 0 for null.
-pub fn interval_length(datum: Option<Datum>) -> i64 {
-    // SAFETY: called for columns of type interval only.
-    datum.map_or(0, |it| time::length(unsafe { &*it.cast_mut_ptr::<pg_sys::Interval>() }))
+/// A timestamptz column or argument.
+pub fn wall(datum: Datum) -> Wall {
+    Wall(datum.value() as i64)
 }
 
-/// An interval of so many microseconds, in the current memory context.
-pub fn interval(length: i64) -> Datum {
+pub fn timestamptz(at: Wall) -> Datum {
+    Datum::from(at.0)
+}
+
+/// The length of an interval; zero for null.
+pub fn interval_length(datum: Option<Datum>) -> Micros {
+    // SAFETY: called for columns of type interval only.
+    datum
+        .map_or(Micros::ZERO, |it| time::length(unsafe { &*it.cast_mut_ptr::<pg_sys::Interval>() }))
+}
+
+/// An interval of a length, in the current memory context.
+pub fn interval(length: Micros) -> Datum {
     // SAFETY: fresh memory, large enough for an interval, is filled with one.
     unsafe {
         let interval = pg_sys::palloc(size_of::<pg_sys::Interval>()).cast::<pg_sys::Interval>();
-        *interval = pg_sys::Interval { time: length, day: 0, month: 0 };
+        *interval = pg_sys::Interval { time: length.0, day: 0, month: 0 };
         Datum::from(interval)
     }
 }

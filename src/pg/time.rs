@@ -1,47 +1,47 @@
-//! What time it is, and how long things last, in microseconds.
+//! What time it is, and how long things last.
 
-use board::Timestamp;
+use board::{Micros, Monotonic, Timestamp, Wall};
 use pgrx::pg_sys;
 
 /// The offset of PostgreSQL's epoch (2000-01-01) from Unix's, in seconds.
 const EPOCH: i64 = 946_684_800;
 
-/// Now, on both schedulers. The wall clock is the one of clock_timestamp(): now() stands still in a
+/// Now, on both clocks. The wall clock is the one of clock_timestamp(): now() stands still in a
 /// long transaction.
 pub fn now() -> Timestamp {
     // SAFETY: reads the clock.
-    Timestamp { monotonic: monotonic(), wall: unsafe { pg_sys::GetCurrentTimestamp() } }
+    Timestamp { monotonic: monotonic(), wall: Wall(unsafe { pg_sys::GetCurrentTimestamp() }) }
 }
 
-/// Microseconds on the clock that no step of the wall clock touches (I9).
-pub fn monotonic() -> i64 {
+/// Now, on the clock that no step of the wall clock touches (I9).
+pub fn monotonic() -> Monotonic {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to `time` only; the clock exists on every system that PostgreSQL runs on.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
+    Monotonic(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000)
 }
 
 /// A timestamptz as milliseconds since 1970, for ids that sort by time.
-pub fn unix_millis(wall: i64) -> i64 {
-    wall.div_euclid(1_000) + EPOCH * 1_000
+pub fn unix_millis(at: Wall) -> i64 {
+    at.0.div_euclid(1_000) + EPOCH * 1_000
 }
 
 /// The length of an interval as EXTRACT(epoch) counts it: a year has 365.25 days, a month 30.
 /// Saturates, so that an infinite interval is longer than any other.
-pub fn length(interval: &pg_sys::Interval) -> i64 {
+pub fn length(interval: &pg_sys::Interval) -> Micros {
     const HOUR: i128 = 3_600_000_000;
     let (years, months) = (interval.month / 12, interval.month % 12);
     let days = i128::from(months) * 30 + i128::from(interval.day);
     let length = i128::from(years) * 8_766 * HOUR + days * 24 * HOUR + i128::from(interval.time);
-    length.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    Micros(length.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
 }
 
-/// A length in microseconds in the largest unit of which it has two, rounded up.
-pub fn humanize(length: i64) -> String {
-    const SECOND: i64 = 1_000_000;
+/// A length in the largest unit of which it has two, rounded up.
+pub fn humanize(length: Micros) -> String {
+    const SECOND: i64 = Micros::from_secs(1).0;
     const UNITS: [(i64, &str); 3] =
         [(86_400 * SECOND, "days"), (3_600 * SECOND, "h"), (60 * SECOND, "min")];
-    let length = length.max(0);
+    let length = length.0.max(0);
     let (unit, name) =
         UNITS.into_iter().find(|(unit, _)| length >= 2 * unit).unwrap_or((SECOND, "s"));
     format!("{} {name}", (length + unit - 1) / unit)

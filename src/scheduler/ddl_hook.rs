@@ -4,12 +4,13 @@
 
 use crate::pg::time;
 use crate::shmem::segment;
+use board::Micros;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
 
-/// How long the command waits for the worker to go, in microseconds.
-const WORKER_EXIT_TIMEOUT: i64 = 4_000_000;
+/// How long the command waits for the scheduler to exit.
+const WORKER_EXIT_TIMEOUT: Micros = Micros::from_secs(4);
 
 static mut BEFORE: pg_sys::ProcessUtility_hook_type = None;
 

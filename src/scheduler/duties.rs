@@ -9,13 +9,13 @@ use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
 use crate::storage::rows::ROWS_PER_TX;
-use board::NotifyRound;
+use board::{Micros, Monotonic, NotifyRound};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
 
-/// How long a lease is set aside whose row cannot be written, in microseconds.
-const QUARANTINE: i64 = 60_000_000;
+/// How long a lease is set aside whose row cannot be written.
+const QUARANTINE: Micros = Micros::from_secs(60);
 
 /// Does a duty in a transaction of its own, unless the extension is dropped meanwhile: locks the
 /// table first that DROP EXTENSION locks first, so that neither waits for the other in a cycle.
@@ -85,7 +85,7 @@ pub fn expire(db: &Database, entry: u32, one_by_one: &mut usize) -> bool {
 
 /// SettledCounts down what returning workers put off, since somebody held the waiting task. As long as
 /// somebody does, it waits longer each time: who ends says so (`Change::RowsReleased`).
-pub fn run_deferred(db: &Database, entry: u32, pause: &mut i64) {
+pub fn run_deferred(db: &Database, entry: u32, pause: &mut Micros) {
     if !with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred)) {
         return;
     }
@@ -130,11 +130,11 @@ pub fn persist(db: &Database, entry: u32) {
     }
 }
 
-/// How often a failure to announce is logged at the most, in microseconds.
-const WARNING_INTERVAL: i64 = 60_000_000;
+/// How often, at most, a failure to announce is logged.
+const WARNING_INTERVAL: Micros = Micros::from_secs(60);
 
 thread_local! {
-    static NEXT_WARNING: Cell<i64> = const { Cell::new(i64::MIN) };
+    static NEXT_WARNING: Cell<Monotonic> = const { Cell::new(Monotonic::MIN) };
 }
 
 /// Announces what became ready and what settled, if it is time; wakes another of those who wait for

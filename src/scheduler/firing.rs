@@ -9,13 +9,13 @@ use crate::shmem::segment::with_board;
 use crate::shmem::xact;
 use crate::storage::rows::ROWS_PER_TX;
 use crate::{due, guc};
-use board::Timestamp;
+use board::{Micros, Monotonic, Timestamp, Wall};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::HashMap;
 
-/// How long a task is set aside that cannot be made ready, in microseconds.
-const QUARANTINE: i64 = 60_000_000;
+/// How long a task is set aside that cannot be made ready.
+const QUARANTINE: Micros = Micros::from_secs(60);
 /// A look at the whole table takes at most such a part of the time: while somebody holds an old
 /// snapshot, it walks over all that fired since.
 const FULL_SCAN_SHARE: i64 = 20;
@@ -27,11 +27,11 @@ pub struct Firing {
     cursor: Option<DueKey>,
     /// How many to fire in one transaction.
     most: usize,
-    /// What somebody holds or what failed, and when to try it again, on the monotonic clock.
-    quarantined: HashMap<Uuid, i64>,
-    next_retry: i64,
+    /// What somebody holds or what failed, and when to try it again.
+    quarantined: HashMap<Uuid, Monotonic>,
+    next_retry: Monotonic,
     /// When to look at the whole table again, lest anything be missed.
-    next_look: i64,
+    next_look: Monotonic,
 }
 
 impl Firing {
@@ -40,14 +40,14 @@ impl Firing {
             cursor: None,
             most: ROWS_PER_TX,
             quarantined: HashMap::new(),
-            next_retry: i64::MAX,
-            next_look: i64::MIN,
+            next_retry: Monotonic::NEVER,
+            next_look: Monotonic::MIN,
         }
     }
 
     /// Looks at the whole table with the next batch.
     pub fn rescan(&mut self) {
-        self.next_look = i64::MIN;
+        self.next_look = Monotonic::MIN;
     }
 
     /// Fires a batch of what is due. True when there may be more.
@@ -59,12 +59,12 @@ impl Firing {
         // Whoever commits from now on notes its due time after this; the snapshot is taken later.
         let noted = with_board(|board| {
             let entry = board.entry_mut(entry);
-            entry.wall_offset = until - now.monotonic;
+            entry.wall_offset = Timestamp { wall: until, ..now }.wall_offset();
             (reads || entry.next_due <= until)
-                .then(|| std::mem::replace(&mut entry.next_due, i64::MAX))
+                .then(|| std::mem::replace(&mut entry.next_due, Wall::NEVER))
         });
         let from = noted.map(|at| match self.cursor.take() {
-            _ if looks => (i64::MIN, FIRST),
+            _ if looks => (Wall::MIN, FIRST),
             Some(cursor) => cursor.min((at, FIRST)),
             None => (at, FIRST),
         });
@@ -96,7 +96,7 @@ impl Firing {
                     let pause = guc::sweep_interval().max(took * FULL_SCAN_SHARE);
                     self.next_look = now.monotonic + pause;
                 }
-                (next.unwrap_or(i64::MAX), full || self.cursor.is_some())
+                (next.unwrap_or(Wall::NEVER), full || self.cursor.is_some())
             }
             None => {
                 self.cursor = from;
@@ -110,9 +110,9 @@ impl Firing {
             }
         };
         if !retried.is_empty() {
-            self.next_retry = self.quarantined.values().copied().min().unwrap_or(i64::MAX);
+            self.next_retry = self.quarantined.values().copied().min().unwrap_or(Monotonic::NEVER);
         }
-        if self.next_retry != i64::MAX {
+        if self.next_retry != Monotonic::NEVER {
             next = next.min(until + (self.next_retry - now.monotonic));
         }
         with_board(|board| board.note_due(entry, next));
@@ -120,7 +120,7 @@ impl Firing {
     }
 
     /// What was set aside and is to be tried again.
-    fn retried(&self, now: i64) -> Vec<Uuid> {
+    fn retried(&self, now: Monotonic) -> Vec<Uuid> {
         if now < self.next_retry {
             return Vec::new();
         }
@@ -132,7 +132,7 @@ impl Firing {
         self.quarantined.get(id).is_none_or(|at| *at <= now.monotonic)
     }
 
-    fn quarantined(&mut self, ids: &[Uuid], until: i64) {
+    fn quarantined(&mut self, ids: &[Uuid], until: Monotonic) {
         self.quarantined.extend(ids.iter().map(|id| (*id, until)));
         if !ids.is_empty() {
             self.next_retry = self.next_retry.min(until);

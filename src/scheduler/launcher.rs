@@ -4,29 +4,30 @@ use crate::error;
 use crate::pg::time;
 use crate::scheduler::process::{builder, install_signal_handlers, sleep, transaction};
 use crate::shmem::segment::{self, with_board};
+use board::{Micros, Monotonic};
 use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::HashMap;
 
-/// How often the launcher looks for new databases without being called, in microseconds.
-const RESCAN_INTERVAL: i64 = 5_000_000;
-/// How often it looks after a worker that is to be away, in microseconds.
-const RECHECK_INTERVAL: i64 = 100_000;
-/// A worker that ran for so long did not die of its start, in microseconds.
-const HEALTHY_RUNTIME: i64 = 500_000;
-/// How long to wait before a worker that keeps dying is started again, in microseconds.
-const LEAST_PAUSE: i64 = 50_000;
-const MOST_PAUSE: i64 = 30_000_000;
+/// How often the launcher looks for new databases without being called.
+const RESCAN_INTERVAL: Micros = Micros::from_secs(5);
+/// How often it checks a scheduler that a command suspends.
+const RECHECK_INTERVAL: Micros = Micros::from_millis(100);
+/// A scheduler that ran for so long did not die of its start.
+const HEALTHY_RUNTIME: Micros = Micros::from_millis(500);
+/// How long to wait before a scheduler that keeps dying is started again.
+const LEAST_PAUSE: Micros = Micros::from_millis(50);
+const MOST_PAUSE: Micros = Micros::from_secs(30);
 
 /// A database, and its worker if one was ever started.
 #[derive(Default)]
 struct WorkerState {
     worker: Option<DynamicBackgroundWorker>,
-    started: i64,
+    started: Monotonic,
     failures: u32,
     /// No start before then.
-    not_before: i64,
+    not_before: Monotonic,
     known: bool,
 }
 
@@ -57,7 +58,7 @@ pub extern "C-unwind" fn scylla_launcher(_arg: pg_sys::Datum) {
 
 impl WorkerState {
     /// Starts the database's worker if it is wanted and does not run. Returns when to look again.
-    fn supervise(&mut self, database: u32, name: &str) -> i64 {
+    fn supervise(&mut self, database: u32, name: &str) -> Micros {
         let now = time::monotonic();
         let away = segment::is_scheduler_suspended(database);
         if let Some(worker) = &self.worker {
@@ -86,16 +87,16 @@ impl WorkerState {
         self.start(database, name, now)
     }
 
-    fn ended(&mut self, now: i64) {
+    fn ended(&mut self, now: Monotonic) {
         self.worker = None;
         self.failures = if now - self.started >= HEALTHY_RUNTIME { 0 } else { self.failures + 1 };
         if self.failures > 0 {
-            let pause = (LEAST_PAUSE << self.failures.min(16)).min(MOST_PAUSE);
+            let pause = (LEAST_PAUSE * (1 << self.failures.min(16))).min(MOST_PAUSE);
             self.not_before = now + pause;
         }
     }
 
-    fn start(&mut self, database: u32, name: &str, now: i64) -> i64 {
+    fn start(&mut self, database: u32, name: &str, now: Monotonic) -> Micros {
         // SAFETY: reads this process's id.
         let me = unsafe { pg_sys::MyProcPid };
         let started = builder("scylla scheduler", "scylla_scheduler")

@@ -1,5 +1,6 @@
 //! What the background processes share: how they start, sleep, heed signals, and run transactions.
 
+use board::Micros;
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -31,15 +32,15 @@ pub fn install_signal_handlers() {
     }
 }
 
-/// Sleeps until the latch is set, at most so many microseconds; then heeds what came meanwhile. True
-/// when the settings were read again.
-pub fn sleep(most: i64) -> bool {
+/// Sleeps until the latch is set, at most so long; then heeds what came meanwhile. True when the
+/// settings were read again.
+pub fn sleep(most: Micros) -> bool {
     // SAFETY: waits on this process's latch; the postmaster's death ends the process.
     unsafe {
         pg_sys::WaitLatch(
             pg_sys::MyLatch,
             (pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH) as i32,
-            (most.max(0) + 999) / 1_000,
+            most.max(Micros::ZERO).millis_up(),
             pg_sys::PG_WAIT_EXTENSION,
         );
         pg_sys::ResetLatch(pg_sys::MyLatch);

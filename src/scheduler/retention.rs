@@ -6,20 +6,20 @@ use crate::ops::maintenance::retention::{self, Day, Past};
 use crate::pg::time;
 use crate::scheduler::duties::in_extension_transaction;
 use crate::shmem::database::Database;
+use board::{Micros, Monotonic};
 use std::collections::HashMap;
 
-/// How often partitions are made and dropped, in microseconds; and how soon again when that could
-/// not be done.
-const PARTITIONS_EVERY: i64 = 600_000_000;
-const PARTITIONS_AGAIN: i64 = 10_000_000;
-/// How long rows are deleted before other duties have their turn, in microseconds.
-const TURN: i64 = 10_000;
+/// How often partitions are made and dropped; and how soon again when that could not be done.
+const PARTITIONS_EVERY: Micros = Micros::from_secs(600);
+const PARTITIONS_AGAIN: Micros = Micros::from_secs(10);
+/// How long rows are deleted before other duties have their turn.
+const TURN: Micros = Micros::from_millis(10);
 
 #[derive(Default)]
 pub struct Retention {
     /// When partitions are looked after again.
-    next: i64,
-    kept: i64,
+    next: Monotonic,
+    kept: Micros,
     /// Where the walk through each partition goes on.
     at: HashMap<u32, i64>,
 }
@@ -29,7 +29,7 @@ impl Retention {
     pub fn supervise(&mut self, db: &Database) -> bool {
         let (now, retention) = (time::monotonic(), guc::retention());
         if std::mem::replace(&mut self.kept, retention) != retention {
-            self.next = 0;
+            self.next = now;
         }
         let (past, due) = (Past::of(retention), now >= self.next);
         if due {
@@ -47,7 +47,7 @@ impl Retention {
             let dropped =
                 in_extension_transaction(db, "drop a partition", || retention::drop_day(db, day));
             // One in a turn; the others at once.
-            self.next = now + if dropped == Some(true) { 0 } else { PARTITIONS_AGAIN };
+            self.next = now + if dropped == Some(true) { Micros::ZERO } else { PARTITIONS_AGAIN };
             return dropped == Some(true);
         }
         self.at.retain(|oid, _| days.iter().any(|day| day.oid == *oid));
@@ -57,7 +57,7 @@ impl Retention {
 
     /// Deletes rows of a partition from where it stopped, until some blocks have nothing that is past,
     /// or the turn is over: true then. However many rows there are, a tick looks at few.
-    fn walk(&mut self, db: &Database, past: Past, day: &Day, until: i64) -> bool {
+    fn walk(&mut self, db: &Database, past: Past, day: &Day, until: Monotonic) -> bool {
         let at = self.at.entry(day.oid).or_default();
         while time::monotonic() < until {
             let from = if *at < day.blocks { *at } else { 0 };

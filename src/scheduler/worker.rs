@@ -10,14 +10,14 @@ use crate::scheduler::retention::Retention;
 use crate::shmem::database::{self, Database};
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;
-use board::{Board, BuildState};
+use board::{Board, BuildState, Micros, Monotonic};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-/// How long to sleep at the least, in microseconds: what could not be done now is not tried at once.
-const LEAST_SLEEP: i64 = 500;
-/// How long to wait before a board that could not be built is tried again, in microseconds.
-const TRY_AGAIN: i64 = 1_000_000;
+/// How long to sleep at least: what could not be done now is not tried at once.
+const LEAST_SLEEP: Micros = Micros(500);
+/// How long to wait before a board that could not be built is tried again.
+const TRY_AGAIN: Micros = Micros::from_secs(1);
 
 #[pg_guard]
 #[unsafe(no_mangle)]
@@ -62,11 +62,11 @@ fn serve(db: &Database) {
 
 struct Clock<'h> {
     db: &'h Database,
-    next_sweep: i64,
+    next_sweep: Monotonic,
     /// How many of the next expired leases are reclaimed one by one.
     one_by_one: usize,
     /// How long to wait before what was put off is taken up again.
-    pause: i64,
+    pause: Micros,
     firing: Firing,
     retention: Retention,
     retains: bool,
@@ -90,7 +90,7 @@ impl Clock<'_> {
     fn new(db: &Database) -> Clock<'_> {
         Clock {
             db,
-            next_sweep: 0,
+            next_sweep: Monotonic::MIN,
             one_by_one: 0,
             pause: xact::COUNTDOWN_DELAY,
             firing: Firing::new(),
@@ -149,7 +149,7 @@ impl Clock<'_> {
             // An earlier clock may have ended amid taking up.
             it.countdown_deferred |= is_new;
             // Awake: nobody need wake it.
-            it.wake_at = i64::MIN;
+            it.wake_at = Monotonic::MIN;
             Wakeup {
                 build_state: it.build_state,
                 built: it.builder != 0,
@@ -218,8 +218,8 @@ impl Clock<'_> {
             wake_at
         });
         let idle = (wake_at - time::monotonic()).max(LEAST_SLEEP);
-        if sleep(if more { 0 } else { idle }) {
-            self.next_sweep = 0;
+        if sleep(if more { Micros::ZERO } else { idle }) {
+            self.next_sweep = Monotonic::MIN;
         }
     }
 }
@@ -231,8 +231,8 @@ fn is_served(entry: u32) -> bool {
 }
 
 /// Leases are written behind no later than twice the age from which they are to outlive a crash.
-fn persist_interval() -> i64 {
-    guc::persist_leases_after().max(10_000)
+fn persist_interval() -> Micros {
+    guc::persist_leases_after().max(Micros::from_millis(10))
 }
 
 /// Takes the entries of this database off the board, but for the one of this creation of the

@@ -2,25 +2,26 @@
 
 use crate::pg::time;
 use crate::shmem::xact::stop_waiting;
+use board::{Micros, Monotonic};
 use pgrx::pg_sys;
 
-/// How long to sleep at most before looking again, in microseconds: a backstop, but on a standby,
-/// where nobody wakes anybody.
-const RECHECK_INTERVAL: i64 = 5_000_000;
-const STANDBY_RECHECK_INTERVAL: i64 = 1_000_000;
+/// How long to sleep at most before looking again: a backstop, but on a standby, where no process
+/// wakes another.
+const RECHECK_INTERVAL: Micros = Micros::from_secs(5);
+const STANDBY_RECHECK_INTERVAL: Micros = Micros::from_secs(1);
 
-/// Looks until there is an answer, or until a time on the monotonic clock. `look` makes this backend
+/// Looks until there is an answer, or until `until`. `look` makes this backend
 /// a waiter before it looks, so that nothing is lost in between. In between it sleeps in a
 /// transaction that has neither a snapshot nor locks; called in a procedure that may end its own.
-pub fn poll_until<T>(until: i64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn poll_until<T>(until: Monotonic, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     // SAFETY: the caller's SPI session is not atomic.
     let lay_down = || unsafe { pg_sys::SPI_commit() };
     lay_down();
     loop {
         let found = look();
         lay_down();
-        let left = until.saturating_sub(time::monotonic());
-        if found.is_some() || left <= 0 {
+        let left = until - time::monotonic();
+        if found.is_some() || left <= Micros::ZERO {
             stop_waiting();
             return found;
         }
@@ -34,8 +35,8 @@ pub fn poll_until<T>(until: i64, mut look: impl FnMut() -> Option<T>) -> Option<
     }
 }
 
-/// Sleeps until the latch is set, the client is gone, or so many microseconds have passed.
-fn sleep_on_latch(most: i64) {
+/// Sleeps until the latch is set, the client is gone, or `most` has passed.
+fn sleep_on_latch(most: Micros) {
     // SAFETY: waits on this process's latch and on its client's socket, if there is one; the
     // postmaster's death ends the process. What came meanwhile is heeded at the end.
     unsafe {
@@ -48,7 +49,7 @@ fn sleep_on_latch(most: i64) {
             pg_sys::MyLatch,
             (events | hang_up) as i32,
             socket,
-            (most + 999) / 1_000,
+            most.millis_up(),
             wait_event(),
         );
         pg_sys::ResetLatch(pg_sys::MyLatch);

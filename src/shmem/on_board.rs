@@ -6,16 +6,16 @@ use crate::pg::time;
 use crate::shmem::database::{Database, known};
 use crate::shmem::segment::{wait, with_board};
 use crate::shmem::xact::{building, note_call};
-use board::{Board, BuildState};
+use board::{Board, BuildState, Micros};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::sync::OnceLock;
 
-/// How long a caller waits for the clock to build the board, in microseconds.
-const BUILD_TIMEOUT: i64 = 10_000_000;
+/// How long a caller waits for the scheduler to build the board.
+const BUILD_TIMEOUT: Micros = Micros::from_secs(10);
 
-/// How long a caller leaves building the board to a clock that may be starting, in microseconds.
-const SCHEDULER_START_GRACE: i64 = 2_000_000;
+/// How long a caller leaves building the board to a scheduler that may be starting.
+const SCHEDULER_START_GRACE: Micros = Micros::from_secs(2);
 
 /// Builds a board from the tables: a move, which this floor does not know.
 static BUILD: OnceLock<fn(&Database, u32) -> bool> = OnceLock::new();

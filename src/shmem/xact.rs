@@ -4,7 +4,7 @@
 use crate::error;
 use crate::pg::time;
 use crate::shmem::segment::{broadcast, process, wake_launcher, wake_scheduler, with_board};
-use board::{Board, Id, LaneName, Rank, Ticket, WaitFor};
+use board::{Board, Id, LaneName, Micros, Monotonic, Rank, Ticket, WaitFor, Wall};
 use pgrx::pg_sys::{self, SubXactEvent, XactEvent};
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -14,12 +14,11 @@ use std::rc::Rc;
 /// How many changes are made under one hold of the lock (I8).
 pub const AT_ONCE: usize = 64;
 
-/// When the clock tries a lease again whose row it could not write, in microseconds.
-pub const ROW_RETRY_DELAY: i64 = 100_000;
+/// When the scheduler tries a lease again whose row it could not write.
+pub const ROW_RETRY_DELAY: Micros = Micros::from_millis(100);
 
-/// How often the clock takes up what was put off at the most, in microseconds: who holds a task holds it
-/// for a while.
-pub const COUNTDOWN_DELAY: i64 = 2_000;
+/// How often, at most, the scheduler runs deferred countdowns: a locked row stays locked for a while.
+pub const COUNTDOWN_DELAY: Micros = Micros::from_millis(2);
 
 /// A task that becomes ready with its transaction's commit.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub struct Offer {
     pub queue: Rc<[u8]>,
     pub action: Rc<[u8]>,
     pub rank: Rank,
-    pub timeout: i64,
+    pub timeout: Micros,
 }
 
 impl Offer {
@@ -41,8 +40,8 @@ impl Offer {
 #[derive(Debug)]
 pub enum Change {
     Offer(Offer),
-    /// A task falls due then, on the wall clock.
-    Due(i64),
+    /// A task falls due then.
+    Due(Wall),
     /// A reservation becomes a lease, or goes back into its lane.
     Own(Ticket),
     /// The task is settled, or its lease goes on.
@@ -276,7 +275,7 @@ fn revert(pending: Vec<PendingChange>) {
     let (soon, later) = (now + COUNTDOWN_DELAY, now + ROW_RETRY_DELAY);
     in_steps(pending.iter().rev(), |board, entry, at_commit| match &at_commit.change {
         Change::Own(ticket) => board.undo_claim(*ticket),
-        Change::Finish(ticket) | Change::Release(ticket) => board.undo_end(*ticket, i64::MIN),
+        Change::Finish(ticket) | Change::Release(ticket) => board.undo_end(*ticket, Monotonic::MIN),
         Change::Expire(ticket) => board.undo_end(*ticket, later),
         Change::Cancel(offer) => offer.put(board, entry),
         Change::RowsReleased => rows_released(board, entry, soon),
@@ -290,7 +289,7 @@ fn revert(pending: Vec<PendingChange>) {
     });
 }
 
-fn rows_released(board: &mut Board, entry: u32, soon: i64) {
+fn rows_released(board: &mut Board, entry: u32, soon: Monotonic) {
     let entry = board.entry_mut(entry);
     entry.countdown_at = entry.countdown_at.min(soon);
 }

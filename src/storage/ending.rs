@@ -4,7 +4,7 @@ use crate::pg::datum;
 use crate::pg::spi::Rows;
 use crate::pg::uuid::Uuid;
 use crate::storage::rows::id_at;
-use board::{ABORTED, CANCELLED, COMPLETED, Slot};
+use board::{ABORTED, CANCELLED, COMPLETED, Micros, Slot};
 use pgrx::pg_sys::Datum;
 
 /// An ownership that ends, as the tables are to tell of it.
@@ -45,8 +45,8 @@ pub struct Ended {
     pub has_dependents: bool,
     /// Its result may be waited for.
     pub post_result: bool,
-    /// How long it is to pause before it is tried again, in microseconds.
-    pub pause: i64,
+    /// How long it is to pause before it is tried again.
+    pub pause: Micros,
 }
 
 impl Ended {
@@ -58,6 +58,6 @@ impl Ended {
     pub fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
         let [has_dependents, post_result] =
             [0, 1].map(|offset| datum::number(rows.get(row, flags + offset)) != 0);
-        Ended { id: id_at(rows, row, 0), status, has_dependents, post_result, pause: 0 }
+        Ended { id: id_at(rows, row, 0), status, has_dependents, post_result, pause: Micros::ZERO }
     }
 }

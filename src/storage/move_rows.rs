@@ -8,7 +8,8 @@ use crate::storage::ending::{Ended, Ending};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::partition_writer::PartitionWriter;
 use crate::storage::rows::has_one_snapshot;
-use pgrx::pg_sys::{self, Datum};
+use board::{Micros, Wall};
+use pgrx::pg_sys;
 use std::ptr;
 
 /// Moves tasks, in the order of the endings, waiting for whoever holds one. Returns what became of
@@ -16,7 +17,7 @@ use std::ptr;
 pub fn move_rows(
     db: &Database,
     status: &'static str,
-    now: i64,
+    now: Wall,
     endings: &[Ending],
 ) -> (Vec<Ended>, usize) {
     let mut ended = Vec::new();
@@ -50,16 +51,22 @@ pub fn move_rows(
                 partition.map.flags.map(|column| datum::number(row.get(column)) != 0);
             let given = || {
                 [
-                    Some(Datum::from(now)),
+                    Some(datum::timestamptz(now)),
                     Some(word),
                     Some(datum::float(ending.progress(status))),
                     ending.lease.map(|lease| datum::varlena(lease.worker.as_bytes())),
-                    ending.unsent().map(|lease| Datum::from(lease.since_at)),
+                    ending.unsent().map(|lease| datum::timestamptz(lease.since_at)),
                     ending.result,
                 ]
             };
             partition.add(row, ending.unsent().is_some().into(), given);
-            ended.push(Ended { id: ending.id, status, has_dependents, post_result, pause: 0 });
+            ended.push(Ended {
+                id: ending.id,
+                status,
+                has_dependents,
+                post_result,
+                pause: Micros::ZERO,
+            });
         }
         done += 1;
     }

@@ -5,6 +5,7 @@ use crate::pg::datum;
 use crate::shmem::database::Database;
 use crate::storage::column_map::{ColumnMap, Given, Source, column_map};
 use crate::storage::lookup::Row;
+use board::Wall;
 use pgrx::pg_sys::{self, Datum, Relation};
 use std::ptr;
 use std::rc::Rc;
@@ -42,7 +43,7 @@ impl PartitionWriter {
     pub fn open(
         db: &Database,
         task: Relation,
-        at: i64,
+        at: Wall,
         command: pg_sys::CommandId,
     ) -> Option<PartitionWriter> {
         // SAFETY: the tables are locked before they are looked at, the parent first, as statements
@@ -189,7 +190,7 @@ const KEYS: usize = pg_sys::INDEX_MAX_KEYS as usize;
 ///
 /// # Safety
 /// The relation is open, and partitioned by ranges of one timestamptz if it is partitioned at all.
-unsafe fn partition(finished: Relation, at: i64) -> Option<pg_sys::Oid> {
+unsafe fn partition(finished: Relation, at: Wall) -> Option<pg_sys::Oid> {
     // SAFETY: bounds are in ascending order; `indexes` has one entry more than there are.
     unsafe {
         if (*(*finished).rd_rel).relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE {
@@ -204,7 +205,7 @@ unsafe fn partition(finished: Relation, at: i64) -> Option<pg_sys::Oid> {
         let is_ahead = |bound: &usize| match **bounds.kind.add(*bound) {
             pg_sys::PartitionRangeDatumKind::PARTITION_RANGE_DATUM_MINVALUE => false,
             pg_sys::PartitionRangeDatumKind::PARTITION_RANGE_DATUM_MAXVALUE => true,
-            _ => (**bounds.datums.add(*bound)).value() as i64 > at,
+            _ => datum::wall(**bounds.datums.add(*bound)) > at,
         };
         let bound = (0..bounds.ndatums as usize).rev().take_while(is_ahead).last()?;
         let number = usize::try_from(*bounds.indexes.add(bound)).ok()?;

@@ -5,7 +5,7 @@ use crate::pg::spi::{Rows, Session, Statement, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::Offer;
-use board::{Id, LaneName, Rank};
+use board::{Id, LaneName, Micros, Rank, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 /// How many rows one transaction of the scheduler writes (I10).
@@ -50,7 +50,7 @@ pub fn settled(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Vec<(Uu
     (0..rows.len()).map(|row| (id_at(&rows, row, 0), datum::string(rows.get(row, 1)))).collect()
 }
 
-pub fn rank(id: Uuid, created: i64, priority: i64) -> Rank {
+pub fn rank(id: Uuid, created: Wall, priority: i64) -> Rank {
     let id: Id = id.0;
     Rank { id, created, priority: priority.clamp(0, u32::MAX.into()) as u32 }
 }
@@ -60,7 +60,7 @@ pub struct BoardKey {
     pub queue: Vec<u8>,
     pub action: Vec<u8>,
     pub rank: Rank,
-    pub timeout: i64,
+    pub timeout: Micros,
 }
 
 impl BoardKey {
@@ -71,7 +71,7 @@ impl BoardKey {
         BoardKey {
             queue: datum::string(queue).into_bytes(),
             action: datum::string(action).into_bytes(),
-            rank: rank(id, datum::number(created), datum::number(priority)),
+            rank: rank(id, Wall(datum::number(created)), datum::number(priority)),
             timeout: datum::interval_length(timeout),
         }
     }

@@ -9,10 +9,7 @@ use crate::pg::{time, uuid};
 use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::move_rows::move_rows;
-use board::ABORTED;
-use board::Backoff;
-use board::READY;
-use board::RETRIED;
+use board::{ABORTED, Backoff, Micros, READY, RETRIED, Wall};
 use pgrx::pg_sys::Datum;
 
 statement!(
@@ -50,13 +47,13 @@ pub fn settle(
 /// Makes tasks ready again, or aborts those that had their last try; returns those that were live.
 pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
     let rows = session.run(&RELEASE, &arguments(event, time::now().wall, endings));
-    let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { 0 };
+    let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { Micros::ZERO };
     let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2);
     (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect()
 }
 
 /// The pause before the next try, drawn by lot: the ownership that has just ended counts already.
-fn pause_at(rows: &Rows, row: usize) -> i64 {
+fn pause_at(rows: &Rows, row: usize) -> Micros {
     let [interval, jitter] = [4, 5].map(|column| datum::interval_length(rows.get(row, column)));
     let retries = (datum::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);
     Backoff { interval, jitter }.pause(retries as u32, uuid::random_unit())
@@ -67,12 +64,12 @@ fn status_at(rows: &Rows, row: usize) -> &'static str {
 }
 
 /// What the statements take, the arrays in the order of the endings.
-fn arguments(word: &str, now: i64, endings: &[Ending]) -> Vec<Option<Datum>> {
+fn arguments(word: &str, now: Wall, endings: &[Ending]) -> Vec<Option<Datum>> {
     let rows: Vec<[Option<Datum>; 6]> = endings.iter().map(|ending| values(word, ending)).collect();
     let column =
         |(at, kind): (usize, Kind)| Some(datum::array(kind, rows.iter().map(|row| row[at])));
     let columns = [UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS];
-    [Some(datum::varlena(word.as_bytes())), Some(Datum::from(now))]
+    [Some(datum::varlena(word.as_bytes())), Some(datum::timestamptz(now))]
         .into_iter()
         .chain(columns.into_iter().enumerate().map(column))
         .collect()
@@ -85,7 +82,7 @@ fn values(word: &str, ending: &Ending) -> [Option<Datum>; 6] {
     [
         Some(ending.id.datum()),
         lease.map(|it| datum::varlena(it.worker.as_bytes())),
-        lease.map(|it| Datum::from(it.since_at)),
+        lease.map(|it| datum::timestamptz(it.since_at)),
         Some(Datum::from(lease.is_some_and(|it| it.in_history))),
         Some(datum::float(ending.progress(word))),
         ending.error,

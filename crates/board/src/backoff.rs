@@ -1,32 +1,34 @@
-//! When things happen again: the pauses before retries. Pure: times are microseconds, and come in as
-//! arguments.
+//! When things happen again: the pauses before retries. Pure: times come in as arguments.
+
+use crate::time::Micros;
 
 /// No retry waits longer (365 days).
-pub const LONGEST: i64 = 365 * 86_400_000_000;
+pub const LONGEST: Micros = Micros::from_days(365);
 
 /// How long a task pauses before it is tried again: `interval × 2^n + random(0..jitter)`, n = 0 for the
 /// first retry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backoff {
-    pub interval: i64,
-    pub jitter: i64,
+    pub interval: Micros,
+    pub jitter: Micros,
 }
 
 impl Backoff {
     /// The pause before retry `n`, with a random number from 0 to 1.
-    pub fn pause(&self, n: u32, random: f64) -> i64 {
-        let interval = 2_i64.saturating_pow(n).saturating_mul(self.interval.max(0)).min(LONGEST);
-        let jitter = self.jitter.clamp(0, LONGEST) as f64 * random.clamp(0.0, 1.0);
-        (interval + jitter as i64).min(LONGEST)
+    pub fn pause(&self, n: u32, random: f64) -> Micros {
+        let interval = (self.interval.max(Micros::ZERO) * 2_i64.saturating_pow(n)).min(LONGEST);
+        let jitter = self.jitter.clamp(Micros::ZERO, LONGEST).0 as f64 * random.clamp(0.0, 1.0);
+        (interval + Micros(jitter as i64)).min(LONGEST)
     }
 
     /// All pauses of so many retries, each as long as it can be; `None`: longer than can be told.
-    pub fn worst_case(&self, retries: u32) -> Option<i64> {
+    pub fn worst_case(&self, retries: u32) -> Option<Micros> {
         // From here on the interval is zero, or each pause is the longest.
         const LEVEL: u32 = 64;
-        let rising: i128 = (0..retries.min(LEVEL)).map(|n| i128::from(self.pause(n, 1.0))).sum();
-        let level = i128::from(self.pause(LEVEL, 1.0)) * i128::from(retries.saturating_sub(LEVEL));
-        (rising + level).try_into().ok()
+        let rising: i128 = (0..retries.min(LEVEL)).map(|n| i128::from(self.pause(n, 1.0).0)).sum();
+        let level =
+            i128::from(self.pause(LEVEL, 1.0).0) * i128::from(retries.saturating_sub(LEVEL));
+        (rising + level).try_into().ok().map(Micros)
     }
 }
 
@@ -35,9 +37,22 @@ mod tests {
     use super::*;
 
     const SECOND: i64 = 1_000_000;
+    const YEAR: i64 = LONGEST.0;
 
-    fn backoff(interval: i64, jitter: i64) -> Backoff {
-        Backoff { interval, jitter }
+    /// A backoff in plain numbers.
+    struct Plain(Backoff);
+
+    impl Plain {
+        fn pause(&self, n: u32, random: f64) -> i64 {
+            self.0.pause(n, random).0
+        }
+        fn worst_case(&self, retries: u32) -> Option<i64> {
+            self.0.worst_case(retries).map(|it| it.0)
+        }
+    }
+
+    fn backoff(interval: i64, jitter: i64) -> Plain {
+        Plain(Backoff { interval: Micros(interval), jitter: Micros(jitter) })
     }
 
     /// B95, B96
@@ -62,24 +77,24 @@ mod tests {
     #[test]
     fn no_pause_is_longer_than_a_year() {
         assert_eq!(backoff(SECOND, 0).pause(24, 0.0), (1 << 24) * SECOND);
-        assert_eq!(backoff(SECOND, 0).pause(25, 0.0), LONGEST);
-        for huge in [1, SECOND, LONGEST, LONGEST + 1, i64::MAX] {
+        assert_eq!(backoff(SECOND, 0).pause(25, 0.0), YEAR);
+        for huge in [1, SECOND, YEAR, YEAR + 1, i64::MAX] {
             for n in [62, 63, 64, 1_000, u32::MAX] {
-                assert_eq!(backoff(huge, 0).pause(n, 1.0), LONGEST);
-                assert_eq!(backoff(huge, i64::MAX).pause(n, 1.0), LONGEST);
+                assert_eq!(backoff(huge, 0).pause(n, 1.0), YEAR);
+                assert_eq!(backoff(huge, i64::MAX).pause(n, 1.0), YEAR);
             }
         }
-        assert_eq!(backoff(0, i64::MAX).pause(0, 1.0), LONGEST);
+        assert_eq!(backoff(0, i64::MAX).pause(0, 1.0), YEAR);
         assert_eq!(backoff(0, i64::MAX).pause(0, 0.0), 0);
         assert_eq!(backoff(0, 10).pause(u32::MAX, f64::NAN), 0);
     }
 
     #[test]
     fn a_sum_that_cannot_be_told_is_not_told_wrong() {
-        assert_eq!(backoff(LONGEST, 0).worst_case(292_000), Some(292_000 * LONGEST));
+        assert_eq!(backoff(YEAR, 0).worst_case(292_000), Some(292_000 * YEAR));
         assert_eq!(backoff(i64::MAX, i64::MAX).worst_case(u32::MAX), None);
         assert_eq!(backoff(0, 7).worst_case(1_000_000), Some(7_000_000));
-        let doubled: i64 = (0..45).map(|n| (1_i64 << n).min(LONGEST)).sum();
-        assert_eq!(backoff(1, 0).worst_case(100), Some(doubled + 55 * LONGEST));
+        let doubled: i64 = (0..45).map(|n| (1_i64 << n).min(YEAR)).sum();
+        assert_eq!(backoff(1, 0).worst_case(100), Some(doubled + 55 * YEAR));
     }
 }

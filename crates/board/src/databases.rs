@@ -3,6 +3,7 @@
 use crate::board::Board;
 use crate::list::ListHead;
 use crate::pool::NIL;
+use crate::time::{Micros, Monotonic, Wall};
 
 /// How many databases of one server may use the extension at once.
 pub const MAX_DATABASES: usize = 128;
@@ -21,15 +22,15 @@ pub enum BuildState {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DatabaseEntry {
-    /// When the clock means to wake, on the monotonic clock. An earlier deadline must wake it.
-    pub wake_at: i64,
-    /// When the clock takes up what was put off, at the earliest.
-    pub countdown_at: i64,
-    /// When the next waiting task falls due, on the wall clock, or earlier; `i64::MAX`: none.
-    pub next_due: i64,
-    /// What the clock takes off a time of the wall clock to find it on the monotonic one; it looks
-    /// anew each time it is awake, lest a step of the wall clock go unnoticed.
-    pub wall_offset: i64,
+    /// When the scheduler means to wake. An earlier deadline must wake it.
+    pub wake_at: Monotonic,
+    /// When the scheduler counts down what was deferred, at the earliest.
+    pub countdown_at: Monotonic,
+    /// When the next waiting task falls due, or earlier.
+    pub next_due: Wall,
+    /// How far the wall clock is ahead of the monotonic one. The scheduler reads it each time it
+    /// fires, so that it notices a step of the wall clock.
+    pub wall_offset: Micros,
     /// The database's oid.
     pub database: u32,
     /// The extension's oid: another one after each CREATE EXTENSION.
@@ -64,16 +65,16 @@ pub struct DatabaseEntry {
     pub(crate) unsent: u32,
     /// How many tasks got ready since the last announcement.
     pub(crate) noted: u32,
-    /// Nothing is announced before, on the monotonic clock.
-    pub(crate) quiet_until: i64,
+    /// Nothing is announced before.
+    pub(crate) quiet_until: Monotonic,
 }
 
 impl DatabaseEntry {
     pub const VACANT: DatabaseEntry = DatabaseEntry {
-        wake_at: i64::MAX,
-        countdown_at: 0,
-        next_due: i64::MAX,
-        wall_offset: 0,
+        wake_at: Monotonic::NEVER,
+        countdown_at: Monotonic(0),
+        next_due: Wall::NEVER,
+        wall_offset: Micros::ZERO,
         database: 0,
         extension: 0,
         scheduler: 0,
@@ -92,7 +93,7 @@ impl DatabaseEntry {
         settled: ListHead::NONE,
         unsent: 0,
         noted: 0,
-        quiet_until: i64::MIN,
+        quiet_until: Monotonic::MIN,
     };
 }
 
@@ -175,24 +176,24 @@ impl Board<'_> {
         !std::mem::replace(&mut self.entry_mut(entry).used, true)
     }
 
-    /// Notes that a task falls due at a time of the wall clock.
-    pub fn note_due(&mut self, entry: u32, at: i64) {
+    /// Notes that a task falls due.
+    pub fn note_due(&mut self, entry: u32, at: Wall) {
         let entry = self.entry_mut(entry);
         entry.next_due = entry.next_due.min(at);
     }
 
-    /// When the clock is to look at the entry again, on the monotonic scheduler: at the end of a lease, when
-    /// a task falls due, to announce news, or to take up what was put off.
-    pub fn next_duty(&mut self, entry: u32) -> i64 {
+    /// When the scheduler has something to do for the entry: at the end of a lease, when a task
+    /// falls due, to announce ready queues, or to count down what was deferred.
+    pub fn next_duty(&mut self, entry: u32) -> Monotonic {
         let duty = self.next_expiry(entry).min(self.next_announcement(entry));
         let it = self.entry(entry);
         let due = match it.next_due {
-            i64::MAX => i64::MAX,
+            Wall::NEVER => Monotonic::NEVER,
             // Nothing fires there (I12).
-            _ if it.paused || !it.used => i64::MAX,
-            at => at.saturating_sub(it.wall_offset),
+            _ if it.paused || !it.used => Monotonic::NEVER,
+            at => at.on_monotonic(it.wall_offset),
         };
-        let put_off = if it.countdown_deferred { it.countdown_at } else { i64::MAX };
+        let put_off = if it.countdown_deferred { it.countdown_at } else { Monotonic::NEVER };
         duty.min(due).min(put_off)
     }
 

@@ -7,17 +7,11 @@ use crate::pool::NIL;
 use crate::rank::{Id, Rank};
 use crate::refill::NeedsRefill;
 use crate::slot::{Slot, State, Ticket, TokenHash};
+use crate::time::{Micros, Monotonic, Timestamp, Wall};
 use crate::treap::{self, Links, TreapNodes};
 
-/// A lease of this length, in microseconds, or longer never expires (100 years).
-pub const NEVER: i64 = 36_525 * 86_400_000_000;
-
-/// One instant on two schedulers, in microseconds: leases run on the monotonic one (I9).
-#[derive(Clone, Copy, Debug)]
-pub struct Timestamp {
-    pub monotonic: i64,
-    pub wall: i64,
-}
+/// A lease of this length or longer never expires (100 years).
+pub const NEVER: Micros = Micros::from_days(36_525);
 
 /// Who wants to own, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +20,9 @@ pub struct Claim<'a> {
     /// The process in whose transaction this happens.
     pub holder: i32,
     pub now: Timestamp,
-    /// The lease's length asked for, in microseconds; else the task's own, else `fallback`.
-    pub length: Option<i64>,
-    pub fallback: i64,
+    /// The lease's length asked for; else the task's own, else `fallback`.
+    pub length: Option<Micros>,
+    pub fallback: Micros,
 }
 
 /// A task that was taken off its lane.
@@ -36,8 +30,8 @@ pub struct Claim<'a> {
 pub struct Claimed {
     pub ticket: Ticket,
     pub id: Id,
-    /// On the wall clock; `None`: the lease never expires.
-    pub deadline_at: Option<i64>,
+    /// `None`: the lease never expires.
+    pub deadline_at: Option<Wall>,
 }
 
 /// A lease as it stands in the table.
@@ -45,10 +39,8 @@ pub struct Claimed {
 pub struct PersistedLease<'a> {
     pub token_hash: TokenHash,
     pub worker: &'a [u8],
-    /// On the wall clock.
-    pub since_at: i64,
-    /// In microseconds.
-    pub length: i64,
+    pub since_at: Wall,
+    pub length: Micros,
     pub progress: f64,
     pub in_history: bool,
 }
@@ -84,17 +76,17 @@ pub enum Refusal {
 }
 
 impl Slot {
-    fn lease_for(&mut self, now: Timestamp, length: i64) {
+    fn lease_for(&mut self, now: Timestamp, length: Micros) {
         (self.deadline, self.deadline_at) = if length >= NEVER {
-            (i64::MAX, i64::MAX)
+            (Monotonic::NEVER, Wall::NEVER)
         } else {
-            (now.monotonic.saturating_add(length), now.wall.saturating_add(length))
+            (now.monotonic + length, now.wall + length)
         };
     }
 
-    /// The deadline on the wall clock; `None`: never.
-    pub fn deadline_at(&self) -> Option<i64> {
-        Some(self.deadline_at).filter(|at| *at != i64::MAX)
+    /// The deadline as the worker was told it; `None`: the lease never expires.
+    pub fn deadline_at(&self) -> Option<Wall> {
+        Some(self.deadline_at).filter(|at| *at != Wall::NEVER)
     }
 }
 
@@ -142,7 +134,7 @@ impl Board<'_> {
         slot.progress = 0.0;
         slot.since_at = claim.now.wall;
         slot.worker = Name::<WORKER_MAX>::new(claim.worker);
-        let own = Some(slot.timeout).filter(|timeout| *timeout > 0);
+        let own = Some(slot.timeout).filter(|timeout| *timeout > Micros::ZERO);
         slot.length = claim.length.or(own).unwrap_or(claim.fallback);
         slot.lease_for(claim.now, slot.length);
         let taken = Claimed {
@@ -239,7 +231,7 @@ impl Board<'_> {
         entry: u32,
         name: LaneName,
         rank: Rank,
-        timeout: i64,
+        timeout: Micros,
         holder: i32,
     ) -> Option<Result<Ticket, Refusal>> {
         let at = self.ensure_slot(entry, name, rank, timeout)?;
@@ -265,7 +257,12 @@ impl Board<'_> {
     }
 
     /// The clock takes an expired lease in hand; `None`: nothing is due.
-    pub fn take_expired(&mut self, entry: u32, now: i64, holder: i32) -> Option<(Ticket, Slot)> {
+    pub fn take_expired(
+        &mut self,
+        entry: u32,
+        now: Monotonic,
+        holder: i32,
+    ) -> Option<(Ticket, Slot)> {
         let at = self.first_to_expire(entry).filter(|at| self.slots[*at].deadline <= now)?;
         self.stop_timer(at);
         // A reservation that ran out is no longer its transaction's to commit_claim or to put back.
@@ -276,7 +273,7 @@ impl Board<'_> {
 
     /// Moves a lease's deadline for the timer only: the clock could not end it. Never to an earlier
     /// time, lest somebody extended it meanwhile.
-    pub fn defer_expiry(&mut self, entry: u32, id: Id, until: i64) {
+    pub fn defer_expiry(&mut self, entry: u32, id: Id, until: Monotonic) {
         if let Some(at) = self.find_slot(entry, id)
             && self.slots[at].state == State::Leased
             && self.slots[at].deadline < until
@@ -287,9 +284,9 @@ impl Board<'_> {
         }
     }
 
-    /// The next deadline of a entry, on the monotonic clock.
-    pub fn next_expiry(&mut self, entry: u32) -> i64 {
-        self.first_to_expire(entry).map_or(i64::MAX, |at| self.slots[at].deadline)
+    /// The next deadline of a lease in a database.
+    pub fn next_expiry(&mut self, entry: u32) -> Monotonic {
+        self.first_to_expire(entry).map_or(Monotonic::NEVER, |at| self.slots[at].deadline)
     }
 
     fn first_to_expire(&mut self, entry: u32) -> Option<u32> {
@@ -298,7 +295,7 @@ impl Board<'_> {
     }
 
     /// The settling's transaction rolled back: the lease goes on as it was, but not before `retry_at`.
-    pub fn undo_end(&mut self, ticket: Ticket, retry_at: i64) {
+    pub fn undo_end(&mut self, ticket: Ticket, retry_at: Monotonic) {
         if !self.is_at(ticket, State::Ending) {
             return;
         }

@@ -10,6 +10,7 @@ use crate::list::{self, Link, Links};
 use crate::name::{Name, QUEUE_MAX};
 use crate::pool::{Chain, NIL, Node, Pool};
 use crate::rank::Id;
+use crate::time::{Micros, Monotonic};
 use crate::waiters::WaitFor;
 
 /// From how many ready tasks on, since the last round, the next one comes after so many intervals: each
@@ -150,21 +151,26 @@ impl Board<'_> {
         }
     }
 
-    /// When the clock is to announce what there is; `i64::MAX`: there is nothing.
-    pub fn next_announcement(&self, entry: u32) -> i64 {
+    /// When the scheduler is to announce what there is.
+    pub fn next_announcement(&self, entry: u32) -> Monotonic {
         let entry = self.entry(entry);
-        if entry.unsent > 0 || entry.listed > 0 { entry.quiet_until } else { i64::MAX }
+        if entry.unsent > 0 || entry.listed > 0 { entry.quiet_until } else { Monotonic::NEVER }
     }
 
     /// Begins a round of announcements, if it is time; the next one comes after the interval, or some
     /// of them when much happens.
-    pub fn begin_round(&mut self, entry: u32, now: i64, interval: i64) -> Option<NotifyRound> {
+    pub fn begin_round(
+        &mut self,
+        entry: u32,
+        now: Monotonic,
+        interval: Micros,
+    ) -> Option<NotifyRound> {
         if self.next_announcement(entry) > now {
             return None;
         }
         let entry = self.entry_mut(entry);
         let busy = std::mem::take(&mut entry.noted) >= BUSY;
-        entry.quiet_until = now + if busy { BUSY_INTERVALS * interval } else { interval };
+        entry.quiet_until = now + if busy { interval * BUSY_INTERVALS } else { interval };
         Some(NotifyRound { queues: entry.listed, unsent: entry.unsent > 0 })
     }
 

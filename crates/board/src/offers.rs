@@ -6,6 +6,7 @@ use crate::lanes::{ByRank, LaneName};
 use crate::pool::NIL;
 use crate::rank::Rank;
 use crate::slot::Slot;
+use crate::time::Micros;
 use crate::treap;
 
 /// What became of a task that was put on the board.
@@ -20,7 +21,7 @@ pub enum Offered {
 
 impl Board<'_> {
     /// Offers a ready task. An upsert: a task that has a slot already, in whatever state, stays as it is (I3).
-    pub fn offer(&mut self, entry: u32, name: LaneName, rank: Rank, timeout: i64) -> Offered {
+    pub fn offer(&mut self, entry: u32, name: LaneName, rank: Rank, timeout: Micros) -> Offered {
         if let Some(at) = self.find_slot(entry, rank.id) {
             self.slots[at].reoffered = true;
             return Offered::Known;
@@ -47,7 +48,7 @@ impl Board<'_> {
         entry: u32,
         name: LaneName,
         rank: Rank,
-        timeout: i64,
+        timeout: Micros,
     ) -> Option<u32> {
         if let Some(at) = self.find_slot(entry, rank.id) {
             return Some(at);
@@ -65,7 +66,7 @@ impl Board<'_> {
     }
 
     /// Makes a slot for a task and queues it, if need be in place of the tail of the longest lane.
-    pub(crate) fn place(&mut self, entry: u32, lane: u32, rank: Rank, timeout: i64) -> Offered {
+    pub(crate) fn place(&mut self, entry: u32, lane: u32, rank: Rank, timeout: Micros) -> Offered {
         if self.slots.is_full() && !self.evict_for(lane, rank) {
             self.leave_to_table(lane, rank);
             return Offered::LeftToTable;

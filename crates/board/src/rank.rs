@@ -1,5 +1,6 @@
 //! The order in which tasks run.
 
+use crate::time::Wall;
 use std::cmp::Ordering;
 
 /// A task's id: the sixteen bytes of its uuid, big-endian, so that it sorts as PostgreSQL sorts it.
@@ -10,16 +11,15 @@ pub type Id = u128;
 #[repr(C)]
 pub struct Rank {
     pub id: Id,
-    /// Microseconds, on the database's wall clock.
-    pub created: i64,
+    pub created: Wall,
     pub priority: u32,
 }
 
 impl Rank {
     /// Before every task.
-    pub const FIRST: Rank = Rank { id: 0, created: i64::MIN, priority: u32::MAX };
+    pub const FIRST: Rank = Rank { id: 0, created: Wall::MIN, priority: u32::MAX };
     /// After every task.
-    pub const END: Rank = Rank { id: Id::MAX, created: i64::MAX, priority: 0 };
+    pub const END: Rank = Rank { id: Id::MAX, created: Wall::NEVER, priority: 0 };
 
     /// The least rank behind this one.
     pub fn next(self) -> Rank {

@@ -4,6 +4,7 @@ use crate::board::Board;
 use crate::name::{ACTION_MAX, Name};
 use crate::offers::Offered;
 use crate::rank::Rank;
+use crate::time::Micros;
 
 /// A lane whose next task only the table knows.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +47,13 @@ impl Board<'_> {
 
     /// Queues tasks read from the table, in order; false when the board has no room for the rest,
     /// or the lane is no longer the refiller's.
-    pub fn refill(&mut self, entry: u32, lane: u32, refiller: i32, tasks: &[(Rank, i64)]) -> bool {
+    pub fn refill(
+        &mut self,
+        entry: u32,
+        lane: u32,
+        refiller: i32,
+        tasks: &[(Rank, Micros)],
+    ) -> bool {
         self.is_refilled_by(lane, refiller)
             && tasks.iter().all(|&(rank, timeout)| {
                 self.find_slot(entry, rank.id).is_some()

@@ -3,6 +3,7 @@
 use crate::name::{Name, WORKER_MAX, hash};
 use crate::pool::{Chain, Node};
 use crate::rank::{Id, Rank};
+use crate::time::{Micros, Monotonic, Wall};
 use crate::treap::Links;
 
 /// What proves a lease: the first half of the SHA-256 of its token. The token itself is never kept.
@@ -34,9 +35,9 @@ pub struct Ticket {
 pub struct Slot {
     // The first 64 bytes, a cache line, hold what trees and chains look at.
     pub id: Id,
-    pub created: i64,
-    /// When the lease ends, on the monotonic scheduler: what the timer goes by.
-    pub deadline: i64,
+    pub created: Wall,
+    /// When the lease ends: what the timer goes by.
+    pub deadline: Monotonic,
     pub priority: u32,
     /// In the lane's tree while queued, in the entry's timer while reserved or leased.
     pub(crate) links: Links,
@@ -45,14 +46,14 @@ pub struct Slot {
     pub(crate) generation: u32,
     /// The process in whose transaction the slot is reserved or settling.
     pub(crate) holder: i32,
-    /// The deadline on the wall clock, as it was told to the worker; a lease without end: `i64::MAX`.
-    pub deadline_at: i64,
-    /// When the lease began, on the wall clock.
-    pub since_at: i64,
-    /// The length that the lease was taken with, in microseconds.
-    pub length: i64,
-    /// The task's own lease length in microseconds; 0: none.
-    pub timeout: i64,
+    /// The deadline as the worker was told it.
+    pub deadline_at: Wall,
+    /// When the lease began.
+    pub since_at: Wall,
+    /// The length that the lease was taken with.
+    pub length: Micros,
+    /// The task's own lease length; zero: none.
+    pub timeout: Micros,
     pub token_hash: TokenHash,
     pub progress: f64,
     pub(crate) state: State,
@@ -70,15 +71,15 @@ pub struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn new(lane: u32, rank: Rank, timeout: i64) -> Slot {
+    pub(crate) fn new(lane: u32, rank: Rank, timeout: Micros) -> Slot {
         Slot {
             id: rank.id,
             created: rank.created,
             priority: rank.priority,
-            deadline: 0,
-            deadline_at: 0,
-            since_at: 0,
-            length: 0,
+            deadline: Monotonic(0),
+            deadline_at: Wall(0),
+            since_at: Wall(0),
+            length: Micros::ZERO,
             timeout,
             token_hash: [0; 16],
             progress: 0.0,

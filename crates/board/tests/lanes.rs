@@ -2,7 +2,7 @@
 
 mod memory;
 
-use board::{Extended, LaneName, Next, Offered, Rank};
+use board::{Extended, LaneName, Micros, Monotonic, Next, Offered, Rank};
 
 use memory::small::*;
 
@@ -10,11 +10,11 @@ use memory::small::*;
 fn a_task_that_is_woken_before_its_settling_was_told_is_not_stranded() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
     // The settling committed and delays the task; the clock wakes it before the board was told.
-    assert_eq!(board.offer(0, WORK, rank(1), 0), Offered::Known);
+    assert_eq!(board.offer(0, WORK, rank(1), NONE), Offered::Known);
     board.commit_end(ticket);
     assert!(dry(&mut board, b"work").cursor <= rank(1));
 }
@@ -23,10 +23,10 @@ fn a_task_that_is_woken_before_its_settling_was_told_is_not_stranded() {
 fn a_task_that_is_put_while_it_is_taken_for_a_stray_is_not_stranded() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     let taken = take(&mut board, 1);
     // Its row was not ready to the snapshot, but is by now.
-    assert_eq!(board.offer(0, WORK, rank(1), 0), Offered::Known);
+    assert_eq!(board.offer(0, WORK, rank(1), NONE), Offered::Known);
     board.drop_stray(taken.ticket);
     assert!(dry(&mut board, b"work").cursor <= rank(1));
 }
@@ -40,9 +40,9 @@ fn a_lane_is_complete_only_if_nothing_was_left_since_its_refill_began() {
     assert!(board.begin_refill(&first, 5));
     assert!(!board.begin_refill(&first, 6), "one refiller at a time");
     assert!(matches!(board.next_task(0, b"work", None), Next::Refilling));
-    assert!(board.refill(0, first.lane, 5, &[(rank(1), 0), (rank(3), 0)]));
+    assert!(board.refill(0, first.lane, 5, &[(rank(1), NONE), (rank(3), NONE)]));
     assert_eq!(
-        board.offer(0, WORK, rank(2), 0),
+        board.offer(0, WORK, rank(2), NONE),
         Offered::LeftToTable,
         "committed after the snapshot"
     );
@@ -58,7 +58,7 @@ fn an_abandoned_refill_leaves_the_lane_as_dry_as_it_was() {
     board.survey(0, WORK);
     let first = dry(&mut board, b"work");
     assert!(board.begin_refill(&first, 5));
-    board.refill(0, first.lane, 5, &[(rank(1), 0)]);
+    board.refill(0, first.lane, 5, &[(rank(1), NONE)]);
     board.abandon_refill(first.lane, 5);
     let again = dry(&mut board, b"work");
     assert_eq!(again.cursor, first.cursor);
@@ -107,10 +107,10 @@ fn a_cleared_house_leaves_nothing_behind_however_small_the_steps() {
         board.survey(0, lane(b"first"));
         board.survey(0, lane(b"second"));
         for id in 1..=6 {
-            board.offer(1, WORK, rank(id), 0);
+            board.offer(1, WORK, rank(id), NONE);
         }
-        board.ensure_slot(0, lane(b"first"), rank(7), 0).expect("room");
-        board.ensure_slot(0, lane(b"second"), rank(8), 0).expect("room");
+        board.ensure_slot(0, lane(b"first"), rank(7), NONE).expect("room");
+        board.ensure_slot(0, lane(b"second"), rank(8), NONE).expect("room");
         let mut from = Some(0);
         while let Some(at) = from {
             from = board.clear_entry(0, at, step);
@@ -126,12 +126,12 @@ fn a_cleared_house_leaves_nothing_behind_however_small_the_steps() {
 fn a_board_full_of_leases_admits_nobody_and_evicts_none() {
     let mut memory = small(2, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
-    board.offer(0, WORK, rank(2), 0);
+    board.offer(0, WORK, rank(1), NONE);
+    board.offer(0, WORK, rank(2), NONE);
     own(&mut board, 1);
     own(&mut board, 2);
-    assert_eq!(board.ensure_slot(0, lane(b"other"), rank(3), 0), None);
-    assert_eq!(board.offer(0, lane(b"other"), rank(4), 0), Offered::LeftToTable);
+    assert_eq!(board.ensure_slot(0, lane(b"other"), rank(3), NONE), None);
+    assert_eq!(board.offer(0, lane(b"other"), rank(4), NONE), Offered::LeftToTable);
     assert_eq!(board.usage().slots_used, 2);
     let lanes = board.audit().lanes;
     assert_eq!(lanes.iter().map(|it| it.slots).sum::<u32>(), 2);
@@ -141,9 +141,9 @@ fn a_board_full_of_leases_admits_nobody_and_evicts_none() {
 fn a_task_asked_for_by_id_finds_room_on_a_board_full_of_queued_ones() {
     let mut memory = small(2, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
-    board.offer(0, WORK, rank(2), 0);
-    let at = board.ensure_slot(0, WORK, rank(3), 0).expect("room");
+    board.offer(0, WORK, rank(1), NONE);
+    board.offer(0, WORK, rank(2), NONE);
+    let at = board.ensure_slot(0, WORK, rank(3), NONE).expect("room");
     let taken = board.reserve(at, &claim(1_000, None), token_hash(1));
     board.undo_claim(taken.ticket);
     own(&mut board, 2);
@@ -156,12 +156,12 @@ fn houses_do_not_see_each_others_tasks() {
     let mut memory = small(8, 8);
     let mut board = memory.board();
     assert_eq!(board.register(1, 2), Some(1), "another creation is another entry (I12)");
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     assert!(matches!(board.next_task(1, b"work", None), Next::Empty));
-    assert_eq!(board.offer(1, WORK, rank(1), 0), Offered::Queued);
+    assert_eq!(board.offer(1, WORK, rank(1), NONE), Offered::Queued);
     own(&mut board, 1);
     assert_eq!(board.extend(1, 1, &token_hash(1), &claim(1_000, None), None), Extended::No);
-    assert_eq!(board.next_expiry(1), i64::MAX);
+    assert_eq!(board.next_expiry(1), Monotonic::NEVER);
     board.remove_task(1, 1);
     assert!(board.peek(0, 1).is_some() && board.peek(1, 1).is_none());
 }
@@ -173,13 +173,14 @@ fn on_a_full_board_an_empty_lane_finds_the_room_that_was_promised() {
         let mut board = memory.board();
         for id in 1..=8 {
             let action: &[u8] = if id <= loud { b"loud" } else { b"other" };
-            assert_eq!(board.offer(0, lane(action), rank(id), 0), Offered::Queued);
+            assert_eq!(board.offer(0, lane(action), rank(id), NONE), Offered::Queued);
         }
         let dry = dry_of(&mut board, b"quiet");
         let room = board.room();
         assert_eq!(u128::from(room), loud / 2);
         assert!(board.begin_refill(&dry, 5));
-        let tasks: Vec<(Rank, i64)> = (0..room).map(|at| (rank(100 + u128::from(at)), 0)).collect();
+        let tasks: Vec<(Rank, Micros)> =
+            (0..room).map(|at| (rank(100 + u128::from(at)), NONE)).collect();
         assert!(board.refill(0, dry.lane, 5, &tasks));
     }
 }

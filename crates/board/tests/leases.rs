@@ -2,7 +2,9 @@
 
 mod memory;
 
-use board::{Extended, Next, Offered, PersistedLease, Rank, Refusal, State};
+use board::{
+    Extended, Micros, Monotonic, Next, Offered, PersistedLease, Rank, Refusal, State, Wall,
+};
 
 use memory::small::*;
 
@@ -10,19 +12,19 @@ use memory::small::*;
 fn an_extension_without_a_length_has_the_length_the_lease_was_taken_with() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, Some(5)), None), Extended::Yes);
-    assert_eq!(board.next_expiry(0), 2_005);
+    assert_eq!(board.next_expiry(0), Monotonic(2_005));
     assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, None), None), Extended::Yes);
-    assert_eq!(board.next_expiry(0), 2_100);
+    assert_eq!(board.next_expiry(0), Monotonic(2_100));
 }
 
 #[test]
 fn a_late_owner_keeps_the_task_until_somebody_else_owns_it() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     expire(&mut board);
     assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
@@ -39,15 +41,15 @@ fn a_late_owner_keeps_the_task_until_somebody_else_owns_it() {
 fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_back() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     expire(&mut board);
-    let seized = board.withdraw(0, WORK, rank(1), 0, 8).expect("room");
+    let seized = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room");
     let ticket = seized.expect("nobody owns it");
     assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
-    board.undo_end(ticket, i64::MIN);
+    board.undo_end(ticket, Monotonic::MIN);
     assert!(matches!(board.next_task(0, b"work", None), Next::Empty), "it is not offered");
-    assert_eq!(board.next_expiry(0), 9_100);
+    assert_eq!(board.next_expiry(0), Monotonic(9_100));
     assert!(board.begin_end(0, 1, &token_hash(1), 7).is_ok());
     board.audit();
 }
@@ -57,12 +59,12 @@ fn a_task_that_its_lane_has_not_come_to_can_be_seized() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let ticket = board.withdraw(0, WORK, rank(1), 0, 8).expect("room").expect("nobody owns it");
-    let again = board.withdraw(0, WORK, rank(1), 0, 9).expect("a slot");
+    let ticket = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("nobody owns it");
+    let again = board.withdraw(0, WORK, rank(1), NONE, 9).expect("a slot");
     assert!(matches!(again, Err(Refusal::Ending)));
-    board.undo_end(ticket, i64::MIN);
+    board.undo_end(ticket, Monotonic::MIN);
     assert!(board.peek(0, 1).is_none(), "left to the table, where it was");
-    let ticket = board.withdraw(0, WORK, rank(2), 0, 8).expect("room").expect("nobody owns it");
+    let ticket = board.withdraw(0, WORK, rank(2), NONE, 8).expect("room").expect("nobody owns it");
     board.commit_end(ticket);
     assert!(board.peek(0, 2).is_none());
     board.audit();
@@ -72,7 +74,7 @@ fn a_task_that_its_lane_has_not_come_to_can_be_seized() {
 fn a_token_is_void_once_its_task_was_given_back() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
     board.requeue(ticket, false);
@@ -84,17 +86,17 @@ fn a_token_is_void_once_its_task_was_given_back() {
 fn what_was_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     let taken = take(&mut board, 1);
     assert!(
         matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Stale)),
         "nobody else can"
     );
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("its own transaction can");
-    board.undo_end(ticket, i64::MIN);
+    board.undo_end(ticket, Monotonic::MIN);
     board.undo_claim(taken.ticket);
     assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Queued);
-    assert_eq!(board.next_expiry(0), i64::MAX);
+    assert_eq!(board.next_expiry(0), Monotonic::NEVER);
     board.audit();
 }
 
@@ -102,7 +104,7 @@ fn what_was_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
 fn a_reservation_that_ran_out_is_the_clocks_not_its_transactions() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     let late = take(&mut board, 1);
     expire(&mut board);
     let new = take(&mut board, 2);
@@ -118,13 +120,13 @@ fn a_reservation_that_ran_out_is_the_clocks_not_its_transactions() {
 fn a_lease_that_was_extended_meanwhile_is_not_set_aside_to_an_earlier_time() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     assert_eq!(board.extend(0, 1, &token_hash(1), &claim(1_000, Some(9_000)), None), Extended::Yes);
-    board.defer_expiry(0, 1, 5_000);
-    assert_eq!(board.next_expiry(0), 10_000);
-    board.defer_expiry(0, 1, 15_000);
-    assert_eq!(board.next_expiry(0), 15_000);
+    board.defer_expiry(0, 1, Monotonic(5_000));
+    assert_eq!(board.next_expiry(0), Monotonic(10_000));
+    board.defer_expiry(0, 1, Monotonic(15_000));
+    assert_eq!(board.next_expiry(0), Monotonic(15_000));
 }
 
 #[test]
@@ -143,13 +145,13 @@ fn tickets_from_before_a_wreck_do_nothing() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     for id in 1..=3 {
-        board.offer(0, WORK, rank(id), 0);
+        board.offer(0, WORK, rank(id), NONE);
     }
     let reserved = take(&mut board, 1);
     let leased = own(&mut board, 2);
     let (settling, _) = board.begin_end(0, 2, &token_hash(2), 7).expect("a good token");
     for id in 4..=6 {
-        board.offer(0, lane(b"other"), rank(id), 0);
+        board.offer(0, lane(b"other"), rank(id), NONE);
     }
     let dry = dry_of(&mut board, b"other");
     assert!(board.begin_refill(&dry, 5));
@@ -159,7 +161,7 @@ fn tickets_from_before_a_wreck_do_nothing() {
         board.register(1, 1);
         if round == 1 {
             for id in 1..=4 {
-                assert_eq!(board.offer(0, WORK, rank(id), 0), Offered::Queued);
+                assert_eq!(board.offer(0, WORK, rank(id), NONE), Offered::Queued);
             }
             own(&mut board, 3);
             own(&mut board, 4);
@@ -170,11 +172,11 @@ fn tickets_from_before_a_wreck_do_nothing() {
         board.commit_claim(reserved.ticket);
         board.drop_stray(reserved.ticket);
         assert!(!board.is_leased(leased.ticket) && !board.note_persisted(leased.ticket));
-        board.undo_end(settling, 0);
+        board.undo_end(settling, Monotonic(0));
         board.requeue(settling, true);
         board.commit_end(settling);
         assert!(!board.begin_refill(&dry, 5));
-        assert!(!board.refill(0, dry.lane, 5, &[(rank(9), 0)]));
+        assert!(!board.refill(0, dry.lane, 5, &[(rank(9), NONE)]));
         board.abandon_refill(dry.lane, 5);
         board.end_refill(dry.lane, 5, Rank::END);
         assert_eq!(board.audit().lanes, before);
@@ -185,12 +187,12 @@ fn tickets_from_before_a_wreck_do_nothing() {
 fn a_lease_that_was_written_down_is_counted_once_when_it_ends() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     let taken = own(&mut board, 1);
     assert!(board.note_persisted(taken.ticket));
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
     assert!(!board.note_persisted(taken.ticket), "it is being ended");
-    board.undo_end(ticket, 0);
+    board.undo_end(ticket, Monotonic(0));
     assert_eq!(board.entry(0).ended_persisted, 0);
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
     board.requeue(ticket, false);
@@ -205,8 +207,8 @@ fn a_restored_lease_has_one_full_length_and_its_old_token() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let at = board.ensure_slot(0, WORK, rank(1), 0).expect("room");
-    let (since_at, length) = (4_000_000, 777);
+    let at = board.ensure_slot(0, WORK, rank(1), NONE).expect("room");
+    let (since_at, length) = (Wall(4_000_000), Micros(777));
     let lease = PersistedLease {
         token_hash: token_hash(1),
         worker: b"w",
@@ -218,7 +220,7 @@ fn a_restored_lease_has_one_full_length_and_its_old_token() {
     board.restore(at, &lease, NOW);
     let slot = *board.peek(0, 1).expect("a slot");
     assert!(slot.is_held() && slot.persisted && slot.in_history);
-    assert_eq!((slot.deadline, slot.since_at), (NOW.monotonic + 777, since_at));
+    assert_eq!((slot.deadline, slot.since_at), (NOW.monotonic + length, since_at));
     assert_eq!((slot.progress, slot.worker.as_bytes()), (0.5, &b"w"[..]));
     assert!(board.begin_end(0, 1, &token_hash(1), 7).is_ok());
 }
@@ -227,7 +229,7 @@ fn a_restored_lease_has_one_full_length_and_its_old_token() {
 fn a_lease_that_ended_and_goes_on_was_not_written_down() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     let taken = own(&mut board, 1);
     assert!(board.is_leased(taken.ticket));
     expire(&mut board);
@@ -241,15 +243,18 @@ fn a_lease_that_ended_and_goes_on_was_not_written_down() {
 fn a_ready_task_is_held_for_whoever_ends_it_and_nobody_elses() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
-    let ticket = board.withdraw(0, WORK, rank(1), 0, 7).expect("room").expect("a ready task");
+    board.offer(0, WORK, rank(1), NONE);
+    let ticket = board.withdraw(0, WORK, rank(1), NONE, 7).expect("room").expect("a ready task");
     assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
-    assert!(matches!(board.withdraw(0, WORK, rank(1), 0, 8), Some(Err(Refusal::Ending))));
+    assert!(matches!(board.withdraw(0, WORK, rank(1), NONE, 8), Some(Err(Refusal::Ending))));
     let slot = board.peek(0, 1).expect("a slot");
     assert!(slot.is_ended_by(7) && !slot.is_ended_by(8));
-    board.undo_end(ticket, i64::MIN);
+    board.undo_end(ticket, Monotonic::MIN);
     own(&mut board, 1);
-    assert!(matches!(board.withdraw(0, WORK, rank(1), 0, 7), Some(Err(Refusal::Stale))), "owned");
+    assert!(
+        matches!(board.withdraw(0, WORK, rank(1), NONE, 7), Some(Err(Refusal::Stale))),
+        "owned"
+    );
 }
 
 #[test]
@@ -257,7 +262,7 @@ fn a_task_that_the_board_did_not_know_is_held_as_well() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let ticket = board.withdraw(0, WORK, rank(9), 0, 7).expect("room").expect("a ready task");
+    let ticket = board.withdraw(0, WORK, rank(9), NONE, 7).expect("room").expect("a ready task");
     assert_eq!(board.peek(0, 9).expect("a slot").state(), State::Ending);
     board.commit_end(ticket);
     assert!(board.peek(0, 9).is_none());
@@ -267,23 +272,23 @@ fn a_task_that_the_board_did_not_know_is_held_as_well() {
 fn what_falls_due_before_the_clock_means_to_look_wants_it() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.entry_mut(0).wake_at = 2_000;
-    board.entry_mut(0).wall_offset = 1_000_000;
+    board.entry_mut(0).wake_at = Monotonic(2_000);
+    board.entry_mut(0).wall_offset = Micros(1_000_000);
     assert!(board.begin_use(0) && !board.begin_use(0));
-    board.note_due(0, 1_002_000);
+    board.note_due(0, Wall(1_002_000));
     assert!(!board.wants_scheduler(0));
-    board.note_due(0, 1_001_500);
+    board.note_due(0, Wall(1_001_500));
     assert!(board.wants_scheduler(0));
-    board.note_due(0, 1_009_000);
-    assert_eq!(board.next_duty(0), 1_500, "the earliest counts");
-    board.entry_mut(0).wall_offset = 1_001_000;
-    assert_eq!(board.next_duty(0), 500, "the wall clock was set forward");
+    board.note_due(0, Wall(1_009_000));
+    assert_eq!(board.next_duty(0), Monotonic(1_500), "the earliest counts");
+    board.entry_mut(0).wall_offset = Micros(1_001_000);
+    assert_eq!(board.next_duty(0), Monotonic(500), "the wall clock was set forward");
     board.entry_mut(0).paused = true;
     assert!(!board.wants_scheduler(0), "nothing fires in a closed database");
     board.entry_mut(0).paused = false;
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
-    board.entry_mut(0).next_due = i64::MAX;
+    board.entry_mut(0).next_due = Wall::NEVER;
     assert!(board.next_queue_to_notify(0, true).is_some(), "it is announced");
     assert_eq!(board.next_duty(0), board.next_expiry(0), "nothing waits");
 }

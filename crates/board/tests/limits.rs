@@ -2,7 +2,10 @@
 
 mod memory;
 
-use board::{Board, BuildState, Claim, LaneName, Next, Offered, Rank, Sizes, Slot, Timestamp};
+use board::{
+    Board, BuildState, Claim, LaneName, Micros, Monotonic, Next, Offered, Rank, Sizes, Slot,
+    Timestamp, Wall,
+};
 
 use memory::Memory;
 
@@ -17,17 +20,23 @@ fn large() -> Memory {
 }
 
 fn rank(priority: u32, created: i64, id: u128) -> Rank {
-    Rank { id: id + 1, created, priority }
+    Rank { id: id + 1, created: Wall(created), priority }
 }
 
 fn put(board: &mut Board, queue: &str, action: &str, rank: Rank) -> Offered {
-    board.offer(0, LaneName { queue: queue.as_bytes(), action: action.as_bytes() }, rank, 0)
+    board.offer(
+        0,
+        LaneName { queue: queue.as_bytes(), action: action.as_bytes() },
+        rank,
+        Micros::ZERO,
+    )
 }
 
 /// Reserves what comes next in a queue; its rank.
 fn take(board: &mut Board, queue: &str, length: i64) -> Option<Rank> {
-    let now = Timestamp { monotonic: 0, wall: 0 };
-    let claim = Claim { worker: b"w", holder: 1, now, length: Some(length), fallback: 1 };
+    let now = Timestamp { monotonic: Monotonic(0), wall: Wall(0) };
+    let claim =
+        Claim { worker: b"w", holder: 1, now, length: Some(Micros(length)), fallback: Micros(1) };
     match board.next_task(0, queue.as_bytes(), None) {
         Next::Task(at) => {
             let rank = board.slot_at(at, 0).expect("a task").rank();
@@ -78,7 +87,7 @@ fn ten_thousand_queues_stand_on_one_board() {
             .collect();
         assert_eq!(priorities, [2, 1, 0]);
     }
-    while let Some((ticket, _)) = board.take_expired(0, 2_000, 2) {
+    while let Some((ticket, _)) = board.take_expired(0, Monotonic(2_000), 2) {
         board.commit_end(ticket);
     }
     assert_eq!((board.usage().slots_used, board.usage().lanes_used), (0, 0));
@@ -202,8 +211,8 @@ fn no_order_of_a_hundred_thousand_leases_makes_a_deep_timer() {
         }
         let depth = board.audit().depth;
         assert!(depth <= 60, "{depth}");
-        let mut last = 0;
-        while let Some((ticket, slot)) = board.take_expired(0, 1_000_000, 2) {
+        let mut last = Monotonic::MIN;
+        while let Some((ticket, slot)) = board.take_expired(0, Monotonic(1_000_000), 2) {
             assert!(last <= slot.deadline);
             last = slot.deadline;
             board.commit_end(ticket);

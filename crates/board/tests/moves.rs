@@ -3,7 +3,7 @@
 mod memory;
 mod model;
 
-use board::{NEVER, Sizes};
+use board::{Micros, NEVER, Sizes, Wall};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -31,8 +31,7 @@ fn games() -> impl Strategy<Value = Game> {
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    let length =
-        || prop_oneof![3 => Just(None), 2 => (1..60_i64).prop_map(Some), 1 => Just(Some(NEVER))];
+    let length = || prop_oneof![3 => Just(None), 2 => (1..60_i64).prop_map(|it| Some(Micros(it))), 1 => Just(Some(NEVER))];
     let outcome =
         || prop_oneof![Just(Outcome::Finish), Just(Outcome::Requeue), Just(Outcome::Delay)];
     let verb = prop_oneof![
@@ -49,7 +48,12 @@ fn moves() -> impl Strategy<Value = Move> {
     prop_oneof![
         30 => (any::<u8>(), 0..3_u32, 0..4_i64, 0..40_i64, prop::bool::weighted(0.15), late()).prop_map(
             |(lane, priority, created, timeout, delayed, late)| Move::Submit {
-                lane, priority, created, timeout: (timeout - 20).max(0), delayed, late
+                lane,
+                priority,
+                created: Wall(created),
+                timeout: Micros((timeout - 20).max(0)),
+                delayed,
+                late,
             }
         ),
         3 => (any::<u8>(), late()).prop_map(|(pick, late)| Move::Wake { pick, late }),
@@ -87,9 +91,9 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => any::<u8>().prop_map(|entry| Move::Refresh { entry }),
         1 => (any::<u8>(), 1..40_u32).prop_map(|(entry, chunk)| Move::Rebuild { entry, chunk }),
         1 => Just(Move::Wreck),
-        1 => (any::<u8>(), 1..90_i64).prop_map(|(pick, by)| Move::Postpone { pick, by }),
-        8 => (1..60_i64).prop_map(|by| Move::Tick { by }),
-        1 => (-100_000..100_000_i64).prop_map(|by| Move::Step { by }),
+        1 => (any::<u8>(), 1..90_i64).prop_map(|(pick, by)| Move::Postpone { pick, by: Micros(by) }),
+        8 => (1..60_i64).prop_map(|by| Move::Tick { by: Micros(by) }),
+        1 => (-100_000..100_000_i64).prop_map(|by| Move::Step { by: Micros(by) }),
     ]
 }
 

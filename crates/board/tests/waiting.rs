@@ -2,9 +2,11 @@
 
 mod memory;
 
-use board::{Board, BuildState, LaneName, Next, NotifyRound, Rank, Sizes, WaitFor};
+use board::{
+    Board, BuildState, LaneName, Micros, Monotonic, Next, NotifyRound, Rank, Sizes, WaitFor, Wall,
+};
 use memory::Memory;
-use memory::small::{NOW, WORK, claim, own, rank, small, take, token_hash};
+use memory::small::{NONE, NOW, WORK, claim, own, rank, small, take, token_hash};
 use proptest::prelude::*;
 
 fn signalled(board: &mut Board) -> Vec<u32> {
@@ -17,7 +19,7 @@ fn wait(board: &mut Board, process: u32) {
 
 /// The names that a round announces.
 fn round(board: &mut Board, now: i64) -> Option<Vec<String>> {
-    let NotifyRound { queues, .. } = board.begin_round(0, now, 10)?;
+    let NotifyRound { queues, .. } = board.begin_round(0, Monotonic(now), Micros(10))?;
     let news = (0..queues).filter_map(|_| board.next_queue_to_notify(0, true)).collect::<Vec<_>>();
     board.audit();
     Some(news.iter().map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).collect())
@@ -30,14 +32,14 @@ fn each_task_wakes_one_who_has_waited_longest() {
     for process in [2, 0, 3, 1] {
         wait(&mut board, process);
     }
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     assert_eq!(signalled(&mut board), [2]);
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     assert_eq!(signalled(&mut board), [], "the board knew it already");
-    board.offer(0, LaneName { queue: b"other", action: b"" }, rank(2), 0);
+    board.offer(0, LaneName { queue: b"other", action: b"" }, rank(2), NONE);
     assert_eq!(signalled(&mut board), [], "another queue's");
-    board.offer(0, WORK, rank(3), 0);
-    board.offer(0, WORK, rank(4), 0);
+    board.offer(0, WORK, rank(3), NONE);
+    board.offer(0, WORK, rank(4), NONE);
     assert_eq!(signalled(&mut board), [0, 3]);
     assert_eq!(board.waiting(), (1, 3));
     board.audit();
@@ -48,7 +50,7 @@ fn whoever_was_woken_and_fails_passes_it_on() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     (0..3).for_each(|process| wait(&mut board, process));
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     board.stop_waiting(0);
     assert_eq!(signalled(&mut board), [1], "woken, not told yet");
     board.stop_waiting(1);
@@ -64,12 +66,12 @@ fn whoever_was_woken_for_nothing_waits_on_behind_the_others() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     (0..2).for_each(|process| wait(&mut board, process));
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     assert_eq!(signalled(&mut board), [0]);
     own(&mut board, 1);
     wait(&mut board, 0);
     wait(&mut board, 1);
-    board.offer(0, WORK, rank(2), 0);
+    board.offer(0, WORK, rank(2), NONE);
     assert_eq!(signalled(&mut board), [1]);
     board.audit();
 }
@@ -78,7 +80,7 @@ fn whoever_was_woken_for_nothing_waits_on_behind_the_others() {
 fn whatever_makes_a_task_ready_wakes_one() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     let taken = take(&mut board, 1);
     wait(&mut board, 0);
     board.undo_claim(taken.ticket);
@@ -114,9 +116,12 @@ fn the_end_of_a_task_wakes_all_who_wait_for_it() {
     assert_eq!(signalled(&mut board), [], "there is nothing to pass on");
     board.remove_task(0, 8);
     assert_eq!(signalled(&mut board), [1], "deleted");
-    assert_eq!(board.begin_round(0, 0, 10), Some(NotifyRound { queues: 0, unsent: true }));
+    assert_eq!(
+        board.begin_round(0, Monotonic(0), Micros(10)),
+        Some(NotifyRound { queues: 0, unsent: true })
+    );
     assert_eq!((board.next_settled(0), board.next_settled(0)), (Some(7), None));
-    assert_eq!(board.next_announcement(0), i64::MAX);
+    assert_eq!(board.next_announcement(0), Monotonic::NEVER);
     board.audit();
 }
 
@@ -124,18 +129,18 @@ fn the_end_of_a_task_wakes_all_who_wait_for_it() {
 fn a_queue_is_announced_once_a_round_even_without_its_lanes() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
-    assert_eq!((board.next_announcement(0), round(&mut board, 0)), (i64::MAX, None));
+    assert_eq!((board.next_announcement(0), round(&mut board, 0)), (Monotonic::NEVER, None));
     assert!(!board.wants_scheduler(0));
     for id in 1..4 {
-        board.offer(0, WORK, rank(id), 0);
+        board.offer(0, WORK, rank(id), NONE);
         assert_eq!(board.wants_scheduler(0), id == 1, "the clock is called once");
         board.remove_task(0, id);
     }
     assert_eq!(board.usage().lanes_used, 0);
     assert_eq!(round(&mut board, 100), Some(vec!["work".to_owned()]));
-    assert_eq!((board.next_announcement(0), round(&mut board, 200)), (i64::MAX, None));
-    board.offer(0, WORK, rank(9), 0);
-    assert_eq!((board.next_announcement(0), round(&mut board, 105)), (110, None));
+    assert_eq!((board.next_announcement(0), round(&mut board, 200)), (Monotonic::NEVER, None));
+    board.offer(0, WORK, rank(9), NONE);
+    assert_eq!((board.next_announcement(0), round(&mut board, 105)), (Monotonic(110), None));
     assert_eq!(round(&mut board, 110), Some(vec!["work".to_owned()]));
     board.audit();
 }
@@ -145,22 +150,22 @@ fn when_much_happens_there_are_fewer_rounds() {
     let mut memory = small(64, 4);
     let mut board = memory.board();
     for id in 1..=32 {
-        board.offer(0, WORK, rank(id), 0);
+        board.offer(0, WORK, rank(id), NONE);
     }
     assert!(round(&mut board, 100).is_some());
-    board.offer(0, WORK, rank(33), 0);
-    assert_eq!(board.next_announcement(0), 180);
+    board.offer(0, WORK, rank(33), NONE);
+    assert_eq!(board.next_announcement(0), Monotonic(180));
     assert!(round(&mut board, 180).is_some());
-    board.offer(0, WORK, rank(34), 0);
-    assert_eq!(board.next_announcement(0), 190);
+    board.offer(0, WORK, rank(34), NONE);
+    assert_eq!(board.next_announcement(0), Monotonic(190));
 }
 
 #[test]
 fn what_cannot_be_told_now_is_told_later() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), 0);
-    board.begin_round(0, 0, 10).expect("news");
+    board.offer(0, WORK, rank(1), NONE);
+    board.begin_round(0, Monotonic(0), Micros(10)).expect("news");
     assert!(board.next_queue_to_notify(0, false).is_none());
     board.audit();
     assert_eq!(round(&mut board, 10), Some(vec!["work".to_owned()]));
@@ -171,7 +176,7 @@ fn while_a_queue_has_something_each_round_wakes_another() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     (0..4).for_each(|process| wait(&mut board, process));
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     assert_eq!(signalled(&mut board), [0]);
     assert_eq!(round(&mut board, 0).map(|news| news.len()), Some(1));
     assert_eq!(signalled(&mut board), [], "the first round only announces");
@@ -182,7 +187,7 @@ fn while_a_queue_has_something_each_round_wakes_another() {
     assert_eq!(signalled(&mut board), [2]);
     own(&mut board, 1);
     assert_eq!(round(&mut board, 30), Some(vec![]));
-    assert_eq!((signalled(&mut board), board.next_announcement(0)), (vec![], i64::MAX));
+    assert_eq!((signalled(&mut board), board.next_announcement(0)), (vec![], Monotonic::NEVER));
     board.audit();
 }
 
@@ -191,10 +196,10 @@ fn in_a_closed_database_the_rounds_wake_nobody() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     board.entry_mut(0).paused = true;
-    board.offer(0, WORK, rank(1), 0);
+    board.offer(0, WORK, rank(1), NONE);
     wait(&mut board, 0);
     assert!(round(&mut board, 0).is_some());
-    assert_eq!((signalled(&mut board), board.next_announcement(0)), (vec![], i64::MAX));
+    assert_eq!((signalled(&mut board), board.next_announcement(0)), (vec![], Monotonic::NEVER));
     board.entry_mut(0).paused = false;
     board.survey(0, WORK);
     assert_eq!(signalled(&mut board), [0]);
@@ -206,7 +211,7 @@ fn a_house_that_is_vacated_leaves_nobody_waiting_and_nothing_to_tell() {
     let mut board = memory.board();
     wait(&mut board, 1);
     board.wait_for(0, 2, WaitFor::Settled(7));
-    board.offer(0, LaneName { queue: b"other", action: b"" }, rank(1), 0);
+    board.offer(0, LaneName { queue: b"other", action: b"" }, rank(1), NONE);
     board.note_settled(0, 8);
     let mut from = Some(0);
     while let Some(at) = from {
@@ -226,7 +231,7 @@ fn more_queues_than_are_kept_for_their_news_lose_them() {
     board.entry_mut(0).build_state = BuildState::Built;
     for id in 0..1_000u32 {
         let queue = format!("queue {id}");
-        board.offer(0, LaneName { queue: queue.as_bytes(), action: b"" }, rank(id.into()), 0);
+        board.offer(0, LaneName { queue: queue.as_bytes(), action: b"" }, rank(id.into()), NONE);
         board.remove_task(0, id.into());
     }
     board.audit();
@@ -305,8 +310,8 @@ proptest! {
         for step in steps {
             match step {
                 Step::Offered { queue, id } => {
-                    let rank = Rank { id: id * 3 + u128::from(queue), created: 0, priority: 0 };
-                    board.offer(0, LaneName { queue: NAMES[queue as usize], action: b"" }, rank, 0);
+                    let rank = Rank { id: id * 3 + u128::from(queue), created: Wall(0), priority: 0 };
+                    board.offer(0, LaneName { queue: NAMES[queue as usize], action: b"" }, rank, NONE);
                     if !plain.ready.contains(&(queue, id)) {
                         plain.ready.push((queue, id));
                         plain.wake(queue);
@@ -314,7 +319,7 @@ proptest! {
                 }
                 Step::Take { queue } => {
                     if let Next::Task(at) = board.next_task(0, NAMES[queue as usize], None) {
-                        let taken = board.reserve(at, &claim(NOW.monotonic, None), token_hash(1));
+                        let taken = board.reserve(at, &claim(NOW.monotonic.0, None), token_hash(1));
                         board.remove_task(0, taken.id);
                         plain.ready.retain(|it| *it != (queue, taken.id / 3));
                     } else {

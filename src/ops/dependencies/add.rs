@@ -173,7 +173,7 @@ fn add_pending(session: &Session, edges: impl Iterator<Item = (Uuid, Uuid)>) {
     session.run(
         &ADD_PENDING,
         &[
-            Some(Datum::from(time::now().wall)),
+            Some(datum::timestamptz(time::now().wall)),
             ids(more.keys().copied()),
             Some(datum::array(INTEGERS, counts)),
             Some(datum::array(TEXTS, after)),

@@ -181,7 +181,7 @@ fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> us
     let rows = session.run(
         &COUNT_DOWN,
         &[
-            Some(Datum::from(time::now().wall)),
+            Some(datum::timestamptz(time::now().wall)),
             ids(counts.0.keys().copied()),
             counts.column(|count| count.settled),
             counts.column(|count| count.failed),
@@ -193,7 +193,7 @@ fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> us
         if datum::number(rows.get(row, 1)) != 0 {
             xact::at_commit(db, [Change::Offer(BoardKey::at(&rows, row, 3, task).offer())]);
         } else if let Some(due) = rows.get(row, 2) {
-            xact::at_commit(db, [Change::Due(due.value() as i64)]);
+            xact::at_commit(db, [Change::Due(datum::wall(due))]);
         }
     }
     counts.0.extend(held.0);

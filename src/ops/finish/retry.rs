@@ -9,17 +9,16 @@ use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ended;
 use crate::storage::rows::ids;
-use board::{READY, WAITING};
-use pgrx::pg_sys::Datum;
+use board::{READY, WAITING, Wall};
 
 statement!(POSTPONE, "finish/postpone", [UUIDS, TIMESTAMPTZS]);
 
 /// Makes those wait that were just given back, until `run_at`, else for the pause of each.
-pub fn postpone(db: &Database, session: &Session, ended: &mut [Ended], run_at: Option<i64>) {
+pub fn postpone(db: &Database, session: &Session, ended: &mut [Ended], run_at: Option<Wall>) {
     let now = time::now().wall;
-    let mut postponed: Vec<(Uuid, i64)> = Vec::new();
+    let mut postponed: Vec<(Uuid, Wall)> = Vec::new();
     for it in ended.iter_mut().filter(|it| it.status == READY) {
-        let due = run_at.unwrap_or(now.saturating_add(it.pause));
+        let due = run_at.unwrap_or(now + it.pause);
         if due::is_ahead(due, now) {
             it.status = WAITING;
             postponed.push((it.id, due));
@@ -28,7 +27,7 @@ pub fn postpone(db: &Database, session: &Session, ended: &mut [Ended], run_at: O
     if postponed.is_empty() {
         return;
     }
-    let times = postponed.iter().map(|(_, due)| Some(Datum::from(*due)));
+    let times = postponed.iter().map(|(_, due)| Some(datum::timestamptz(*due)));
     let times = Some(datum::array(TIMESTAMPTZS, times));
     session.run(&POSTPONE, &[ids(postponed.iter().map(|(id, _)| *id)), times]);
     xact::at_commit(db, postponed.into_iter().map(|(_, due)| Change::Due(due)));

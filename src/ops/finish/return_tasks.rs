@@ -10,8 +10,7 @@ use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{LIVE, ids_of, session, settled};
 use crate::storage::settle::{release, settle};
-use board::{End, Outcome, READY};
-use board::{Refusal, Slot, Ticket, TokenHash};
+use board::{End, Outcome, READY, Refusal, Slot, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 /// One task to return, and what comes with it.
@@ -28,7 +27,7 @@ pub fn return_tasks(
     db: &Database,
     returns: &[Return],
     outcome: Outcome,
-    run_at: Option<i64>,
+    run_at: Option<Wall>,
 ) -> Vec<Result<&'static str, Refusal>> {
     let mut answers = vec![Err(Refusal::Stale); returns.len()];
     // Rows are locked in the order of their ids, by everybody.
@@ -144,7 +143,7 @@ pub fn return_task(
     db: &Database,
     it: Return,
     outcome: Outcome,
-    run_at: Option<i64>,
+    run_at: Option<Wall>,
 ) -> Result<&'static str> {
     let answer = return_tasks(db, &[it], outcome, run_at).pop().unwrap_or(Err(Refusal::Stale));
     answer.map_err(|refusal| explain(db, it.id, refusal))

@@ -6,15 +6,14 @@ use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::AT_ONCE;
-use board::{Claim, Extended, TokenHash};
+use board::{Claim, Extended, Micros, TokenHash};
 use pgrx::pg_sys;
 
-/// Moves the deadlines of leases to now + `length` (microseconds; `None`: each one's own). True
-/// for each whose token holds.
+/// Moves the deadlines of leases to now + `length` (`None`: each one's own). True for each whose token holds.
 pub fn extend(
     db: &Database,
     leases: &[(Uuid, Uuid)],
-    length: Option<i64>,
+    length: Option<Micros>,
     progress: Option<f64>,
 ) -> Vec<bool> {
     let hashed: Vec<(Uuid, TokenHash)> =

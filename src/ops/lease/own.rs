@@ -12,7 +12,7 @@ use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, settled};
-use board::{Claim, Claimed, NeedsRefill, Next, State, TokenHash};
+use board::{Claim, Claimed, Micros, NeedsRefill, Next, State, TokenHash, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(FIND, "lease/find", [UUID]);
@@ -29,7 +29,7 @@ pub struct Owned {
     pub tries: i32,
     pub num_failures: Option<Datum>,
     /// `None`: the lease never expires.
-    pub deadline: Option<i64>,
+    pub deadline: Option<Wall>,
 }
 
 /// How many rows are read under one snapshot.
@@ -56,14 +56,14 @@ enum Found {
 }
 
 /// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`.
-/// `length`: of the leases, in microseconds; `None`: each task's own.
+/// `length`: of the leases; `None`: each task's own.
 pub fn own_tasks(
     db: &Database,
     worker: &[u8],
     queue: &[u8],
     most: usize,
     actions: Option<&[&[u8]]>,
-    length: Option<i64>,
+    length: Option<Micros>,
     mut show: impl FnMut(Owned),
 ) {
     let session = session(db);
@@ -115,7 +115,7 @@ pub fn own_task(
     db: &Database,
     id: Uuid,
     worker: &[u8],
-    length: Option<i64>,
+    length: Option<Micros>,
     show: impl FnMut(Owned),
 ) -> Result<()> {
     let session = session(db);
@@ -168,7 +168,7 @@ fn most_at_once(actions: Option<&[&[u8]]>) -> usize {
     (AT_ONCE * 16 / looks).clamp(1, AT_ONCE)
 }
 
-fn claim_now(worker: &[u8], length: Option<i64>) -> Claim<'_> {
+fn claim_now(worker: &[u8], length: Option<Micros>) -> Claim<'_> {
     // SAFETY: reads this process's id.
     let holder = unsafe { pg_sys::MyProcPid };
     Claim { worker, holder, now: time::now(), length, fallback: guc::lease_timeout() }

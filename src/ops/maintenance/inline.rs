@@ -8,7 +8,7 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::storage::rows::{ROWS_PER_TX, has_one_snapshot};
-use board::{Board, Timestamp};
+use board::{Board, Timestamp, Wall};
 use pgrx::pg_sys;
 
 /// Whether a clock would have something to do.
@@ -49,18 +49,18 @@ fn fire_due(db: &Database, entry: u32) {
         let it = board.entry_mut(entry);
         let fires = !it.paused && it.next_due <= until;
         if fires {
-            it.next_due = i64::MAX;
+            it.next_due = Wall::NEVER;
         }
         fires
     });
     if !fires {
         return;
     }
-    let (due, next) = fire::read(db, (i64::MIN, Uuid(0)), until, ROWS_PER_TX);
+    let (due, next) = fire::read(db, (Wall::MIN, Uuid(0)), until, ROWS_PER_TX);
     let mut ids: Vec<Uuid> = due.into_iter().map(|(_, id)| id).collect();
     ids.sort_unstable();
     // The next who comes looks again after some fired: a rollback may take that back.
-    let next = if ids.is_empty() { next.unwrap_or(i64::MAX) } else { i64::MIN };
+    let next = if ids.is_empty() { next.unwrap_or(Wall::NEVER) } else { Wall::MIN };
     with_board(|board| board.note_due(entry, next));
     if !ids.is_empty() {
         fire::fire(db, &ids, until);

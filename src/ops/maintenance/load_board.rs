@@ -4,7 +4,7 @@ use crate::error;
 use crate::ops::maintenance::{identity, persist_leases, refill};
 use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
-use board::BuildState;
+use board::{BuildState, Wall};
 use pgrx::PgLogLevel;
 
 /// How many places of the board are cleared under one hold of its lock.
@@ -28,7 +28,7 @@ pub fn build(db: &Database, entry: u32) -> bool {
         entry.refresh = false;
         // What was put off before a restart, and what is due, is known to the tables only.
         entry.countdown_deferred = true;
-        entry.next_due = i64::MIN;
+        entry.next_due = Wall::MIN;
     });
     segment::broadcast();
     true

@@ -12,7 +12,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{BoardKey, ROWS_PER_TX, id_at, ids, session};
-use board::{PersistedLease, Slot, Ticket, TokenHash};
+use board::{Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
 statement!(PERSIST, "leases/persist", [UUIDS, BYTEAS, TEXTS, TIMESTAMPTZS, BIGINTS, FLOATS, BOOLS]);
@@ -29,7 +29,7 @@ pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
     let now = time::now().wall;
     let age = guc::persist_leases_after();
     // After a step back of the wall clock a lease seems younger than it is: then it is written at once.
-    let is_old = |slot: &Slot| slot.since_at > now || slot.since_at.saturating_add(age) <= now;
+    let is_old = |slot: &Slot| slot.since_at > now || slot.since_at + age <= now;
     let mut found = Vec::new();
     while found.len() < ROWS_PER_TX {
         found.reserve(AT_ONCE);
@@ -66,8 +66,8 @@ pub fn persist(db: &Database, leases: &[(Ticket, Slot)]) -> Written {
             ids(leases.iter().map(|(_, slot)| Uuid(slot.id))),
             column(BYTEAS, |slot| datum::varlena(&slot.token_hash)),
             column(TEXTS, |slot| datum::varlena(slot.worker.as_bytes())),
-            column(TIMESTAMPTZS, |slot| Datum::from(slot.since_at)),
-            column(BIGINTS, |slot| Datum::from(slot.length)),
+            column(TIMESTAMPTZS, |slot| datum::timestamptz(slot.since_at)),
+            column(BIGINTS, |slot| Datum::from(slot.length.0)),
             column(FLOATS, |slot| datum::float(slot.progress)),
             column(BOOLS, |slot| Datum::from(slot.in_history)),
         ],
@@ -132,8 +132,8 @@ fn persisted_lease<'a>(rows: &Rows, row: usize) -> PersistedLease<'a> {
     PersistedLease {
         token_hash,
         worker: &[],
-        since_at: bits(3),
-        length: bits(4),
+        since_at: Wall(bits(3)),
+        length: Micros(bits(4)),
         progress: f64::from_bits(bits(5) as u64),
         in_history: bits(6) != 0,
     }

@@ -7,7 +7,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::rows::{id_at, rank, session};
-use board::{LaneName, NeedsRefill, Rank};
+use board::{LaneName, Micros, NeedsRefill, Rank, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
@@ -44,7 +44,7 @@ pub fn refill(session: &Session, entry: u32, queue: &[u8], dry: &NeedsRefill) ->
     !full
 }
 
-fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<(Rank, i64)> {
+fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<(Rank, Micros)> {
     let Rank { id, created, priority } = dry.cursor;
     let rows = session.run(
         &REFILL,
@@ -52,7 +52,7 @@ fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<
             Some(datum::varlena(queue)),
             Some(datum::varlena(dry.action.as_bytes())),
             Some(Datum::from(-i64::from(priority))),
-            Some(Datum::from(created)),
+            Some(datum::timestamptz(created)),
             Some(Uuid(id).datum()),
             Some(Datum::from(most as i64)),
         ],
@@ -60,7 +60,7 @@ fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<
     let number = |row, column| datum::number(rows.get(row, column));
     (0..rows.len())
         .map(|row| {
-            let rank = rank(id_at(&rows, row, 0), number(row, 2), number(row, 1));
+            let rank = rank(id_at(&rows, row, 0), Wall(number(row, 2)), number(row, 1));
             (rank, datum::interval_length(rows.get(row, 3)))
         })
         .collect()

@@ -7,6 +7,7 @@ use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::shmem::database::Database;
 use crate::storage::rows::{ROWS_PER_TX, session, table};
+use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(PARTITIONS, "retention/make_partitions", [TIMESTAMPTZ]);
@@ -18,8 +19,8 @@ const DELETE_PAST_KINDS: [Kind; 6] = [TIMESTAMPTZ, TEXTS, TIMESTAMPTZS, BIGINT, 
 /// Among how many blocks one transaction looks for rows to delete.
 const BLOCKS: i64 = 512;
 
-/// From this retention on, in microseconds, only whole partitions go.
-const DAY: i64 = 86_400_000_000;
+/// From this retention on only whole partitions go.
+const DAY: Micros = Micros::from_days(1);
 
 /// While the clock waits for the parent table, whoever settles tasks waits behind it.
 const LOCK_TIMEOUT: &str = "set local lock_timeout = '50 ms'";
@@ -31,21 +32,21 @@ pub struct Day {
     pub name: String,
     pub blocks: i64,
     /// When its tasks were settled; `None`: whenever.
-    from: Option<i64>,
-    to: Option<i64>,
+    from: Option<Wall>,
+    to: Option<Wall>,
 }
 
 /// Until when tasks were settled that are past now.
 #[derive(Clone, Copy)]
 pub struct Past {
-    until: i64,
+    until: Wall,
     by_rows: bool,
 }
 
 impl Past {
-    /// `retention`: in microseconds.
-    pub fn of(retention: i64) -> Past {
-        Past { until: time::now().wall.saturating_sub(retention), by_rows: retention < DAY }
+    /// What is past when settled tasks are kept for `retention`.
+    pub fn of(retention: Micros) -> Past {
+        Past { until: time::now().wall - retention, by_rows: retention < DAY }
     }
 
     /// Whether the whole partition is past.
@@ -71,7 +72,7 @@ pub struct Deleted {
 pub fn days(db: &Database) -> Vec<Day> {
     let session = session(db);
     let rows = session.run(&DAYS, &[]);
-    let time = |row, column| rows.get(row, column).map(|it| it.value() as i64);
+    let time = |row, column| rows.get(row, column).map(datum::wall);
     (0..rows.len())
         .map(|row| Day {
             oid: datum::number(rows.get(row, 0)) as u32,
@@ -87,7 +88,7 @@ pub fn days(db: &Database) -> Vec<Day> {
 /// default one at this moment. False then.
 pub fn make_partitions(db: &Database, past: Past) -> bool {
     let session = session(db);
-    let until = [Some(Datum::from(past.until))];
+    let until = [Some(datum::timestamptz(past.until))];
     if session.run(&PARTITIONS, &until).len() == 0 {
         return true;
     }
@@ -127,7 +128,7 @@ pub fn delete_past(db: &Database, past: Past, day: &Day, from: i64) -> Deleted {
         &DELETE_PAST.replace("scylla.finished_default", &day.name),
         &DELETE_PAST_KINDS,
         &[
-            Some(Datum::from(past.until)),
+            Some(datum::timestamptz(past.until)),
             // No queue has a retention of its own yet.
             Some(datum::array(TEXTS, std::iter::empty())),
             Some(datum::array(TIMESTAMPTZS, std::iter::empty())),

@@ -8,7 +8,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{id_at, session};
-use board::Slot;
+use board::{Micros, Slot};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(ENTRY, "query/entry", [UUID]);
@@ -23,7 +23,7 @@ pub fn entry<T>(db: &Database, id: Uuid, show: impl FnOnce(Datum) -> T) -> Optio
 /// Why a task is not running, in one sentence; `None`: there is no such task.
 pub fn why(db: &Database, id: Uuid) -> Option<String> {
     let session = session(db);
-    let rows = session.run(&WHY, &[Some(id.datum()), Some(Datum::from(time::now().wall))]);
+    let rows = session.run(&WHY, &[Some(id.datum()), Some(datum::timestamptz(time::now().wall))]);
     if rows.len() == 0 {
         return None;
     }
@@ -42,7 +42,7 @@ pub fn why(db: &Database, id: Uuid) -> Option<String> {
             oldest.map_or(String::new(), |_| format!(", the oldest {}", id_at(&rows, 0, 5)));
         format!("waits for {pending} of {} tasks{oldest}", datum::number(given))
     } else if due.is_some() {
-        format!("due in {}", time::humanize(datum::number(due)))
+        format!("due in {}", time::humanize(Micros(datum::number(due))))
     } else if datum::number(ready) != 0 {
         "ready, and waits for a worker".to_owned()
     } else {

@@ -9,15 +9,14 @@ use crate::shmem::database::Database;
 use crate::shmem::on_board::current_database;
 use crate::shmem::{latch_wait, segment, xact};
 use crate::storage::rows::session;
-use board::{Next, WaitFor};
+use board::{Monotonic, Next, WaitFor};
 use pgrx::pg_sys::Datum;
 use std::cell::OnceCell;
 
 statement!(ENDING, "query/ending", [UUID]);
 
-/// Waits until a queue has a ready task; false when it has none until the time given, on the
-/// monotonic clock.
-pub fn wait_for_work(queue: &[u8], until: i64) -> bool {
+/// Waits until a queue has a ready task; false when it has none until the time given.
+pub fn wait_for_work(queue: &[u8], until: Monotonic) -> bool {
     let look = || {
         let db = current_database();
         xact::wait_for(&db, WaitFor::Work(queue));
@@ -54,10 +53,10 @@ fn has_work(db: &Database, queue: &[u8]) -> bool {
 }
 
 /// Waits until a task has settled, and shows its status and result to `show`; `None` when it has not
-/// until the time given, on the monotonic clock.
+/// until the time given.
 pub fn wait_for_task<T>(
     id: Uuid,
-    until: i64,
+    until: Monotonic,
     show: impl Fn(String, Option<Datum>) -> T,
 ) -> Result<Option<T>> {
     let look = || {

@@ -10,12 +10,13 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{session, settled};
+use board::Wall;
 use pgrx::pg_sys::Datum;
 
 statement!(DELAY, "submit/delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
 
 /// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled.
-pub fn delay(db: &Database, id: Uuid, until: i64) -> Result<bool> {
+pub fn delay(db: &Database, id: Uuid, until: Wall) -> Result<bool> {
     let session = session(db);
     let locked = Locked::lock(db, &session, &[id]);
     if locked.ids.is_empty() {
@@ -30,13 +31,13 @@ pub fn delay(db: &Database, id: Uuid, until: i64) -> Result<bool> {
         &DELAY,
         &[
             Some(id.datum()),
-            Some(Datum::from(until)),
+            Some(datum::timestamptz(until)),
             Some(Datum::from(!due::is_ahead(until, now))),
-            Some(Datum::from(now)),
+            Some(datum::timestamptz(now)),
         ],
     );
     let is_ready = datum::number(rows.get(0, 0)) != 0;
-    let due = rows.get(0, 1).map(|due| Change::Due(due.value() as i64));
+    let due = rows.get(0, 1).map(|due| Change::Due(datum::wall(due)));
     xact::at_commit(
         db,
         if is_ready { Some(Change::Offer(locked.board_key(0).offer())) } else { due },

@@ -6,6 +6,7 @@ use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::xact::{Change, Offer};
 use crate::storage::rows::rank;
+use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;
 use std::rc::Rc;
 
@@ -30,16 +31,15 @@ pub struct Draft {
     pub spec: Datum,
     pub key: Option<Vec<u8>>,
     pub on_conflict: OnConflict,
-    /// A timestamptz.
-    pub run_at: Option<i64>,
+    pub run_at: Option<Wall>,
     pub after: Vec<Uuid>,
     pub run_on_failure: bool,
     pub max_tries: Option<i32>,
     /// Intervals; `None`: zero.
     pub retry_interval: Option<Datum>,
     pub retry_jitter: Option<Datum>,
-    /// An interval, with its length in microseconds.
-    pub timeout: Option<(Datum, i64)>,
+    /// An interval, with its length.
+    pub timeout: Option<(Datum, Micros)>,
     pub post_result: bool,
 }
 
@@ -82,10 +82,10 @@ pub type KeyName<'n> = (&'n [u8], &'n [u8]);
 /// A draft with what it gets at its insertion.
 pub struct Entry<'d> {
     pub id: Uuid,
-    pub created: i64,
+    pub created: Wall,
     pub draft: &'d Draft,
     /// When the clock is to make it ready.
-    pub due: Option<i64>,
+    pub due: Option<Wall>,
     /// What it waits for, or is taken along by: live, or failed already.
     pub after: Vec<Uuid>,
     /// Others of the same batch wait for it.
@@ -97,7 +97,7 @@ pub struct Entry<'d> {
 pub type Submitted = Result<bool>;
 
 impl<'d> Entry<'d> {
-    pub fn new(draft: &'d Draft, created: i64) -> Entry<'d> {
+    pub fn new(draft: &'d Draft, created: Wall) -> Entry<'d> {
         let id = draft.id.unwrap_or_else(|| Uuid::timed(time::unix_millis(created)));
         Entry {
             id,
@@ -127,7 +127,7 @@ impl<'d> Entry<'d> {
             queue: self.draft.queue.clone(),
             action: self.draft.action.clone(),
             rank: rank(self.id, self.created, self.draft.priority.into()),
-            timeout: self.draft.timeout.map_or(0, |(_, length)| length),
+            timeout: self.draft.timeout.map_or(Micros::ZERO, |(_, length)| length),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{ids, ids_in, rank, session};
+use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -23,8 +24,7 @@ statement!(LOCK_MESSAGE, "submit/lock_message", [TEXT, TEXT]);
 /// A message that is to be a task, its values checked.
 pub struct Message {
     pub id: Vec<u8>,
-    /// A timestamptz.
-    pub deadline: i64,
+    pub deadline: Wall,
     pub spec: Datum,
 }
 
@@ -44,7 +44,8 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     let now = time::now().wall;
     let mut seen = HashSet::new();
     // A microsecond apart, so that their order is the order of age.
-    let mut firsts: Vec<(usize, Uuid, i64)> = (now..)
+    let mut firsts: Vec<(usize, Uuid, Wall)> = (0..)
+        .map(|at| now + Micros(at))
         .zip(messages)
         .enumerate()
         .filter(|(_, (_, message))| seen.insert(message.id.as_slice()))
@@ -68,12 +69,12 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
             Some(datum::varlena(queue)),
             ids(firsts.iter().map(|(_, id, _)| *id)),
             column(TEXTS, &|message| datum::varlena(&message.id)),
-            column(TIMESTAMPTZS, &|message| Datum::from(message.deadline)),
+            column(TIMESTAMPTZS, &|message| datum::timestamptz(message.deadline)),
             column(BOOLS, &|message| Datum::from(has_come(message))),
             column(JSONBS, &|message| message.spec),
             Some(datum::array(
                 TIMESTAMPTZS,
-                firsts.iter().map(|(.., created)| Some(Datum::from(*created))),
+                firsts.iter().map(|(.., created)| Some(datum::timestamptz(*created))),
             )),
         ],
     );
@@ -84,7 +85,7 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     for (at, id, created) in firsts.into_iter().filter(|(_, id, _)| inserted.contains(id)) {
         let (answer, change) = if has_come(&messages[at]) {
             let (queue, action) = (queue.clone(), action.clone());
-            let offer = Offer { queue, action, rank: rank(id, created, 0), timeout: 0 };
+            let offer = Offer { queue, action, rank: rank(id, created, 0), timeout: Micros::ZERO };
             (Delayed::Fired, Change::Offer(offer))
         } else {
             (Delayed::Waits, Change::Due(messages[at].deadline))

@@ -10,6 +10,7 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::rows::session;
+use board::Micros;
 use std::collections::BTreeSet;
 use std::collections::HashSet;
 
@@ -38,7 +39,7 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let now = time::now().wall;
     // A microsecond apart, so that the order of the array is the order of age.
     let mut entries: Vec<Entry> =
-        (now..).zip(drafts).map(|(created, draft)| Entry::new(draft, created)).collect();
+        (0..).zip(drafts).map(|(at, draft)| Entry::new(draft, now + Micros(at))).collect();
     let mut answers: Vec<Submitted> = entries.iter().map(|_| Ok(true)).collect();
     let mut ids: Vec<Uuid> = entries.iter().map(|entry| entry.id).collect();
     refuse_second_ids(&ids, &mut answers);

@@ -1,14 +1,16 @@
 //! A small board with one open entry, and short names for what is done with it.
 
 use board::{
-    Board, BuildState, Claim, Claimed, LaneName, NeedsRefill, Next, Rank, Sizes, Timestamp,
-    TokenHash,
+    Board, BuildState, Claim, Claimed, LaneName, Micros, Monotonic, NeedsRefill, Next, Rank, Sizes,
+    Timestamp, TokenHash, Wall,
 };
 
 use super::Memory;
 
+/// No lease length of the task's own.
+pub const NONE: Micros = Micros::ZERO;
 pub const WORK: LaneName = LaneName { queue: b"work", action: b"do" };
-pub const NOW: Timestamp = Timestamp { monotonic: 1_000, wall: 5_000_000 };
+pub const NOW: Timestamp = Timestamp { monotonic: Monotonic(1_000), wall: Wall(5_000_000) };
 
 pub fn small(slots: usize, lanes: usize) -> Memory {
     let mut memory = Memory::new(Sizes {
@@ -26,7 +28,7 @@ pub fn small(slots: usize, lanes: usize) -> Memory {
 }
 
 pub fn rank(id: u128) -> Rank {
-    Rank { id, created: 0, priority: 0 }
+    Rank { id, created: Wall(0), priority: 0 }
 }
 
 pub fn lane<'a>(action: &'a [u8]) -> LaneName<'a> {
@@ -34,8 +36,9 @@ pub fn lane<'a>(action: &'a [u8]) -> LaneName<'a> {
 }
 
 pub fn claim(monotonic: i64, length: Option<i64>) -> Claim<'static> {
-    let now = Timestamp { monotonic, ..NOW };
-    Claim { worker: b"worker", holder: 7, now, length, fallback: 100 }
+    let now = Timestamp { monotonic: Monotonic(monotonic), ..NOW };
+    let length = length.map(Micros);
+    Claim { worker: b"worker", holder: 7, now, length, fallback: Micros(100) }
 }
 
 pub fn token_hash(number: u8) -> TokenHash {
@@ -45,7 +48,7 @@ pub fn token_hash(number: u8) -> TokenHash {
 /// Reserves what comes next.
 pub fn take(board: &mut Board, number: u8) -> Claimed {
     match board.next_task(0, b"work", None) {
-        Next::Task(at) => board.reserve(at, &claim(NOW.monotonic, None), token_hash(number)),
+        Next::Task(at) => board.reserve(at, &claim(NOW.monotonic.0, None), token_hash(number)),
         front => panic!("no task, but {front:?}"),
     }
 }
@@ -64,7 +67,8 @@ pub fn dry(board: &mut Board, queue: &[u8]) -> NeedsRefill {
 }
 
 pub fn expire(board: &mut Board) {
-    let (ticket, _) = board.take_expired(0, i64::MAX - 1, 9).expect("a lease that is due");
+    let (ticket, _) =
+        board.take_expired(0, Monotonic(i64::MAX - 1), 9).expect("a lease that is due");
     board.requeue(ticket, true);
 }
 

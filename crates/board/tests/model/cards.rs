@@ -1,6 +1,9 @@
 //! Every call on the board, with what it should make of the naive board.
 
-use board::{Claim, Extended, NEVER, Offered, PersistedLease, Rank, Refusal, State, TokenHash};
+use board::{
+    Claim, Extended, Micros, Monotonic, NEVER, Offered, PersistedLease, Rank, Refusal, State,
+    TokenHash, Wall,
+};
 
 use super::check::Expect;
 use super::{Act, Card, Key, LaneKey, Right, Row, World, clock_of};
@@ -15,10 +18,10 @@ impl Card {
             previous_state: State::Free,
             holder: 0,
             token_hash: None,
-            deadline: 0,
-            deadline_at: 0,
-            since_at: 0,
-            length: 0,
+            deadline: Monotonic(0),
+            deadline_at: Wall(0),
+            since_at: Wall(0),
+            length: Micros::ZERO,
             progress: 0.0,
             in_history: false,
             persisted: false,
@@ -35,11 +38,17 @@ impl Card {
             || self.state == State::Ending && self.previous_state == State::Leased
     }
 
-    fn lease(&mut self, now: board::Timestamp, length: i64) {
-        let until = |now: i64| if length >= NEVER { i64::MAX } else { now.saturating_add(length) };
-        (self.deadline, self.deadline_at) = (until(now.monotonic), until(now.wall));
+    fn lease(&mut self, now: board::Timestamp, length: Micros) {
+        (self.deadline, self.deadline_at) = if length >= NEVER {
+            (Monotonic::NEVER, Wall::NEVER)
+        } else {
+            (now.monotonic + length, now.wall + length)
+        };
     }
 }
+
+/// The length of a lease for which neither caller nor task says another.
+const FALLBACK: Micros = Micros(20);
 
 fn worker(pid: i32) -> Vec<u8> {
     format!("worker {pid}").into_bytes()
@@ -84,7 +93,7 @@ impl World<'_> {
     }
 
     /// What was read from the table and is put by a refill; true when all found room.
-    pub fn put_read(&mut self, at: u32, pid: i32, lane: LaneKey, tasks: &[(Rank, i64)]) -> bool {
+    pub fn put_read(&mut self, at: u32, pid: i32, lane: LaneKey, tasks: &[(Rank, Micros)]) -> bool {
         let all = self.board.refill(lane.0, at, pid, tasks);
         let mut arrivals = Vec::new();
         for &(rank, timeout) in tasks {
@@ -96,7 +105,7 @@ impl World<'_> {
         }
         self.reconcile(Expect { arrivals, read: true, ..Expect::default() });
         if !all {
-            let has = |(rank, _): &(Rank, i64)| self.cards.contains_key(&(lane.0, rank.id));
+            let has = |(rank, _): &(Rank, Micros)| self.cards.contains_key(&(lane.0, rank.id));
             assert!(!tasks.iter().all(has), "there was room for all");
         }
         all
@@ -108,22 +117,23 @@ impl World<'_> {
         self.reconcile(Expect { left, makes: Some(lane), ..Expect::default() });
     }
 
-    pub fn reserve(&mut self, pid: i32, at: u32, key: Key, length: Option<i64>) {
+    pub fn reserve(&mut self, pid: i32, at: u32, key: Key, length: Option<Micros>) {
         let serial = self.serial();
         let token_hash: TokenHash = u128::from(serial).to_be_bytes();
         let (now, worker) = (self.now, worker(pid));
-        let claim = Claim { worker: &worker, holder: pid, now, length, fallback: 20 };
+        let claim = Claim { worker: &worker, holder: pid, now, length, fallback: FALLBACK };
         let taken = self.board.reserve(at, &claim, token_hash);
         let card = self.card(key);
         assert_eq!(card.state, State::Queued);
         (card.state, card.holder, card.token_hash) = (State::Reserved, pid, Some(token_hash));
         (card.in_history, card.progress, card.since_at) = (false, 0.0, now.wall);
         card.again = false;
-        card.length = length.unwrap_or(if card.timeout > 0 { card.timeout } else { 20 });
+        card.length =
+            length.unwrap_or(if card.timeout > Micros::ZERO { card.timeout } else { FALLBACK });
         card.lease(now, card.length);
         (card.worker, card.reserved_by, card.epoch) = (worker, serial, serial);
         assert_eq!((taken.ticket.slot, taken.id), (at, key.1));
-        assert_eq!(taken.deadline_at.unwrap_or(i64::MAX), card.deadline_at);
+        assert_eq!(taken.deadline_at.unwrap_or(Wall::NEVER), card.deadline_at);
         self.tokens.push((key, token_hash));
         let right = Right { key, ticket: taken.ticket, serial, epoch: serial };
         let act = Act::Reserve { right, ready: self.is_ready(key) };
@@ -180,11 +190,11 @@ impl World<'_> {
         pid: i32,
         key: Key,
         token_hash: &TokenHash,
-        length: Option<i64>,
+        length: Option<Micros>,
         progress: Option<f64>,
     ) {
         let (now, name) = (self.now, worker(pid));
-        let claim = Claim { worker: &name, holder: pid, now, length, fallback: 20 };
+        let claim = Claim { worker: &name, holder: pid, now, length, fallback: FALLBACK };
         let held = self.board.extend(key.0, key.1, token_hash, &claim, progress);
         let mut revived = 0;
         let should = match self.hashed(key, token_hash) {
@@ -261,7 +271,7 @@ impl World<'_> {
     }
 
     /// Later, never sooner than was promised.
-    pub fn postpone(&mut self, key: Key, until: i64) {
+    pub fn postpone(&mut self, key: Key, until: Monotonic) {
         self.board.defer_expiry(key.0, key.1, until);
         let card = self.card(key);
         if card.state == State::Leased {
@@ -270,7 +280,7 @@ impl World<'_> {
         self.reconcile(Expect::default());
     }
 
-    pub fn undo_end(&mut self, right: Right, retry_at: i64) {
+    pub fn undo_end(&mut self, right: Right, retry_at: Monotonic) {
         self.board.undo_end(right.ticket, retry_at);
         let mut expect = Expect::default();
         if let Some(card) = self.settling(right) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use board::{BuildState, LaneAudit, Next, Rank, Slot, State};
+use board::{BuildState, LaneAudit, Monotonic, Next, Rank, Slot, State};
 
 use super::{ACTIONS, Card, Key, LaneKey, MAX_DATABASES, QUEUES, World, action_name, queue_name};
 
@@ -218,7 +218,7 @@ impl World<'_> {
             let timed = self.cards.iter().filter(|(key, card)| {
                 key.0 == entry && matches!(card.state, State::Reserved | State::Leased)
             });
-            let next = timed.map(|(_, card)| card.deadline).min().unwrap_or(i64::MAX);
+            let next = timed.map(|(_, card)| card.deadline).min().unwrap_or(Monotonic::NEVER);
             assert_eq!(self.board.next_expiry(entry), next, "the next deadline");
             let duty = next.min(self.board.next_announcement(entry));
             let wants = duty < self.board.entry(entry).wake_at;

@@ -15,7 +15,8 @@ mod transactions;
 use std::collections::{BTreeMap, BTreeSet};
 
 use board::{
-    Board, BuildState, Id, LaneName, NeedsRefill, Rank, State, Ticket, Timestamp, TokenHash,
+    Board, BuildState, Id, LaneName, Micros, Monotonic, NeedsRefill, Rank, State, Ticket,
+    Timestamp, TokenHash, Wall,
 };
 
 pub use check::{Look, Tally};
@@ -36,7 +37,7 @@ pub type LaneKey = (u32, u8, u8);
 pub struct Row {
     pub lane: LaneKey,
     pub rank: Rank,
-    pub timeout: i64,
+    pub timeout: Micros,
     pub ready: bool,
 }
 
@@ -45,16 +46,16 @@ pub struct Row {
 pub struct Card {
     pub lane: LaneKey,
     pub rank: Rank,
-    pub timeout: i64,
+    pub timeout: Micros,
     pub state: State,
     pub previous_state: State,
     pub holder: i32,
     /// The token that counts.
     pub token_hash: Option<TokenHash>,
-    pub deadline: i64,
-    pub deadline_at: i64,
-    pub since_at: i64,
-    pub length: i64,
+    pub deadline: Monotonic,
+    pub deadline_at: Wall,
+    pub since_at: Wall,
+    pub length: Micros,
     pub progress: f64,
     pub in_history: bool,
     pub persisted: bool,
@@ -99,7 +100,7 @@ pub struct Refill {
     pub lane: LaneKey,
     /// Everything before was read.
     pub read: Rank,
-    pub rows: Vec<(Rank, i64)>,
+    pub rows: Vec<(Rank, Micros)>,
     pub placed: usize,
     pub full: bool,
     /// The lowest rank left to the table since the refill began.
@@ -156,7 +157,7 @@ impl<'b> World<'b> {
             tokens: Vec::new(),
             handed: Vec::new(),
             ended: [0; MAX_DATABASES as usize],
-            now: Timestamp { monotonic: 1_000, wall: 1_000_000 },
+            now: Timestamp { monotonic: Monotonic(1_000), wall: Wall(1_000_000) },
             look: Look::default(),
             tally: Tally::default(),
             serial: 0,

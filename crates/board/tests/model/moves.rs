@@ -1,6 +1,6 @@
 //! The moves, and what the table and its transactions have to do with each.
 
-use board::{Id, Next, Rank, State};
+use board::{Id, Micros, Next, Rank, State, Wall};
 
 use super::check::Expect;
 use super::{
@@ -41,8 +41,8 @@ pub enum Move {
     Submit {
         lane: u8,
         priority: u32,
-        created: i64,
-        timeout: i64,
+        created: Wall,
+        timeout: Micros,
         delayed: bool,
         late: bool,
     },
@@ -63,7 +63,7 @@ pub enum Move {
         queue: u8,
         actions: Option<u8>,
         max: u8,
-        length: Option<i64>,
+        length: Option<Micros>,
         patient: bool,
     },
     OwnOne {
@@ -101,7 +101,7 @@ pub enum Move {
     Extend {
         holder: u8,
         pick: u8,
-        length: Option<i64>,
+        length: Option<Micros>,
         progress: Option<f64>,
     },
     Persist {
@@ -143,13 +143,13 @@ pub enum Move {
     /// The clock sets a lease aside that it could not end.
     Postpone {
         pick: u8,
-        by: i64,
+        by: Micros,
     },
     Tick {
-        by: i64,
+        by: Micros,
     },
     Step {
-        by: i64,
+        by: Micros,
     },
 }
 
@@ -269,8 +269,8 @@ impl World<'_> {
                     self.postpone(key, self.now.monotonic + by);
                 }
             }
-            Move::Tick { by } => self.now.monotonic += by,
-            Move::Step { by } => self.now.wall += by,
+            Move::Tick { by } => self.now.monotonic = self.now.monotonic + by,
+            Move::Step { by } => self.now.wall = self.now.wall + by,
         }
         self.reconcile(Expect::default());
     }
@@ -306,7 +306,7 @@ impl World<'_> {
         queue: u8,
         actions: Option<u8>,
         max: u8,
-        length: Option<i64>,
+        length: Option<Micros>,
         patient: bool,
     ) {
         let (entry, pid) = entry_of(holder);

@@ -1,6 +1,6 @@
 //! Refills, step by step, with other moves in between.
 
-use board::{NeedsRefill, Rank};
+use board::{Micros, NeedsRefill, Rank, Wall};
 
 use super::check::Expect;
 use super::{LaneKey, Refill, World};
@@ -31,7 +31,7 @@ impl World<'_> {
             .rows
             .values()
             .filter(|row| row.ready && row.lane == refill.lane && row.rank >= refill.read);
-        let mut rows: Vec<(Rank, i64)> = behind.map(|row| (row.rank, row.timeout)).collect();
+        let mut rows: Vec<(Rank, Micros)> = behind.map(|row| (row.rank, row.timeout)).collect();
         rows.sort();
         rows.truncate(limit);
         let refill = &mut self.refills[at];
@@ -85,8 +85,8 @@ impl World<'_> {
         self.refills = rest;
         let void: Vec<Refill> = void;
         for refill in void {
-            let rank = Rank { id: 1, created: 0, priority: 9 };
-            assert!(!self.board.refill(refill.lane.0, refill.at, refill.pid, &[(rank, 0)]));
+            let rank = Rank { id: 1, created: Wall(0), priority: 9 };
+            assert!(!self.board.refill(refill.lane.0, refill.at, refill.pid, &[(rank, Micros(0))]));
             if refill.pid % 2 == 0 {
                 self.board.end_refill(refill.at, refill.pid, Rank::END);
             } else {

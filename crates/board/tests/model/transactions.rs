@@ -1,6 +1,6 @@
 //! Transactions in flight: what they do to the table, and when the board is told.
 
-use board::{Refusal, State, TokenHash};
+use board::{Micros, Monotonic, Refusal, State, TokenHash};
 
 use super::moves::{End, Outcome, Verb, nth};
 use super::{Act, Key, Right, World, clock_of};
@@ -32,7 +32,7 @@ impl World<'_> {
             let act = Act::Settle { right, end };
             self.transactions.entry(pid).or_default().acts.push(act);
         } else {
-            self.undo_end(right, 0);
+            self.undo_end(right, Monotonic(0));
         }
     }
 
@@ -105,7 +105,7 @@ impl World<'_> {
                 break;
             };
             if self.locked().contains(&right.key) {
-                self.undo_end(right, self.now.monotonic + 5);
+                self.undo_end(right, self.now.monotonic + Micros(5));
                 continue;
             }
             let outcome = if self.is_ready(right.key) { outcome } else { Outcome::Stray };
@@ -169,7 +169,7 @@ impl World<'_> {
         for act in undone.into_iter().rev() {
             match act {
                 Act::Reserve { right, .. } => self.undo_claim(right),
-                Act::Settle { right, .. } => self.undo_end(right, self.now.monotonic + 3),
+                Act::Settle { right, .. } => self.undo_end(right, self.now.monotonic + Micros(3)),
             }
         }
     }
@@ -191,7 +191,7 @@ impl World<'_> {
             (Verb::DropStray | Verb::Unsettle, true) => self.board.drop_stray(ticket),
             (Verb::Finish | Verb::Confirm, false) => self.board.commit_end(ticket),
             (Verb::Requeue | Verb::PutBack, false) => self.board.requeue(ticket, true),
-            (Verb::Unsettle | Verb::DropStray, false) => self.board.undo_end(ticket, 0),
+            (Verb::Unsettle | Verb::DropStray, false) => self.board.undo_end(ticket, Monotonic(0)),
         }
     }
 }
