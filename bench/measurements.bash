@@ -92,11 +92,10 @@ measure_snapshot() {
 # pass SIDE SUFFIX: 300,000 tasks come and go by 1,000, in three parts so that submitting is not
 # measured; then a slice one at a time.
 pass() {
-  local part
   tidy
   "fill_$1" 20000
   bench "$1-many" 4 -t 3 >/dev/null
-  for part in 1 2 3; do
+  for _ in 1 2 3; do
     "fill_$1" 108000
     bench "$1-many" 4 -t 25
   done | awk '{ time += 1 / $1 } END { print NR / time }' >>"$work/many$2"
