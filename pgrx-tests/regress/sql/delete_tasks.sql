@@ -1,4 +1,4 @@
--- Deleting (72): tasks go without a trace, and with them those that are left with nothing to wait for.
+-- Deleting (B72): tasks go without a trace, and with them those that are left with nothing to wait for.
 create function pg_temp.id(name text) returns uuid immutable language sql return md5('delete' || name)::uuid;
 create function pg_temp.ids(names text[]) returns uuid[] immutable language sql
 return (select array_agg(pg_temp.id(n) order by o) from unnest(names) with ordinality u (n, o));
