@@ -48,3 +48,23 @@ select f.id, f.queue, f.action, f.key, f.spec, f.priority,
 from scylla.finished f;
 
 comment on view scylla.tasks is 'all tasks, live and settled, with the leases that stand';
+comment on column scylla.tasks.id is 'the task''s id';
+comment on column scylla.tasks.queue is 'the queue that workers serve';
+comment on column scylla.tasks.action is 'what to do, within the queue';
+comment on column scylla.tasks.key is 'a name that is unique among the queue''s unfinished tasks; null: none';
+comment on column scylla.tasks.spec is 'what the task is about';
+comment on column scylla.tasks.priority is 'higher runs first, 0 to 4294967295';
+comment on column scylla.tasks.status is 'waiting, ready, running, completed, aborted or cancelled';
+comment on column scylla.tasks.progress is 'the worker''s progress, 0 to 1';
+comment on column scylla.tasks.created is 'when the task was submitted; among equal priorities the oldest runs first';
+comment on column scylla.tasks.updated is 'when the task''s row was last written';
+comment on column scylla.tasks.run_at is 'not to run before; null: at once';
+comment on column scylla.tasks.deadline is 'when the lease expires; null: it never does, or the task is not running';
+comment on column scylla.tasks.owner is 'the worker that owns the task, or owned it last if it has settled';
+comment on column scylla.tasks.tries is 'how many times the task was owned';
+comment on column scylla.tasks.max_tries is 'how many tries the task gets; null: no limit';
+comment on column scylla.tasks.num_failures is 'predecessors that were aborted or cancelled';
+comment on column scylla.tasks.after is 'all predecessors that the task was given';
+comment on column scylla.tasks.errors is 'what went wrong so far, newest last, 100 at most';
+comment on column scylla.tasks.result is 'what the worker returned; null: nothing, or the task has not completed';
+comment on column scylla.tasks.history is 'ownerships and how they ended, newest last, 100 at most';
