@@ -46,7 +46,7 @@ measure_heartbeat() {
   sql 'alter system reset all'
   sql 'select pg_reload_conf()' >/dev/null
   # what is leased still would be counted as ready by the next filling
-  sql 'select scylla.cancel_tasks(array(select id from scylla.leases()))' >/dev/null
+  sql 'select scylla.cancel_tasks(array(select id from scylla._leases()))' >/dev/null
   echo
 }
 

@@ -70,7 +70,7 @@ select scylla.extend(:'id', :'token');
 \set VERBOSITY sqlstate
 select scylla.return_task(:'id', :'token');
 \set VERBOSITY default
-select count(*) from scylla.leases(:'id');
+select count(*) from scylla._leases(:'id');
 
 -- Ids that are not there, that stand twice; an id and a key are free again.
 select scylla.delete_tasks('{}'), scylla.delete_tasks(pg_temp.ids('{nobody}'));

@@ -52,8 +52,8 @@ select scylla.task(null);
 -- The leases that stand, all or one.
 select scylla.submit('entry.lease') as id \gset
 select token from scylla.own_tasks('who', 'entry.lease', timeout => '100 years') \gset
-select id = :'id' as same, owner, owned_at <= now() as owned, deadline, progress, recorded from scylla.leases(:'id');
-select count(*) from scylla.leases() where id = :'id';
-select count(*) from scylla.leases('00000000-0000-4000-8000-00000000005f');
+select id = :'id' as same, owner, owned_at <= now() as owned, deadline, progress, recorded from scylla._leases(:'id');
+select count(*) from scylla._leases() where id = :'id';
+select count(*) from scylla._leases('00000000-0000-4000-8000-00000000005f');
 select scylla.return_task(:'id', :'token');
-select count(*) from scylla.leases(:'id');
+select count(*) from scylla._leases(:'id');

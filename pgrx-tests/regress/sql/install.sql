@@ -96,11 +96,11 @@ select scylla.delete_tasks('{}');
 select scylla.task_id('q', 'k');
 select scylla.why(gen_random_uuid());
 select scylla.task(gen_random_uuid());
-select * from scylla.leases();
+select * from scylla._leases();
 select scylla.refresh();
 select scylla.open();
-select scylla.newest('[]');
-select scylla.history_with('[]', 'w', now());
+select scylla._newest('[]');
+select scylla._history_with('[]', 'w', now());
 \set VERBOSITY default
 reset role;
 
