@@ -24,7 +24,7 @@ install: ## build, and install into the PostgreSQL of PG_CONFIG, below DESTDIR
 	@scripts/build
 	@scripts/install
 
-lint: ## formatting and clippy
+lint: ## formatting, clippy, shell, spelling, words, layers, licences
 	@scripts/lint
 
 clean: ## what was built, the private PostgreSQL and its servers

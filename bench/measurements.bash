@@ -46,7 +46,7 @@ measure_heartbeat() {
   sql 'alter system reset all'
   sql 'select pg_reload_conf()' >/dev/null
   # what is leased still would be counted as ready by the next filling
-  sql 'select scylla.cancel_tasks(array(select id from scylla.leases()))' >/dev/null
+  sql 'select scylla.cancel_tasks(array(select id from scylla._leases()))' >/dev/null
   echo
 }
 
@@ -92,11 +92,10 @@ measure_snapshot() {
 # pass SIDE SUFFIX: 300,000 tasks come and go by 1,000, in three parts so that submitting is not
 # measured; then a slice one at a time.
 pass() {
-  local part
   tidy
   "fill_$1" 20000
   bench "$1-many" 4 -t 3 >/dev/null
-  for part in 1 2 3; do
+  for _ in 1 2 3; do
     "fill_$1" 108000
     bench "$1-many" 4 -t 25
   done | awk '{ time += 1 / $1 } END { print NR / time }' >>"$work/many$2"

@@ -78,6 +78,7 @@ comment on column scylla.task.after is 'all predecessors that it was given';
 comment on column scylla.task.spec is 'what the task is about; opaque, never changed';
 comment on column scylla.task.errors is 'what went wrong so far, newest last, 100 at the most';
 comment on column scylla.task.history is 'what became of earlier ownerships, newest last, 100 at the most';
+comment on constraint task_pkey on scylla.task is 'finds a task by its id';
 comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
 comment on index scylla.task_key is 'one live task a queue and key';
 comment on index scylla.task_message is 'one waiting message a queue and id';
@@ -102,6 +103,7 @@ create table scylla.dependency (
 comment on table scylla.dependency is 'which live task waits for which other; a row goes as its predecessor settles';
 comment on column scylla.dependency.after is 'the predecessor';
 comment on column scylla.dependency.task is 'the task that waits for it';
+comment on constraint dependency_pkey on scylla.dependency is 'finds the dependents of a predecessor';
 
 -- What a settling transaction could not count down, since somebody held the waiting task: the clock does.
 create table scylla.countdown (
@@ -206,6 +208,7 @@ comment on column scylla.lease.owned_at is 'when the ownership began';
 comment on column scylla.lease.length is 'the lease''s length in microseconds';
 comment on column scylla.lease.progress is 'the worker''s progress, 0 to 1';
 comment on column scylla.lease.recorded is 'whether the task''s history tells of this ownership already';
+comment on constraint lease_pkey on scylla.lease is 'finds a lease by its task''s id';
 
 create sequence scylla.worker_number;
 

@@ -182,14 +182,14 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_task';
 
 comment on function scylla.task is 'the whole entry of a task, live or settled';
 
-create function scylla.leases(task uuid default null)
+create function scylla._leases(task uuid default null)
 returns table (
     id uuid, owner text, owned_at timestamptz, deadline timestamptz,
     progress double precision, recorded boolean
 )
 language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_leases';
 
-comment on function scylla.leases is 'the leases that stand on the board, all or one task''s';
+comment on function scylla._leases is 'the leases that stand on the board, all or one task''s';
 
 -- Administering
 

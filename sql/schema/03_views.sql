@@ -1,35 +1,36 @@
 -- The newest 100 entries of a history or of errors.
-create function scylla.newest(entries jsonb) returns jsonb
+create function scylla._newest(entries jsonb) returns jsonb
 language sql immutable parallel safe
 return case
     when pg_catalog.jsonb_array_length(entries) <= 100 then entries
     else pg_catalog.jsonb_path_query_array(entries, '$[last - 99 to last]')
 end;
 
-comment on function scylla.newest is 'the newest 100 entries of a jsonb array';
+comment on function scylla._newest is 'the newest 100 entries of a jsonb array';
 
 -- A history together with the ownership that it does not tell of yet; null: none.
-create function scylla.history_with(history jsonb, worker text, owned_at timestamptz) returns jsonb
+create function scylla._history_with(history jsonb, worker text, owned_at timestamptz) returns jsonb
 language sql stable parallel safe
 return case
     when owned_at is null then history
-    else scylla.newest(history operator(pg_catalog.||) pg_catalog.jsonb_build_array(
+    else scylla._newest(history operator(pg_catalog.||) pg_catalog.jsonb_build_array(
         pg_catalog.jsonb_build_object('_typ', 'TaskAssignment', 'worker', worker, 'time', owned_at)))
 end;
 
-comment on function scylla.history_with is 'a history with one more assignment at its end';
+comment on function scylla._history_with is 'a history with one more assignment at its end';
 
 create view scylla.tasks as
 -- One look at the board, lest a task be seen twice or not at all.
 with lease as materialized (
-    select * from scylla.leases()
+    select * from scylla._leases()
 )
 -- Owned: the board knows by whom.
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     'running'::text as status, l.progress, t.created, t.updated, t.run_at,
     l.deadline, l.owner, t.tries + (not l.recorded)::integer as tries, t.max_tries, t.num_failures,
     coalesce(t.after, '{}') as after, t.errors, null::jsonb as result,
-    scylla.history_with(t.history, l.owner, case when not l.recorded then l.owned_at end) as history
+    scylla._history_with(
+        t.history, l.owner, case when not l.recorded then l.owned_at end) as history
 from lease l
 join scylla.task t on t.id = l.id
 union all
@@ -44,7 +45,28 @@ union all
 select f.id, f.queue, f.action, f.key, f.spec, f.priority,
     f.status, f.progress, f.created, f.updated, f.run_at,
     null, f.owner, f.tries, f.max_tries, f.num_failures,
-    coalesce(f.after, '{}'), f.errors, f.result, scylla.history_with(f.history, f.owner, f.owned_at)
+    coalesce(f.after, '{}'), f.errors, f.result,
+    scylla._history_with(f.history, f.owner, f.owned_at)
 from scylla.finished f;
 
 comment on view scylla.tasks is 'all tasks, live and settled, with the leases that stand';
+comment on column scylla.tasks.id is 'the task''s id';
+comment on column scylla.tasks.queue is 'the queue that workers serve';
+comment on column scylla.tasks.action is 'what to do, within the queue';
+comment on column scylla.tasks.key is 'a name that is unique among the queue''s unfinished tasks; null: none';
+comment on column scylla.tasks.spec is 'what the task is about';
+comment on column scylla.tasks.priority is 'higher runs first, 0 to 4294967295';
+comment on column scylla.tasks.status is 'waiting, ready, running, completed, aborted or cancelled';
+comment on column scylla.tasks.progress is 'the worker''s progress, 0 to 1';
+comment on column scylla.tasks.created is 'when the task was submitted; among equal priorities the oldest runs first';
+comment on column scylla.tasks.updated is 'when the task''s row was last written';
+comment on column scylla.tasks.run_at is 'not to run before; null: at once';
+comment on column scylla.tasks.deadline is 'when the lease expires; null: it never does, or the task is not running';
+comment on column scylla.tasks.owner is 'the worker that owns the task, or owned it last if it has settled';
+comment on column scylla.tasks.tries is 'how many times the task was owned';
+comment on column scylla.tasks.max_tries is 'how many tries the task gets; null: no limit';
+comment on column scylla.tasks.num_failures is 'predecessors that were aborted or cancelled';
+comment on column scylla.tasks.after is 'all predecessors that the task was given';
+comment on column scylla.tasks.errors is 'what went wrong so far, newest last, 100 at most';
+comment on column scylla.tasks.result is 'what the worker returned; null: nothing, or the task has not completed';
+comment on column scylla.tasks.history is 'ownerships and how they ended, newest last, 100 at most';

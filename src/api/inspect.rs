@@ -32,7 +32,7 @@ sql_function!(
 );
 
 sql_function!(
-    /// `leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
+    /// `_leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
     pg_finfo_scylla_leases,
     scylla_leases,
     |call: &mut Call| {

@@ -6,6 +6,7 @@ use board::{Extended, LaneName, Micros, Monotonic, Next, Offered, Rank};
 
 use memory::small::*;
 
+/// I4
 #[test]
 fn a_task_that_is_woken_before_its_settling_was_told_is_not_stranded() {
     let mut memory = small(4, 4);
@@ -19,6 +20,7 @@ fn a_task_that_is_woken_before_its_settling_was_told_is_not_stranded() {
     assert!(dry(&mut board, b"work").cursor <= rank(1));
 }
 
+/// I4
 #[test]
 fn a_task_that_is_put_while_it_is_taken_for_a_stray_is_not_stranded() {
     let mut memory = small(4, 4);
@@ -31,6 +33,7 @@ fn a_task_that_is_put_while_it_is_taken_for_a_stray_is_not_stranded() {
     assert!(dry(&mut board, b"work").cursor <= rank(1));
 }
 
+/// I4
 #[test]
 fn a_lane_is_complete_only_if_nothing_was_left_since_its_refill_began() {
     let mut memory = small(4, 4);
@@ -51,6 +54,7 @@ fn a_lane_is_complete_only_if_nothing_was_left_since_its_refill_began() {
     assert_eq!(dry(&mut board, b"work").cursor, rank(2));
 }
 
+/// I4
 #[test]
 fn an_abandoned_refill_leaves_the_lane_as_dry_as_it_was() {
     let mut memory = small(4, 4);
@@ -97,6 +101,7 @@ fn a_lane_under_refill_keeps_no_other_from_being_spilled() {
     assert_eq!(actions, [b"first".to_vec(), b"third".to_vec()]);
 }
 
+/// I8
 #[test]
 fn a_cleared_house_leaves_nothing_behind_however_small_the_steps() {
     for step in 1..12 {
@@ -122,6 +127,7 @@ fn a_cleared_house_leaves_nothing_behind_however_small_the_steps() {
     }
 }
 
+/// I4
 #[test]
 fn a_board_full_of_leases_admits_nobody_and_evicts_none() {
     let mut memory = small(2, 4);
@@ -151,6 +157,7 @@ fn a_task_asked_for_by_id_finds_room_on_a_board_full_of_queued_ones() {
     board.audit();
 }
 
+/// I12
 #[test]
 fn houses_do_not_see_each_others_tasks() {
     let mut memory = small(8, 8);

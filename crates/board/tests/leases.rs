@@ -100,6 +100,7 @@ fn what_was_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
     board.audit();
 }
 
+/// I3
 #[test]
 fn a_reservation_that_ran_out_is_the_clocks_not_its_transactions() {
     let mut memory = small(4, 4);
@@ -140,6 +141,7 @@ fn a_dismissed_clock_is_known_to_be_gone() {
     assert_eq!(board.entry(0).scheduler, 0);
 }
 
+/// I3, I8
 #[test]
 fn tickets_from_before_a_wreck_do_nothing() {
     let mut memory = small(4, 4);
@@ -202,6 +204,7 @@ fn a_lease_that_was_written_down_is_counted_once_when_it_ends() {
     assert_eq!(board.entry(0).ended_persisted, 1);
 }
 
+/// I1
 #[test]
 fn a_restored_lease_has_one_full_length_and_its_old_token() {
     let mut memory = small(4, 4);

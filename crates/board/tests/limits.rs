@@ -111,6 +111,7 @@ fn ten_thousand_actions_of_one_queue_come_in_one_order() {
     assert!(all.is_sorted());
 }
 
+/// I4
 #[test]
 fn a_full_board_does_not_starve_a_quiet_queue() {
     let mut memory = large();
@@ -130,6 +131,7 @@ fn a_full_board_does_not_starve_a_quiet_queue() {
     board.audit();
 }
 
+/// I4
 #[test]
 fn every_queue_of_many_gets_its_share_of_a_full_board() {
     let mut memory = large();
@@ -155,6 +157,7 @@ fn depth_of(rank_of: impl Fn(usize) -> Rank) -> usize {
     board.audit().depth
 }
 
+/// I8
 #[test]
 fn no_order_of_a_hundred_thousand_tasks_makes_a_deep_tree() {
     let half = |at: usize| if at.is_multiple_of(2) { at } else { 200_000 - at };
@@ -181,6 +184,7 @@ fn mix(mut x: u32) -> u32 {
     x ^ (x >> 16)
 }
 
+/// I8
 #[test]
 fn who_does_not_know_the_seed_cannot_make_a_deep_tree() {
     let depth = |seed: u32, tasks: u32| {
@@ -198,6 +202,7 @@ fn who_does_not_know_the_seed_cannot_make_a_deep_tree() {
     }
 }
 
+/// I8
 #[test]
 fn no_order_of_a_hundred_thousand_leases_makes_a_deep_timer() {
     for length in [|at: i64| 1_000 + at, |at: i64| 1_000_000 - at, |_: i64| 1_000] {

@@ -125,6 +125,7 @@ fn the_end_of_a_task_wakes_all_who_wait_for_it() {
     board.audit();
 }
 
+/// I11
 #[test]
 fn a_queue_is_announced_once_a_round_even_without_its_lanes() {
     let mut memory = small(8, 4);
@@ -160,6 +161,7 @@ fn when_much_happens_there_are_fewer_rounds() {
     assert_eq!(board.next_announcement(0), Monotonic(190));
 }
 
+/// I11
 #[test]
 fn what_cannot_be_told_now_is_told_later() {
     let mut memory = small(8, 4);

@@ -41,7 +41,8 @@ impl Fixture {
         )
     }
 
-    /// Fills in `{r}`unning id, its `{t}`oken, `{y}` ready, `{c}`ompleted and its token `{ct}`, `{x}` cancelled, `{n}`obody's.
+    /// Fills in ids and tokens: the running task `{r}` and its token `{t}`, the completed task `{c}`
+    /// and its token `{ct}`, the ready task `{y}`, the cancelled task `{x}`, no task `{n}`.
     fn fill(&self, sql: &str) -> String {
         sql.replace("{r}", &self.lease.id.to_string())
             .replace("{t}", &self.lease.token.to_string())

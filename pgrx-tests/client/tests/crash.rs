@@ -203,7 +203,7 @@ fn terminated_worker_comes_back_and_goes_on() {
     }
 }
 
-/// `kill -9` of the clock takes everything in memory with it, and nothing else.
+/// I1: `kill -9` of the clock takes everything in memory with it, and nothing else.
 #[test]
 fn killed_worker_loses_no_task() {
     let server = server(&[]);

@@ -77,7 +77,7 @@ fn an_earlier_time_wakes_the_clock() {
     assert_eq!(s.status(at_once), "ready");
 }
 
-/// The clock looks at the tables after a restart, and after its own end.
+/// I1: the clock looks at the tables after a restart, and after its own end.
 #[test]
 fn what_waits_outlives_the_clock_and_the_server() {
     let server = Server::start(&["scylla.sweep_interval = '1h'"]);
@@ -131,7 +131,8 @@ fn a_held_task_delays_no_other() {
     assert!(released.elapsed() < seconds(2), "{:?}", released.elapsed());
 }
 
-/// A row that cannot be written is set aside and named in the log; the rest goes on, at full speed.
+/// I10: a row that cannot be written is set aside and named in the log; the rest goes on, at full
+/// speed.
 #[test]
 fn a_bad_row_stops_no_other() {
     let server = Server::start(&[]);

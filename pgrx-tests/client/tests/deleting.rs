@@ -99,7 +99,8 @@ fn done_task_takes_no_follower_that_others_need() {
     assert_eq!(live(&mut s), "");
 }
 
-/// The worker of a deleted task learns at its next call; a rollback leaves everything as it was.
+/// I2: the worker of a deleted task learns at its next call; a rollback leaves everything as it
+/// was.
 #[test]
 fn deletion_ends_leases_unless_it_rolls_back() {
     let database = database();

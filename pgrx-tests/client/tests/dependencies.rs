@@ -280,7 +280,7 @@ fn bad_arguments_are_refused() {
     assert_eq!(run_all(&mut s, "q"), [a, b]);
 }
 
-/// A savepoint that takes a return, a cancel or a deletion back takes its signals back.
+/// I2: a savepoint that takes a return, a cancel or a deletion back takes its signals back.
 #[test]
 fn rollback_takes_signals_back() {
     let database = database();

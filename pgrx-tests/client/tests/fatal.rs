@@ -109,7 +109,7 @@ fn death_after_cancel_leaves_the_task() {
     assert_eq!(s.own_one("q").id, ready);
 }
 
-/// Struck inside the statement itself, at whatever point: all or nothing, and nothing stuck.
+/// I2: struck inside the statement itself, at whatever point: all or nothing, and nothing stuck.
 #[test]
 fn death_inside_a_statement_is_all_or_nothing() {
     const N: i32 = 3000;
@@ -165,7 +165,7 @@ fn death_inside_a_statement_is_all_or_nothing() {
     server.assert_log_is_clean();
 }
 
-/// Owners of a board that is always too small, struck at random: a refill that dies with its
+/// I4: owners of a board that is always too small, struck at random: a refill that dies with its
 /// session, a reservation, a settling slot are in nobody's way.
 #[test]
 fn death_on_a_crowded_board_stops_nobody() {

@@ -114,6 +114,7 @@ fn replacement_may_wait_for_what_it_replaces() {
     assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
 }
 
+/// I2
 #[test]
 fn rolled_back_replacement_leaves_the_old_task() {
     let database = database();
@@ -165,8 +166,8 @@ fn batches_with_the_same_keys_do_not_deadlock() {
     });
 }
 
-/// Eight connections on two keys: no two live tasks bear one, and what somebody owns is never replaced:
-/// each lease can be returned.
+/// I3: eight connections on two keys: no two live tasks bear one, and what somebody owns is never
+/// replaced: each lease can be returned.
 #[test]
 fn owned_task_is_never_replaced() {
     let database = database();

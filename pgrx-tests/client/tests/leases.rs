@@ -121,7 +121,7 @@ fn bulk_extend_answers_for_each_task() {
     assert_eq!(all, [true]);
 }
 
-/// B33: wrong, foreign, from before, of no such task.
+/// B33, I7: wrong, foreign, from before, of no such task.
 #[test]
 fn wrong_token_is_false_and_changes_nothing() {
     let database = database();
@@ -258,7 +258,7 @@ fn late_return_is_accepted_while_nobody_else_owned_the_task() {
     }
 }
 
-/// B45: after theft the old token is worth nothing, then or later.
+/// B45, I7: after theft the old token is worth nothing, then or later.
 #[test]
 fn after_theft_only_the_new_token_works() {
     let database = database();

@@ -1,4 +1,4 @@
-//! Life in the server: settings, shutdown, workers that end, that cannot start, or must not: 61, 62, 102, 106–108.
+//! Life in the server: settings, shutdown, workers that end, that cannot start, or must not.
 
 use client::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,8 +65,8 @@ fn fast_shutdown_takes_less_than_three_seconds_under_load() {
     server.assert_log_is_clean();
 }
 
-/// A worker that is ended is back within a second; one that keeps dying is left alone for longer and
-/// longer.
+/// B61: a worker that is ended is back within a second; one that keeps dying is left alone for
+/// longer and longer.
 #[test]
 fn ended_worker_is_back_within_a_second() {
     let server = Server::start(&[]);
@@ -119,7 +119,7 @@ fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
     let lease = s.own_one("q");
     assert_eq!(lease.id, id);
     s.complete(&lease);
-    // 102, 106–108: found by whoever comes next.
+    // B102, B106, B107, B108: found by whoever comes next.
     let id = s.submit("q");
     let lost = s.own_one_with("q", "timeout => '100 ms'");
     let mut other = database.connect();
@@ -157,6 +157,7 @@ fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
     s.run("commit");
 }
 
+/// I1
 #[test]
 fn owning_and_returning_go_on_without_workers() {
     let server = Server::start(&["scylla.persist_leases_after = '10 ms'"]);
@@ -233,7 +234,7 @@ fn dropping_databases_leaves_the_log_quiet() {
     assert!(noise.is_empty(), "{noise:#?}");
 }
 
-/// I10, 62: neither a row that cannot be written, nor a step of anybody's own settings, stops the clock.
+/// I10: neither a row that cannot be written, nor a step of anybody's own settings, stops the clock.
 #[test]
 fn clock_survives_a_bad_row() {
     let server = Server::start(&[]);

@@ -42,6 +42,7 @@ fn assert_order(s: &mut Session, owned: &[(Uuid, i64)]) {
     }
 }
 
+/// I4
 #[test]
 fn ten_thousand_queues_hand_out_their_tasks() {
     let database = database();
@@ -56,6 +57,7 @@ fn ten_thousand_queues_hand_out_their_tasks() {
     assert_eq!(s.tasks("running"), 10_000);
 }
 
+/// I4
 #[test]
 fn ten_thousand_actions_in_one_queue_keep_the_order() {
     let database = database();
@@ -228,7 +230,7 @@ fn refresh_under_load_doubles_and_hides_nothing() {
     all_is_handed_out_once(&tiny().0.database(), 2048, refresh);
 }
 
-/// The clock may come and go: handing out does not need it.
+/// I4: the clock may come and go: handing out does not need it.
 #[test]
 fn terminated_workers_under_load_hide_nothing() {
     let database = database();
@@ -243,7 +245,7 @@ fn terminated_workers_under_load_hide_nothing() {
     });
 }
 
-/// As many leases as slots; one more is 53400, and nothing is half done.
+/// I4: as many leases as slots; one more is 53400, and nothing is half done.
 #[test]
 fn more_leases_than_slots_are_refused() {
     let server = Server::start(&[&format!("scylla.board_size = {}", tiny().1)]);

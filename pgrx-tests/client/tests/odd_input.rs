@@ -157,7 +157,7 @@ fn hundred_thousand_elements_pass_through_each_call() {
     assert!(started.elapsed() < seconds(90), "took {:?}", started.elapsed());
 }
 
-/// One bad element among 100,000 leaves nothing behind.
+/// I2: one bad element among 100,000 leaves nothing behind.
 #[test]
 fn one_bad_element_among_many_leaves_nothing() {
     let database = database();

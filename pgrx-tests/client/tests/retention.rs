@@ -1,4 +1,4 @@
-//! Settled tasks are kept for `scylla.retention`: 58, 59, 60.
+//! Settled tasks are kept for `scylla.retention`.
 
 use client::*;
 use std::time::Instant;
@@ -24,7 +24,7 @@ fn wait_until_gone(s: &mut Session, queue: &str) {
     eventually(seconds(5), "what is past is deleted", || (count(s, queue) == 0).then_some(()));
 }
 
-/// 58, 59, 60: exactly what is past goes, by the row below a day, and never what lives.
+/// B59, B60: exactly what is past goes, by the row below a day, and never what lives.
 #[test]
 fn settled_tasks_past_retention_go_and_others_stay() {
     let server = Server::start(&[]);
@@ -133,7 +133,8 @@ fn held_rows_are_passed_over() {
     wait_until_gone(&mut s, "held");
 }
 
-/// However many rows there are, a tick looks at a few blocks and deletes 1,000 rows a transaction.
+/// I6: however many rows there are, a tick looks at a few blocks and deletes 1,000 rows a
+/// transaction.
 #[test]
 fn a_tick_is_short_however_many_rows_there_are() {
     let server = Server::start(&["scylla.retention = '12 h'", "autovacuum = off"]);

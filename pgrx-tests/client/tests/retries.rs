@@ -74,7 +74,7 @@ fn an_expiry_does_not_wait_and_a_late_retry_does() {
     assert_eq!(s.not_returned(&late).code().code(), "55006");
 }
 
-/// A retry that rolls back changes nothing; one in bulk answers for each.
+/// I2: a retry that rolls back changes nothing; one in bulk answers for each.
 #[test]
 fn retries_are_transactional_and_come_in_bulk() {
     let database = database();

@@ -118,7 +118,7 @@ fn aborting_needs_a_whole_error() {
     assert_eq!(s.entry(lease.id)["errors"], json!([]));
 }
 
-/// B43: whatever became of the task.
+/// B37, B43: whatever became of the task.
 #[test]
 fn second_return_with_the_same_token_fails() {
     let database = database();

@@ -29,7 +29,7 @@ fn rolled_back_submit_leaves_nothing() {
     assert!(owned(&mut b).is_empty());
 }
 
-/// A task becomes ownable when its transaction has committed, not before, not even by itself.
+/// I2: a task becomes ownable when its transaction has committed, not before, not even by itself.
 #[test]
 fn task_is_offered_when_its_transaction_commits() {
     let database = database();

@@ -385,6 +385,7 @@ fn return_waits_for_whoever_holds_a_row() {
     Server::shared().assert_log_is_clean();
 }
 
+/// I2
 #[test]
 fn rolled_back_batch_leaves_its_leases() {
     let database = database();
@@ -511,6 +512,7 @@ fn rows_are_found_among_the_dead() {
     Server::shared().assert_log_is_clean();
 }
 
+/// I9
 #[test]
 fn batch_that_waits_is_interrupted() {
     let database = database();

@@ -74,7 +74,7 @@ fn any_name_of_a_queue_is_a_channel() {
     assert_eq!(next(&mut l), on("scylla.a\"b"));
 }
 
-/// B78
+/// B78, I2
 #[test]
 fn nothing_is_announced_that_rolled_back() {
     let database = database();

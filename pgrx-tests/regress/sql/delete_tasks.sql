@@ -1,4 +1,4 @@
--- Deleting (72): tasks go without a trace, and with them those that are left with nothing to wait for.
+-- Deleting (B72): tasks go without a trace, and with them those that are left with nothing to wait for.
 create function pg_temp.id(name text) returns uuid immutable language sql return md5('delete' || name)::uuid;
 create function pg_temp.ids(names text[]) returns uuid[] immutable language sql
 return (select array_agg(pg_temp.id(n) order by o) from unnest(names) with ordinality u (n, o));
@@ -70,7 +70,7 @@ select scylla.extend(:'id', :'token');
 \set VERBOSITY sqlstate
 select scylla.return_task(:'id', :'token');
 \set VERBOSITY default
-select count(*) from scylla.leases(:'id');
+select count(*) from scylla._leases(:'id');
 
 -- Ids that are not there, that stand twice; an id and a key are free again.
 select scylla.delete_tasks('{}'), scylla.delete_tasks(pg_temp.ids('{nobody}'));

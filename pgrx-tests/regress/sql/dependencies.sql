@@ -19,7 +19,7 @@ from scylla.tasks where queue = 'dependencies' order by created;
 create procedure pg_temp.clear() language sql as
 $$ select scylla.delete_tasks(array_agg(id)) from scylla.tasks where queue = 'dependencies' $$;
 
--- 63, 68: a chain; each waits for the one before.
+-- B63, B68: a chain; each waits for the one before.
 select pg_temp.submit('1'), pg_temp.submit('2', '{1}'), pg_temp.submit('3', '{2}');
 table pg_temp.look;
 \set VERBOSITY sqlstate
@@ -36,7 +36,7 @@ select jsonb_pretty(scylla.task(pg_temp.id('3')) -> 'errors') = jsonb_pretty(jso
 select scylla.task(pg_temp.id('3')) -> 'after' = jsonb_build_array(pg_temp.id('2')) as after;
 call pg_temp.clear();
 
--- 68: a chord: many after one, and one after all of these.
+-- B68: a chord: many after one, and one after all of these.
 select pg_temp.submit('head'), pg_temp.submit('a', '{head}'), pg_temp.submit('b', '{head}'), pg_temp.submit('tail', '{a,b}');
 select pg_temp.done('head');
 select pg_temp.done('b'), scylla.why(pg_temp.id('tail')) = format('waits for 1 of 2 tasks, the oldest %s', pg_temp.id('a')) as why;
@@ -45,7 +45,7 @@ select pg_temp.done('a');
 table pg_temp.look;
 call pg_temp.clear();
 
--- 67: an abort goes on to all that wait, directly or not; 66: who runs all the same counts it.
+-- B67: an abort goes on to all that wait, directly or not; B66: who runs all the same counts it.
 select pg_temp.submit('root'), pg_temp.submit('left', '{root}'), pg_temp.submit('right', '{root}'),
     pg_temp.submit('leaf', '{left,right}'), pg_temp.submit('report', '{left,right,leaf}', 'run'), pg_temp.submit('last', '{report}');
 select pg_temp.done('root', 'aborted');
@@ -91,7 +91,7 @@ select outcome, error from scylla.submit_tasks(jsonb_build_array(
 table pg_temp.look;
 select pg_temp.done('first'), pg_temp.done('second'), pg_temp.done('third');
 call pg_temp.clear();
--- 70: those in a circle, and those that wait for them, are invalid; so is who waits for itself.
+-- B70: those in a circle, and those that wait for them, are invalid; so is who waits for itself.
 select error, outcome from scylla.submit_tasks(jsonb_build_array(
     jsonb_build_object('queue', 'dependencies', 'id', pg_temp.id('a'), 'after', array[pg_temp.id('b')]),
     jsonb_build_object('queue', 'dependencies', 'id', pg_temp.id('b'), 'after', array[pg_temp.id('c')]),
@@ -109,7 +109,7 @@ select outcome from scylla.submit_tasks(jsonb_build_array(
 table pg_temp.look;
 call pg_temp.clear();
 
--- 69: add_dependencies, pairwise; the links made.
+-- B69: add_dependencies, pairwise; the links made.
 select pg_temp.submit('a'), pg_temp.submit('b'), pg_temp.submit('c'), pg_temp.submit('d', '{a}');
 select pg_temp.add('{a,b,a}', '{b,c,c}'), pg_temp.add('{a,a}', '{b,d}') as again, pg_temp.add('{a,a}', '{c,c}') as twice;
 table pg_temp.look;
@@ -183,7 +183,7 @@ select pg_temp.done('once', 'retry');
 table pg_temp.look;
 call pg_temp.clear();
 
--- 73: very many before one; exactly one follower.
+-- B73: very many before one; exactly one follower.
 select count(*) from scylla.submit_tasks((
     select jsonb_agg(jsonb_build_object('queue', 'dependencies.many', 'id', pg_temp.id('many' || n))) from generate_series(1, 10000) n));
 select scylla.submit('dependencies', '"one"', id => pg_temp.id('one'), after => array_agg(id)) = pg_temp.id('one') as submitted

@@ -29,13 +29,13 @@ select status, (entry ->> 'created')::timestamptz <= (entry ->> 'updated')::time
     (entry ->> 'deadline')::timestamptz > now() as deadline_ahead, entry -> 'run_at' as run_at
 from (select status, scylla.task(id) as entry from scylla.tasks where queue = 'entry') as t order by status;
 
--- By id, by queue, by status, by owner; by priority as a number.
+-- B8, B9: by id, by queue, by status, by owner; by priority as a number.
 select right(id::text, 2) as id, status, progress, owner, tries, result from scylla.tasks where queue = 'entry' order by priority desc;
 select right(id::text, 2) as id from scylla.tasks where queue = 'entry' and status = 'running';
 select right(id::text, 2) as id from scylla.tasks where id = '00000000-0000-4000-8000-000000000053';
 select right(id::text, 2) as id from scylla.tasks where queue = 'entry' and owner = 'w' and status = 'running';
 
--- The spec and the time of creation never change; updated does with every write.
+-- B2: the spec and the time of creation never change; updated does with every write.
 select scylla.task('00000000-0000-4000-8000-000000000052') as before \gset
 select scylla.return_task(id, token, 'retry') from held where spec ->> 'k' = '2';
 select key from jsonb_each(scylla.task('00000000-0000-4000-8000-000000000052'))
@@ -52,8 +52,8 @@ select scylla.task(null);
 -- The leases that stand, all or one.
 select scylla.submit('entry.lease') as id \gset
 select token from scylla.own_tasks('who', 'entry.lease', timeout => '100 years') \gset
-select id = :'id' as same, owner, owned_at <= now() as owned, deadline, progress, recorded from scylla.leases(:'id');
-select count(*) from scylla.leases() where id = :'id';
-select count(*) from scylla.leases('00000000-0000-4000-8000-00000000005f');
+select id = :'id' as same, owner, owned_at <= now() as owned, deadline, progress, recorded from scylla._leases(:'id');
+select count(*) from scylla._leases() where id = :'id';
+select count(*) from scylla._leases('00000000-0000-4000-8000-00000000005f');
 select scylla.return_task(:'id', :'token');
-select count(*) from scylla.leases(:'id');
+select count(*) from scylla._leases(:'id');

@@ -110,7 +110,7 @@ select call, state, message from answer order by n;
 \pset tuples_only
 \a
 
--- Style: a phrase in one line, lower case, no full stop; hints are sentences; no token in either.
+-- Style: a phrase in one line, lower case, no full stop; hints are sentences; no token in either (I7).
 select message from answer where message !~ '^([a-z]|scylla)' or message ~ '\.$' or message ~ E'\n';
 select distinct advice from answer where advice <> '' and advice !~ '^[A-Z].*\.$';
 select call from answer, known where position(token::text in message || advice) > 0;

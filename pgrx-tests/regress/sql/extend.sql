@@ -41,7 +41,7 @@ select scylla.extend_tasks(array[id, gen_random_uuid(), id], array[token, token,
 from held limit 1;
 select scylla.extend_tasks('{}', '{}');
 
--- No longer the owner: false.
+-- B31: no longer the owner: false.
 select scylla.return_task(:'id', :'token', 'yield');
 select scylla.extend(:'id', :'token');
 select token as second from scylla.own_tasks('w2', 'extend') \gset

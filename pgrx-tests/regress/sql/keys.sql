@@ -1,4 +1,4 @@
--- Well-known keys (74): one unfinished task a queue and key.
+-- Well-known keys (B74): one unfinished task a queue and key.
 select scylla.submit('keys', '"first"', key => 'k') as first \gset
 select scylla.task(:'first') ->> 'key' as key, scylla.task_id('keys', 'k') = :'first' as found;
 
@@ -17,7 +17,7 @@ select spec, key from scylla.task where queue = 'keys' order by key collate "C";
 select count(distinct scylla.submit('keys.more', key => k)) from unnest(array['k', 'K', ' k', 'k%', null, null]) k;
 select scylla.task_id('keys.more', 'k%') is not null as exact, scylla.task_id('keys.more', 'k_'), scylla.task_id('keys.nobody', 'k');
 
--- replace (71): the old one is cancelled, the new one takes its key.
+-- replace (B71): the old one is cancelled, the new one takes its key.
 select scylla.submit('keys', '"new"', key => 'k', on_conflict => 'replace') as new \gset
 select scylla.task(:'first') ->> 'status' as old, scylla.task(:'first') ->> 'key' as key, scylla.task_id('keys', 'k') = :'new' as found;
 select scylla.submit('keys', key => 'nobody''s', on_conflict => 'replace') = scylla.task_id('keys', 'nobody''s') as inserted;

@@ -1,4 +1,4 @@
--- Closing a database: nothing is handed out, what is held goes on.
+-- Closing a database (I12): nothing is handed out, what is held goes on.
 select count(scylla.submit('open')) from generate_series(1, 4);
 select id, token from scylla.own_tasks('w', 'open') \gset
 -- Closed with the commit, and not before.

@@ -18,7 +18,7 @@ select scylla.submit('submit.all', '{"b": 2}', 'act', '7', '00000000-0000-4000-8
 select id, action, spec, priority, status, max_tries from scylla.tasks where queue = 'submit.all' order by id;
 select timeout, post_result from scylla.task where queue = 'submit.all' order by id;
 
--- Any JSON but null is a spec.
+-- B7: any JSON but null is a spec.
 select scylla.submit('submit.spec', spec) is not null as submitted, spec
 from (values (0, jsonb '{}'), (1, '[]'), (2, '"text"'), (3, '0'), (4, 'false'), (5, '[null]')) as v (n, spec)
 order by n;

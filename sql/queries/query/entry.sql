@@ -15,15 +15,15 @@ from (
         coalesce(l.progress, 0) as progress, t.created, t.updated, t.run_at, l.deadline, l.owner,
         t.tries + case when l.recorded then 0 when l.id is null then 0 else 1 end as tries,
         t.max_tries, t.num_failures, t.after, t.errors, null::pg_catalog.jsonb as result,
-        scylla.history_with(t.history, l.owner, case when not l.recorded then l.owned_at end)
+        scylla._history_with(t.history, l.owner, case when not l.recorded then l.owned_at end)
             as history
     from scylla.task t
-    left join scylla.leases($1) l on true
+    left join scylla._leases($1) l on true
     where t.id = $1
     union all
     select f.id, f.queue, f.action, f.key, f.spec, f.priority, f.status, f.progress,
         f.created, f.updated, f.run_at, null, f.owner, f.tries, f.max_tries, f.num_failures,
-        f.after, f.errors, f.result, scylla.history_with(f.history, f.owner, f.owned_at)
+        f.after, f.errors, f.result, scylla._history_with(f.history, f.owner, f.owned_at)
     from scylla.finished f
     where f.id = $1
 ) e

@@ -1,12 +1,15 @@
 -- The commands that make the partitions of scylla.finished that are missing: yesterday's to those of
 -- three days ahead, by the day in UTC, unless all in it would be past, or its time stands in the default
--- partition already. Each has an index of its own.
--- Parameters: $1 the time up to which settled tasks are past. Result: a text of two commands each.
+-- partition already. Each has an index of its own, and comments.
+-- Parameters: $1 the time up to which settled tasks are past. Result: a text of four commands each.
 -- Reads the catalog and scylla.finished_default; changes and locks nothing.
 select pg_catalog.format(
     'create table scylla.%1$I partition of scylla.finished for values from (%2$L) to (%3$L);'
-    'create index on scylla.%1$I (id)',
-    d.name, d.day at time zone 'UTC', (d.day + interval '1 day') at time zone 'UTC')
+    'create index %4$I on scylla.%1$I (id);'
+    'comment on table scylla.%1$I is %5$L;'
+    'comment on index scylla.%4$I is ''finds a settled task by its id''',
+    d.name, d.day at time zone 'UTC', (d.day + interval '1 day') at time zone 'UTC', d.name || '_id',
+    'tasks settled on ' || pg_catalog.to_char(d.day, 'YYYY-MM-DD') || ' (UTC)')
 from (
     select g.day, 'finished_' || pg_catalog.to_char(g.day, 'YYYYMMDD') as name
     from pg_catalog.generate_series(-1, 3) as n,

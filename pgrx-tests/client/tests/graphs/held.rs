@@ -113,7 +113,8 @@ fn aborts_with_shared_followers_do_not_deadlock() {
     assert_empty(&mut s);
 }
 
-/// Thousands of followers held at once neither stop the clock from its other duties nor keep it busy.
+/// I10: thousands of followers held at once neither stop the clock from its other duties nor keep
+/// it busy.
 #[test]
 fn held_followers_do_not_occupy_the_clock() {
     let database = database();
@@ -143,7 +144,7 @@ fn held_followers_do_not_occupy_the_clock() {
     assert_eq!(s.own("w", "q", 5_000).len(), 3_000);
 }
 
-/// What was put off outlives the clock, however it ends.
+/// I1: what was put off outlives the clock, however it ends.
 #[test]
 fn countdowns_outlive_the_clock_and_the_server() {
     let server = Server::start(&[]);

@@ -89,7 +89,7 @@ fn no_number_comes_before_its_divisors() {
     }
 }
 
-/// An abort goes down a chain of 10,000 and through a tree of 100,000 in one call, and can be
+/// I9: an abort goes down a chain of 10,000 and through a tree of 100,000 in one call, and can be
 /// interrupted.
 #[test]
 fn abort_goes_deep_and_wide_and_can_be_interrupted() {

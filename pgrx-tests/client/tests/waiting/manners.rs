@@ -35,7 +35,8 @@ fn waiting_holds_nothing_and_costs_nothing() {
     assert_eq!(b.join().unwrap().0.as_deref(), Some("cancelled"));
 }
 
-/// Cancel, statement_timeout, pg_terminate_backend, and the client's going away end the wait at once.
+/// I9: cancel, statement_timeout, pg_terminate_backend, and the client's going away end the wait at
+/// once.
 #[test]
 fn whatever_ends_a_session_ends_its_wait() {
     let database = slow();
@@ -78,6 +79,7 @@ fn whatever_ends_a_session_ends_its_wait() {
     }
 }
 
+/// I9
 #[test]
 fn a_fast_shutdown_ends_every_wait() {
     let server = Server::start(&[]);
@@ -91,7 +93,7 @@ fn a_fast_shutdown_ends_every_wait() {
     assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap()));
 }
 
-/// The extension goes although somebody waits; whoever does learns of it.
+/// I9: the extension goes although somebody waits; whoever does learns of it.
 #[test]
 fn dropping_the_extension_ends_every_wait() {
     let database = slow();

@@ -2,7 +2,7 @@
 
 use crate::*;
 
-/// B78: what rolled back is not heard of, whether the whole transaction or a savepoint.
+/// B78, I2: what rolled back is not heard of, whether the whole transaction or a savepoint.
 #[test]
 fn nothing_is_heard_of_what_rolled_back() {
     let database = slow();

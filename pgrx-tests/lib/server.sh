@@ -12,7 +12,7 @@ serve() {
   folder=$(mktemp -d "/var/tmp/scylla-$kind.XXXXXX")
   chmod 755 "$folder" # the server's user passes through
   local reach
-  reach=$(SCYLLA_NO_BUILD=1 "$repo/scripts/pg" start "$folder/server" "$@")
+  reach=$(SCYLLA_NO_BUILD=1 "$repo/scripts/pg" start "$folder/server")
   eval "$reach"
 }
 
