@@ -4,7 +4,7 @@ use std::{env, error::Error, iter};
 
 use postgres::{Client, Config, NoTls};
 
-use crate::Result;
+use crate::options::Result;
 
 pub fn connect(application_name: &str) -> Result<Client> {
     let variable = |name, default: &str| env::var(name).unwrap_or_else(|_| default.into());

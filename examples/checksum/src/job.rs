@@ -1,8 +1,7 @@
 //! The job from the first file to the last result.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    io::{IsTerminal, Write, stdout},
+    collections::HashMap,
     path::Path,
     thread,
     time::{Duration, Instant, SystemTime},
@@ -13,19 +12,20 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    ACTION, QUEUE, Result, Shift,
     connect::connect,
-    crew::{Crew, News},
     files,
+    options::{ACTION, LeaseOptions, QUEUE, Result},
+    progress::{end_line, per_second, progress_line, settled_of, status_counts},
     report::{self, Outcome},
+    worker_pool::{Event, WorkerPool},
 };
 
 const SUBMIT_AT_ONCE: usize = 1000;
 const TICK: Duration = Duration::from_millis(500);
-/// Without progress for so long (and a lease) the job has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The job fails after so long without progress, plus one lease.
+const NO_PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub fn run(folder: &Path, workers: u16, shift: Shift) -> Result<()> {
+pub fn run(folder: &Path, workers: u16, options: LeaseOptions) -> Result<()> {
     let files = files::below(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     println!(
         "== {} files below {} (left out: {} not readable, {} with names that are not UTF-8)",
@@ -46,14 +46,14 @@ pub fn run(folder: &Path, workers: u16, shift: Shift) -> Result<()> {
     let started = client.query_one("select clock_timestamp()", &[])?.get::<_, SystemTime>(0);
     println!(
         "== {workers} worker processes, {} tasks at once, leases of {} s",
-        shift.batch, shift.lease
+        options.batch, options.lease
     );
-    let crew = Crew::hire(workers, shift)?;
-    let mut watch = Watch { client: &mut client, crew, total: submitted.len(), victim: None };
-    watch.until_done(PATIENCE + Duration::from_secs_f64(shift.lease))?;
-    let Watch { crew, victim, .. } = watch;
-    crew.dismiss()?;
-    report::report(&mut client, &Outcome { submitted, started, victim })
+    let pool = WorkerPool::start(workers, options)?;
+    let mut watch = Watch { client: &mut client, pool, total: submitted.len(), killed: None };
+    watch.until_done(NO_PROGRESS_TIMEOUT + Duration::from_secs_f64(options.lease))?;
+    let Watch { pool, killed, .. } = watch;
+    pool.stop()?;
+    report::report(&mut client, &Outcome { submitted, started, killed })
 }
 
 /// One task for each file; the paths by task.
@@ -72,33 +72,29 @@ fn submit(client: &mut Client, paths: Vec<String>) -> Result<HashMap<Uuid, Strin
     Ok(submitted)
 }
 
-pub fn per_second(tasks: usize, time: Duration) -> u64 {
-    (tasks as f64 / time.as_secs_f64().max(0.001)).round() as u64
-}
-
 struct Watch<'a> {
     client: &'a mut Client,
-    crew: Crew,
+    pool: WorkerPool,
     total: usize,
     /// The name of the worker that was killed.
-    victim: Option<String>,
+    killed: Option<String>,
 }
 
 impl Watch<'_> {
-    fn until_done(&mut self, patience: Duration) -> Result<()> {
+    fn until_done(&mut self, timeout: Duration) -> Result<()> {
         let mut returned = 0;
         let (mut settled, mut progress) = (0, Instant::now());
         let mut tick = Instant::now();
         loop {
-            match self.crew.next(TICK.saturating_sub(tick.elapsed()))? {
-                Some((_, News::Returned(count))) => returned += count,
-                Some((index, News::Owned))
-                    if self.victim.is_none() && returned >= self.total / 3 =>
+            match self.pool.next(TICK.saturating_sub(tick.elapsed()))? {
+                Some((_, Event::Returned(count))) => returned += count,
+                Some((index, Event::Owned))
+                    if self.killed.is_none() && returned >= self.total / 3 =>
                 {
-                    self.strike(index)?;
+                    self.kill_one(index)?;
                 }
-                Some((index, News::Gone))
-                    if self.victim.as_deref() != Some(self.crew.name(index)) =>
+                Some((index, Event::Gone))
+                    if self.killed.as_deref() != Some(self.pool.name(index)) =>
                 {
                     return Err(format!("worker {} has ended too early", index + 1).into());
                 }
@@ -117,17 +113,17 @@ impl Watch<'_> {
             if settled >= self.total {
                 return Ok(());
             }
-            if progress.elapsed() > patience {
-                return Err(format!("no progress for {} s", patience.as_secs()).into());
+            if progress.elapsed() > timeout {
+                return Err(format!("no progress for {} s", timeout.as_secs()).into());
             }
         }
     }
 
-    /// Kills a worker, if it still holds tasks when it is stopped: it just said that it owned some.
-    fn strike(&mut self, index: usize) -> Result<()> {
-        self.crew.freeze(index)?;
+    /// Kills a worker that has just owned tasks, if it still has leases once it is stopped.
+    fn kill_one(&mut self, index: usize) -> Result<()> {
+        self.pool.freeze(index)?;
         thread::sleep(Duration::from_millis(100)); // the server ends what it had been asked for
-        let name = self.crew.name(index).to_string();
+        let name = self.pool.name(index).to_string();
         let held: i64 = self
             .client
             .query_one(
@@ -137,48 +133,12 @@ impl Watch<'_> {
             )?
             .get(0);
         if held == 0 {
-            return self.crew.thaw(index);
+            return self.pool.thaw(index);
         }
-        self.crew.kill(index)?;
+        self.pool.kill(index)?;
         end_line();
-        println!("== kill -9 {} ({name}), which holds {held} tasks", self.crew.process_id(index));
-        self.victim = Some(name);
+        println!("== kill -9 {} ({name}), which holds {held} tasks", self.pool.process_id(index));
+        self.killed = Some(name);
         Ok(())
-    }
-}
-
-pub type Counts = BTreeMap<String, usize>;
-
-pub fn status_counts(client: &mut Client) -> Result<Counts> {
-    let statement = "select status, count(*) from scylla.tasks where queue = $1 group by status";
-    let rows = client.query(statement, &[&QUEUE])?;
-    rows.iter().map(|row| Ok((row.get(0), usize::try_from(row.get::<_, i64>(1))?))).collect()
-}
-
-fn settled_of(counts: &Counts) -> usize {
-    ["completed", "aborted", "cancelled"].iter().filter_map(|&status| counts.get(status)).sum()
-}
-
-fn progress_line(counts: &Counts, rate: u64) {
-    let count = |status| counts.get(status).copied().unwrap_or(0);
-    let line = format!(
-        "   ready {:>6}  running {:>4}  completed {:>6}  aborted {:>3}  {rate:>6} tasks/s",
-        count("ready"),
-        count("running"),
-        count("completed"),
-        count("aborted"),
-    );
-    // on a terminal each line takes the place of the one before
-    if stdout().is_terminal() {
-        print!("\r{line}\x1b[K");
-        let _ = stdout().flush();
-    } else {
-        println!("{line}");
-    }
-}
-
-pub fn end_line() {
-    if stdout().is_terminal() {
-        println!();
     }
 }

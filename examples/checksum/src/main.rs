@@ -1,24 +1,21 @@
-//! The main job of scylla on real input: the SHA-256 of every file below a folder, computed by
-//! worker processes, of which one is killed in the middle.
+//! An example job on real input: worker processes compute the SHA-256 of every file below a folder.
+//! One of them is killed in the middle.
 
 mod checksum;
 mod connect;
-mod crew;
 mod files;
 mod job;
+mod options;
+mod progress;
 mod report;
 mod worker;
+mod worker_pool;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser};
+use clap::Parser;
 
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-/// The queue that all the tasks go through.
-const QUEUE: &str = "files";
-/// What to do with a task of that queue.
-const ACTION: &str = "sha256";
+use options::LeaseOptions;
 
 #[derive(Parser)]
 #[command(about, disable_help_subcommand = true)]
@@ -33,43 +30,24 @@ enum Command {
               value_parser = clap::value_parser!(u16).range(2..=64))]
         workers: u16,
         #[command(flatten)]
-        shift: Shift,
+        options: LeaseOptions,
     },
     /// What each worker process does until its standard input ends
     Worker {
         #[command(flatten)]
-        shift: Shift,
+        options: LeaseOptions,
     },
-}
-
-/// How a worker takes its tasks.
-#[derive(Args, Clone, Copy)]
-struct Shift {
-    /// How many tasks a worker owns at once
-    #[arg(long, value_name = "N", default_value_t = 20,
-          value_parser = clap::value_parser!(i32).range(1..=10_000))]
-    batch: i32,
-    /// How long a lease lasts
-    #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
-    lease: f64,
-}
-
-fn seconds(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(value) if (0.1..=3600.0).contains(&value) => Ok(value),
-        _ => Err("a number of seconds from 0.1 to 3600".into()),
-    }
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse() {
-        Command::Run { files, workers, shift } => job::run(&files, workers, shift),
-        Command::Worker { shift } => worker::run(shift),
+        Command::Run { files, workers, options } => job::run(&files, workers, options),
+        Command::Worker { options } => worker::run(options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("demo: {}", connect::describe(error.as_ref()));
+            eprintln!("checksum: {}", connect::describe(error.as_ref()));
             ExitCode::FAILURE
         }
     }

@@ -6,9 +6,9 @@ use postgres::Client;
 use uuid::Uuid;
 
 use crate::{
-    QUEUE, Result,
     checksum::{Checksum, checksum},
-    job::{end_line, per_second, status_counts},
+    options::{QUEUE, Result},
+    progress::{end_line, per_second, status_counts},
 };
 
 /// How many results are computed again.
@@ -19,7 +19,7 @@ pub struct Outcome {
     pub submitted: HashMap<Uuid, String>,
     pub started: SystemTime,
     /// The worker that was killed.
-    pub victim: Option<String>,
+    pub killed: Option<String>,
 }
 
 pub fn report(client: &mut Client, outcome: &Outcome) -> Result<()> {
@@ -37,14 +37,14 @@ pub fn report(client: &mut Client, outcome: &Outcome) -> Result<()> {
         per_second(total, time)
     );
 
-    let rescued = rescued(client, outcome.victim.as_deref())?;
+    let rescued = rescued(client, outcome.killed.as_deref())?;
     check(client, &outcome.submitted)?;
     print_entries(client, rescued)
 }
 
-/// Tells what became of the tasks that the killed worker held; one of them.
-fn rescued(client: &mut Client, victim: Option<&str>) -> Result<Option<Uuid>> {
-    let Some(victim) = victim else {
+/// Checks that other workers completed the killed worker's tasks; returns one of these.
+fn rescued(client: &mut Client, killed: Option<&str>) -> Result<Option<Uuid>> {
+    let Some(killed) = killed else {
         println!("== no worker was killed: too few files");
         return Ok(None);
     };
@@ -52,11 +52,11 @@ fn rescued(client: &mut Client, victim: Option<&str>) -> Result<Option<Uuid>> {
         "select id, status = 'completed' and owner <> $2 from scylla.tasks \
          where queue = $1 and history @> \
              jsonb_build_array(jsonb_build_object('_typ', 'TaskTimeout', 'worker', $2::text))",
-        &[&QUEUE, &victim],
+        &[&QUEUE, &killed],
     )?;
     let done = rows.iter().filter(|row| row.get::<_, Option<bool>>(1) == Some(true)).count();
     println!(
-        "== {} tasks had been taken by {victim}; {done} of them were done by others",
+        "== {} tasks had been taken by {killed}; {done} of them were done by others",
         rows.len()
     );
     if rows.is_empty() || done != rows.len() {
@@ -76,7 +76,8 @@ fn check(client: &mut Client, submitted: &HashMap<Uuid, String>) -> Result<()> {
     let (mut found, mut sampled) = (0, 0);
     for (number, row) in rows.iter().enumerate() {
         let (id, status): (Uuid, &str) = (row.get(0), row.get(1));
-        let path = submitted.get(&id).ok_or_else(|| format!("nobody submitted task {id}"))?;
+        let path =
+            submitted.get(&id).ok_or_else(|| format!("task {id} was not submitted by this job"))?;
         if status != "completed" {
             return Err(format!("the task of {path} is {status}").into());
         }

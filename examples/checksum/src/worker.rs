@@ -14,54 +14,58 @@ use postgres::Client;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{ACTION, QUEUE, Result, Shift, checksum::checksum, connect::connect};
+use crate::{
+    checksum::checksum,
+    connect::connect,
+    options::{ACTION, LeaseOptions, QUEUE, Result},
+};
 
-/// Set when standard input has ended: the parent wants us no more, or is dead.
-static DISMISSED: AtomicBool = AtomicBool::new(false);
+/// Set when standard input has ended: the parent has stopped the worker, or is dead.
+static STOPPED: AtomicBool = AtomicBool::new(false);
 
-pub fn run(shift: Shift) -> Result<()> {
+pub fn run(options: LeaseOptions) -> Result<()> {
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        DISMISSED.store(true, Ordering::Relaxed);
+        STOPPED.store(true, Ordering::Relaxed);
     });
-    match work(shift) {
+    match work(options) {
         // the server, or the pipe to the parent, may go before us
-        Err(_) if dismissed_within(Duration::from_millis(200)) => Ok(()),
+        Err(_) if stopped_within(Duration::from_millis(200)) => Ok(()),
         result => result,
     }
 }
 
-fn dismissed() -> bool {
-    DISMISSED.load(Ordering::Relaxed)
+fn stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
 }
 
-fn dismissed_within(patience: Duration) -> bool {
+fn stopped_within(timeout: Duration) -> bool {
     let start = Instant::now();
-    while !dismissed() && start.elapsed() < patience {
+    while !stopped() && start.elapsed() < timeout {
         thread::sleep(Duration::from_millis(5));
     }
-    dismissed()
+    stopped()
 }
 
-fn work(shift: Shift) -> Result<()> {
+fn work(options: LeaseOptions) -> Result<()> {
     let mut client = connect("scylla demo worker")?;
     let name: String = client.query_one("select scylla.register_worker()", &[])?.get(0);
-    tell(&format!("name {name}"))?;
-    while !dismissed() {
-        let tasks = own(&mut client, &name, shift)?;
+    report(&format!("name {name}"))?;
+    while !stopped() {
+        let tasks = own(&mut client, &name, options)?;
         if tasks.is_empty() {
             thread::sleep(Duration::from_millis(50));
             continue;
         }
-        tell(&format!("owned {}", tasks.len()))?;
+        report(&format!("owned {}", tasks.len()))?;
         let returned =
-            Batch { client: &mut client, shift, extended: Instant::now(), tasks }.work()?;
-        tell(&format!("returned {returned}"))?;
+            Batch { client: &mut client, options, extended: Instant::now(), tasks }.work()?;
+        report(&format!("returned {returned}"))?;
     }
     Ok(())
 }
 
-fn tell(line: &str) -> io::Result<()> {
+fn report(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
@@ -73,26 +77,27 @@ struct Task {
     path: String,
 }
 
-fn own(client: &mut Client, name: &str, shift: Shift) -> Result<Vec<Task>> {
+fn own(client: &mut Client, name: &str, options: LeaseOptions) -> Result<Vec<Task>> {
     let statement = "select id, token, spec ->> 'path' from scylla.own_tasks(worker => $1, \
          queue => $2, max_tasks => $3, actions => array[$4], timeout => make_interval(secs => $5))";
-    let rows = client.query(statement, &[&name, &QUEUE, &shift.batch, &ACTION, &shift.lease])?;
+    let rows =
+        client.query(statement, &[&name, &QUEUE, &options.batch, &ACTION, &options.lease])?;
     Ok(rows
         .iter()
         .map(|row| Task { id: row.get(0), token: row.get(1), path: row.get(2) })
         .collect())
 }
 
-/// Tasks that we hold a lease on.
+/// Tasks that this worker has leased.
 struct Batch<'a> {
     client: &'a mut Client,
-    shift: Shift,
+    options: LeaseOptions,
     extended: Instant,
     tasks: Vec<Task>,
 }
 
 impl Batch<'_> {
-    /// Returns every task; how many of them were still ours.
+    /// Returns every task. The answer: how many leases had not been lost.
     fn work(mut self) -> Result<usize> {
         let (mut completed, mut results) = (vec![], vec![]);
         let (mut aborted, mut errors) = (vec![], vec![]);
@@ -117,10 +122,10 @@ impl Batch<'_> {
             + self.give_back("aborted", &aborted, "errors", &errors)?)
     }
 
-    /// Extends the leases when a third of their time is over. Who lost one learns it on returning.
+    /// Extends the leases when a third of their length has passed. A lost lease shows at the return.
     fn keep(&mut self) -> Result<()> {
-        if self.extended.elapsed().as_secs_f64() > self.shift.lease / 3.0 {
-            let (ids, tokens) = self.proofs(self.tasks.iter());
+        if self.extended.elapsed().as_secs_f64() > self.options.lease / 3.0 {
+            let (ids, tokens) = self.leases(self.tasks.iter());
             self.client.execute("select scylla.extend_tasks($1, $2)", &[&ids, &tokens])?;
             self.extended = Instant::now();
         }
@@ -131,20 +136,20 @@ impl Batch<'_> {
         &mut self,
         outcome: &str,
         indices: &[usize],
-        member: &str,
+        argument: &str,
         values: &[Value],
     ) -> Result<usize> {
         if indices.is_empty() {
             return Ok(0);
         }
-        let (ids, tokens) = self.proofs(indices.iter().map(|&index| &self.tasks[index]));
-        let statement = format!("select scylla.return_tasks($1, $2, $3, {member} => $4)");
+        let (ids, tokens) = self.leases(indices.iter().map(|&index| &self.tasks[index]));
+        let statement = format!("select scylla.return_tasks($1, $2, $3, {argument} => $4)");
         let row = self.client.query_one(&statement, &[&ids, &tokens, &outcome, &values])?;
         let statuses: Vec<Option<String>> = row.get(0);
         Ok(statuses.iter().flatten().count())
     }
 
-    fn proofs<'b>(&self, tasks: impl Iterator<Item = &'b Task>) -> (Vec<Uuid>, Vec<Uuid>) {
+    fn leases<'b>(&self, tasks: impl Iterator<Item = &'b Task>) -> (Vec<Uuid>, Vec<Uuid>) {
         tasks.map(|task| (task.id, task.token)).unzip()
     }
 }

@@ -1,10 +1,11 @@
-use crate::server::{Address, config};
-use crate::{Server, Session, eventually, seconds};
+use crate::address::{Address, config};
+use crate::session::Session;
+use crate::wait::{eventually, seconds};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A database of one test; dropped with it.
 pub struct Database {
-    address: Address,
+    pub(crate) address: Address,
     pub name: String,
 }
 
@@ -19,11 +20,6 @@ impl Database {
             .batch_execute(&format!("create database {} template template0", database.name))
             .expect("create database");
         database
-    }
-
-    /// The same database on another server, such as a standby; it goes with that server.
-    pub fn on(&self, server: &Server) -> Database {
-        Database { address: server.address(), name: self.name.clone() }
     }
 
     /// Another database of the same server, such as a copy.
