@@ -50,7 +50,7 @@ class Crate:
         return module
 
     def parse(self, module, words, folder):
-        """Reads a module up to its closing brace. The words are a stack: the next one is the last."""
+        """Reads a module up to its closing brace. The words are a stack, the next one on top."""
         self.modules.append(module)
         depth = 0
         while words:
