@@ -76,7 +76,7 @@ fn check(client: &mut Client, submitted: &HashMap<Uuid, String>) -> Result<()> {
     let (mut found, mut sampled) = (0, 0);
     for (number, row) in rows.iter().enumerate() {
         let (id, status): (Uuid, &str) = (row.get(0), row.get(1));
-        let path = submitted.get(&id).ok_or_else(|| format!("nobody submitted task {id}"))?;
+        let path = submitted.get(&id).ok_or_else(|| format!("task {id} was not submitted by this run"))?;
         if status != "completed" {
             return Err(format!("the task of {path} is {status}").into());
         }
