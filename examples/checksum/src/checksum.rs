@@ -8,7 +8,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use crate::Result;
+use crate::error::Result;
 
 #[derive(PartialEq, Eq)]
 pub struct Checksum {

@@ -1,10 +1,10 @@
 //! A connection to the server that the environment names, as libpq reads it.
 
-use std::{env, error::Error, iter};
+use std::env;
 
 use postgres::{Client, Config, NoTls};
 
-use crate::Result;
+use crate::error::Result;
 
 pub fn connect(application_name: &str) -> Result<Client> {
     let variable = |name, default: &str| env::var(name).unwrap_or_else(|_| default.into());
@@ -16,10 +16,4 @@ pub fn connect(application_name: &str) -> Result<Client> {
         .application_name(application_name)
         .connect(NoTls)?;
     Ok(client)
-}
-
-/// The message with its causes: the driver's own says only "db error".
-pub fn describe(error: &(dyn Error + 'static)) -> String {
-    let causes = iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

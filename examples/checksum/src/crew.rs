@@ -14,7 +14,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{Result, Shift};
+use crate::{error::Result, work::Shift};
 
 pub enum News {
     Named(String),

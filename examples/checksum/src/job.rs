@@ -1,8 +1,7 @@
 //! The job from the first file to the last result.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    io::{IsTerminal, Write, stdout},
+    collections::HashMap,
     path::Path,
     thread,
     time::{Duration, Instant, SystemTime},
@@ -13,11 +12,13 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    ACTION, QUEUE, Result, Shift,
     connect::connect,
     crew::{Crew, News},
+    error::Result,
     files,
+    progress::{self, per_second, settled_of, status_counts},
     report::{self, Outcome},
+    work::{ACTION, QUEUE, Shift},
 };
 
 const SUBMIT_AT_ONCE: usize = 1000;
@@ -72,10 +73,6 @@ fn submit(client: &mut Client, paths: Vec<String>) -> Result<HashMap<Uuid, Strin
     Ok(submitted)
 }
 
-pub fn per_second(tasks: usize, time: Duration) -> u64 {
-    (tasks as f64 / time.as_secs_f64().max(0.001)).round() as u64
-}
-
 struct Watch<'a> {
     client: &'a mut Client,
     crew: Crew,
@@ -109,7 +106,7 @@ impl Watch<'_> {
             }
             let counts = status_counts(self.client)?;
             let now = settled_of(&counts);
-            progress_line(&counts, per_second(now - settled, tick.elapsed()));
+            progress::print_line(&counts, per_second(now - settled, tick.elapsed()));
             tick = Instant::now();
             if now > settled {
                 (settled, progress) = (now, tick);
@@ -140,45 +137,9 @@ impl Watch<'_> {
             return self.crew.thaw(index);
         }
         self.crew.kill(index)?;
-        end_line();
+        progress::end_line();
         println!("== kill -9 {} ({name}), which holds {held} tasks", self.crew.process_id(index));
         self.victim = Some(name);
         Ok(())
-    }
-}
-
-pub type Counts = BTreeMap<String, usize>;
-
-pub fn status_counts(client: &mut Client) -> Result<Counts> {
-    let statement = "select status, count(*) from scylla.tasks where queue = $1 group by status";
-    let rows = client.query(statement, &[&QUEUE])?;
-    rows.iter().map(|row| Ok((row.get(0), usize::try_from(row.get::<_, i64>(1))?))).collect()
-}
-
-fn settled_of(counts: &Counts) -> usize {
-    ["completed", "aborted", "cancelled"].iter().filter_map(|&status| counts.get(status)).sum()
-}
-
-fn progress_line(counts: &Counts, rate: u64) {
-    let count = |status| counts.get(status).copied().unwrap_or(0);
-    let line = format!(
-        "   ready {:>6}  running {:>4}  completed {:>6}  aborted {:>3}  {rate:>6} tasks/s",
-        count("ready"),
-        count("running"),
-        count("completed"),
-        count("aborted"),
-    );
-    // on a terminal each line takes the place of the one before
-    if stdout().is_terminal() {
-        print!("\r{line}\x1b[K");
-        let _ = stdout().flush();
-    } else {
-        println!("{line}");
-    }
-}
-
-pub fn end_line() {
-    if stdout().is_terminal() {
-        println!();
     }
 }

@@ -4,21 +4,18 @@
 mod checksum;
 mod connect;
 mod crew;
+mod error;
 mod files;
 mod job;
+mod progress;
 mod report;
+mod work;
 mod worker;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Parser};
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-/// The queue that all the tasks go through.
-const QUEUE: &str = "files";
-/// What to do with a task of that queue.
-const ACTION: &str = "sha256";
+use clap::Parser;
+use work::Shift;
 
 #[derive(Parser)]
 #[command(about, disable_help_subcommand = true)]
@@ -42,25 +39,6 @@ enum Command {
     },
 }
 
-/// How a worker takes its tasks.
-#[derive(Args, Clone, Copy)]
-struct Shift {
-    /// How many tasks a worker owns at once
-    #[arg(long, value_name = "N", default_value_t = 20,
-          value_parser = clap::value_parser!(i32).range(1..=10_000))]
-    batch: i32,
-    /// How long a lease lasts
-    #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
-    lease: f64,
-}
-
-fn seconds(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(value) if (0.1..=3600.0).contains(&value) => Ok(value),
-        _ => Err("a number of seconds from 0.1 to 3600".into()),
-    }
-}
-
 fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Run { files, workers, shift } => job::run(&files, workers, shift),
@@ -69,7 +47,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("demo: {}", connect::describe(error.as_ref()));
+            eprintln!("demo: {}", error::describe(error.as_ref()));
             ExitCode::FAILURE
         }
     }

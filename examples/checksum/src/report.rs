@@ -6,9 +6,10 @@ use postgres::Client;
 use uuid::Uuid;
 
 use crate::{
-    QUEUE, Result,
     checksum::{Checksum, checksum},
-    job::{end_line, per_second, status_counts},
+    error::Result,
+    progress::{end_line, per_second, status_counts},
+    work::QUEUE,
 };
 
 /// How many results are computed again.
@@ -76,7 +77,8 @@ fn check(client: &mut Client, submitted: &HashMap<Uuid, String>) -> Result<()> {
     let (mut found, mut sampled) = (0, 0);
     for (number, row) in rows.iter().enumerate() {
         let (id, status): (Uuid, &str) = (row.get(0), row.get(1));
-        let path = submitted.get(&id).ok_or_else(|| format!("task {id} was not submitted by this run"))?;
+        let path =
+            submitted.get(&id).ok_or_else(|| format!("task {id} was not submitted by this run"))?;
         if status != "completed" {
             return Err(format!("the task of {path} is {status}").into());
         }

@@ -14,7 +14,12 @@ use postgres::Client;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{ACTION, QUEUE, Result, Shift, checksum::checksum, connect::connect};
+use crate::{
+    checksum::checksum,
+    connect::connect,
+    error::Result,
+    work::{ACTION, QUEUE, Shift},
+};
 
 /// Set when standard input has ended: the parent wants us no more, or is dead.
 static DISMISSED: AtomicBool = AtomicBool::new(false);
