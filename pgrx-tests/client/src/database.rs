@@ -1,5 +1,6 @@
-use crate::server::{Address, config};
-use crate::{Server, Session, eventually, seconds};
+use crate::address::{Address, config};
+use crate::session::Session;
+use crate::timing::{eventually, seconds};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A database of one test; dropped with it.
@@ -11,9 +12,14 @@ pub struct Database {
 static COUNT: AtomicU32 = AtomicU32::new(1);
 
 impl Database {
+    /// A database that exists already.
+    pub(crate) fn at(address: Address, name: &str) -> Database {
+        Database { address, name: name.to_owned() }
+    }
+
     pub(crate) fn create(address: Address) -> Database {
-        let database =
-            Database { address, name: format!("client_{}", COUNT.fetch_add(1, Ordering::Relaxed)) };
+        let name = format!("client_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let database = Database::at(address, &name);
         let mut session = database.elsewhere().expect("connect to postgres");
         session
             .batch_execute(&format!("create database {} template template0", database.name))
@@ -21,14 +27,9 @@ impl Database {
         database
     }
 
-    /// The same database on another server, such as a standby; it goes with that server.
-    pub fn on(&self, server: &Server) -> Database {
-        Database { address: server.address(), name: self.name.clone() }
-    }
-
     /// Another database of the same server, such as a copy.
     pub fn named(&self, name: &str) -> Database {
-        Database { address: self.address.clone(), name: name.to_owned() }
+        Database::at(self.address.clone(), name)
     }
 
     fn elsewhere(&self) -> Result<Session, postgres::Error> {

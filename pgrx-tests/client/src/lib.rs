@@ -1,58 +1,22 @@
 //! The harness of the client tests: private servers, databases of one's own, and sessions that
 //! speak the contract. Each test binary shares one server; tests that break theirs start another.
 
+mod address;
 mod database;
 mod server;
 mod session;
+mod timing;
 
 pub use database::Database;
 pub use server::Server;
-pub use session::{Lease, Session, code, failure, is_lost};
+pub use session::{Lease, Session, an_error, code, failure, is_lost};
+pub use timing::{eventually, milliseconds, processor_time, seconds, sleep};
 
 pub use postgres::error::DbError;
 pub use serde_json::{Value, json};
 pub use uuid::Uuid;
 
-use std::time::{Duration, Instant};
-
 /// A fresh database with scylla on this binary's shared server.
 pub fn database() -> Database {
     Server::shared().database()
-}
-
-pub const fn milliseconds(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-pub const fn seconds(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-
-pub fn sleep(time: Duration) {
-    std::thread::sleep(time);
-}
-
-/// Asks every few milliseconds until there is an answer; panics when `limit` has passed.
-#[track_caller]
-pub fn eventually<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(answer) = look() {
-            return answer;
-        }
-        assert!(started.elapsed() < limit, "not within {limit:?}: {what}");
-        sleep(milliseconds(5));
-    }
-}
-
-/// The processor time that a process has used, in ticks of 10 ms.
-pub fn processor_time(pid: i32) -> i64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process");
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
-    fields[11..13].iter().map(|it| it.parse::<i64>().expect("a number")).sum()
-}
-
-/// What an aborted task is given as its error.
-pub fn an_error() -> Value {
-    json!({"code": "test", "args": {"n": 1}, "description": "a test made this"})
 }

@@ -1,13 +1,12 @@
-use crate::{Database, Session, eventually, milliseconds, seconds};
-use postgres::Config;
+use crate::address::{Address, config};
+use crate::database::Database;
+use crate::session::Session;
+use crate::timing::{eventually, seconds};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
-
-/// Where a server listens; it takes another port whenever it is started again.
-pub(crate) type Address = Arc<RwLock<(String, u16)>>;
 
 /// A private server with scylla preloaded, in a folder of its own that goes with it.
 pub struct Server {
@@ -182,10 +181,6 @@ impl Server {
         database
     }
 
-    pub(crate) fn address(&self) -> Address {
-        self.address.clone()
-    }
-
     /// A fresh database without the extension.
     pub fn bare_database(&self) -> Database {
         Database::create(self.address.clone())
@@ -281,13 +276,11 @@ fn word<'a>(answer: &'a str, name: &str) -> &'a str {
     found.unwrap_or_else(|| panic!("no {name} in {answer}"))
 }
 
-pub(crate) fn config(address: &Address, database: &str) -> Config {
-    let (host, port) = address.read().unwrap().clone();
-    let mut config = Config::new();
-    config.host(&host).port(port).user("postgres").dbname(database).connect_timeout(seconds(20));
-    // a statement that hangs is a failure, not a pause
-    config.options(format!("-c statement_timeout={}", milliseconds(120_000).as_millis()).as_str());
-    config
+impl Database {
+    /// The same database on another server, such as a standby; it goes with that server.
+    pub fn on(&self, server: &Server) -> Database {
+        Database::at(server.address.clone(), &self.name)
+    }
 }
 
 impl Drop for Server {

@@ -1,8 +1,7 @@
-use crate::an_error;
 use postgres::error::DbError;
 use postgres::types::{FromSqlOwned, ToSql};
 use postgres::{Client, Config, Error, NoTls, Row};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ops::{Deref, DerefMut};
 use uuid::Uuid;
 
@@ -315,4 +314,9 @@ impl Session {
     pub fn tasks(&mut self, status: &str) -> i64 {
         self.value("select count(*) from scylla.tasks where status::text = $1", &[&status])
     }
+}
+
+/// What an aborted task is given as its error.
+pub fn an_error() -> Value {
+    json!({"code": "test", "args": {"n": 1}, "description": "a test made this"})
 }
