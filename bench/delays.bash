@@ -36,7 +36,7 @@ measure_fire() {
   consumer=$!
   bench message 4 -T 30 -R 1000 >/dev/null
   wait "$consumer" || fail "$(cat "$work/consumer")"
-  # An owning that was under way when the message fired bears the time of its beginning.
+  # An ownership that was under way when the message fired has the time of its beginning.
   IFS='|' read -r number p50 p99 p999 most < <(sql "select number, round(p[1]), round(p[2]), round(p[3]), round(p[4])
     from (
       select count(*) as number,

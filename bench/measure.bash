@@ -72,7 +72,7 @@ compare() {
 
 # ---- the table ----
 
-# report NAME WANTED SIZE WHAT: a row of what stands in $work/ours and $work/theirs, a line each round.
+# report NAME WANTED SIZE WHAT: a row of the rates in $work/ours and $work/theirs, a line a round.
 # The ratio is the median of the rounds' ratios: both sides of one round had the same machine.
 report() {
   local ours theirs ratio least most verdict=-

@@ -36,7 +36,7 @@ measure_listeners() {
     slice submit-one 16 >>"$work/theirs"
     coproc LISTENER { wake listen 100; }
     listener=$LISTENER_PID
-    read -r -t 60 -u "${LISTENER[0]}" || fail 'nobody listens'
+    read -r -t 60 -u "${LISTENER[0]}" || fail 'the listeners did not start'
     slice submit-one 16 >>"$work/ours"
     exec {LISTENER[1]}>&-
     wait "$listener" || true

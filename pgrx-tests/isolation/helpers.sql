@@ -87,7 +87,7 @@ begin
     end loop;
     return (select pending from scylla.task where id = helper.id(n));
 end $$;
--- Submits one that is to bear the key k: the outcome, and which task bears it now.
+-- Submits one with the key k: the outcome, and which task has the key now.
 create function helper.keyed(n integer, on_conflict text default 'error') returns text language sql as $$
     select outcome || ', ' || right(id::text, 12)::integer
     from scylla.submit_tasks(jsonb_build_array(
@@ -102,7 +102,7 @@ begin
     commit;
     perform helper.own('s1', timeout);
 end $$;
--- A lease that has run out; nobody has owned the task since.
+-- A lease that has expired; no worker has owned the task since.
 create procedure helper.begin_with_expired_lease() language plpgsql as $$
 begin
     call helper.begin_with_lease('1 ms');

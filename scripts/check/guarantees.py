@@ -55,9 +55,9 @@ def main():
     for number in sorted(set(numbers) - {mark for mark, _ in marks}):
         faults.append(f"{PAGE}: no test has the mark {number}")
     for number, test in sorted(marks - named):
-        faults.append(f"{test} has the mark {number}, which {PAGE} does not name there")
+        faults.append(f"{PAGE}: {number} does not name {test}, which has this mark")
     for number, test in sorted(named - marks):
-        faults.append(f"{PAGE}: {number} names {test}, which has no such mark")
+        faults.append(f"{PAGE}: {number} names {test}, which does not have this mark")
     print("\n".join(faults) or f"guarantees: {len(numbers)}, each with its tests")
     sys.exit(1 if faults else 0)
 

@@ -14,6 +14,7 @@ from rust_source import only
 # Low to high. A file imports from its own folder and from lower floors, never from its own floor.
 FLOORS = {
     "src": ["pg", "error guc", "due", "shmem", "storage", "ops", "api scheduler", "lib"],
+    "crates/board/src": ["time", "backoff outcome", "layout", "containers", "board", "lib"],
 }
 MOST_FILES = 12
 SMALL_FOLDERS = ["src", "crates"]
@@ -50,7 +51,7 @@ class Crate:
         return module
 
     def parse(self, module, words, folder):
-        """Reads a module up to its closing brace. The words are a stack: the next one is the last."""
+        """Reads a module up to its closing brace. The words are a stack, the next one on top."""
         self.modules.append(module)
         depth = 0
         while words:

@@ -1,5 +1,5 @@
--- The tables are the truth: what stands here exists, whatever the board in shared memory holds (I1).
--- Nobody but the owner touches them; everybody else calls functions.
+-- The tables are the truth: the tasks in them exist, whatever the board in shared memory says (I1).
+-- Only the owner writes them; other roles call functions.
 
 create table scylla.task (
     id         uuid        not null,
@@ -42,7 +42,8 @@ create table scylla.task (
     toast.autovacuum_vacuum_threshold = 10000
 );
 
--- The order in which a lane refills: a row comparison with (-priority, created, id) goes straight to its place.
+-- The order in which a lane refills: a row comparison with (-priority, created, id) goes straight
+-- to its place.
 create index task_lane on scylla.task (queue, action, (-priority), created, id) where ready;
 
 -- A well-known name, and a waiting message's id, are one task's within the queue.
@@ -57,35 +58,43 @@ comment on column scylla.task.id is 'the task''s id';
 comment on column scylla.task.queue is 'the queue that workers serve';
 comment on column scylla.task.action is 'what to do, within the queue';
 comment on column scylla.task.priority is 'higher runs first, 0 to 4294967295';
-comment on column scylla.task.ready is 'may be owned; false while the task waits for its time or for others';
+comment on column scylla.task.ready is
+    'may be owned; false while the task waits for its time or for others';
 comment on column scylla.task.post_result is 'whether the result may be waited for';
-comment on column scylla.task.created is 'when the task was submitted; among equals the oldest runs first';
+comment on column scylla.task.created is
+    'when the task was submitted; among equals the oldest runs first';
 comment on column scylla.task.updated is 'when the row was last written';
 comment on column scylla.task.run_at is 'not to run before';
 comment on column scylla.task.timeout is 'the lease length of this task; null: the queue''s';
 comment on column scylla.task.max_tries is 'how many ownerships it gets; null: no limit';
-comment on column scylla.task.tries is 'ownerships that have ended; the lease that stands is counted by the board';
+comment on column scylla.task.tries is
+    'ownerships that have ended; the board counts the one that has not';
 comment on column scylla.task.num_failures is 'predecessors that were aborted or cancelled';
 comment on column scylla.task.key is 'well-known name, unique among the queue''s unfinished tasks';
 comment on column scylla.task.message is 'the id of a delayed message, until it fires';
-comment on column scylla.task.due is 'when the clock is to make it ready; null: it is ready, or waits for others first';
-comment on column scylla.task.retry_interval is 'the pause before the first retry, doubled for each later one; null: none';
-comment on column scylla.task.retry_jitter is 'the longest random time to add to such a pause; null: none';
-comment on column scylla.task.run_on_failure is 'runs even if a predecessor is aborted or cancelled';
+comment on column scylla.task.due is
+    'when the scheduler makes it ready; null: it is ready, or waits for others first';
+comment on column scylla.task.retry_interval is
+    'the pause before the first retry, doubled for each later one; null: none';
+comment on column scylla.task.retry_jitter is
+    'the longest random time to add to such a pause; null: none';
+comment on column scylla.task.run_on_failure is
+    'runs even if a predecessor is aborted or cancelled';
 comment on column scylla.task.followed is 'others wait for this task, or did';
 comment on column scylla.task.pending is 'predecessors that are not settled yet';
 comment on column scylla.task.after is 'all predecessors that it was given';
 comment on column scylla.task.spec is 'what the task is about; opaque, never changed';
-comment on column scylla.task.errors is 'what went wrong so far, newest last, 100 at the most';
-comment on column scylla.task.history is 'what became of earlier ownerships, newest last, 100 at the most';
+comment on column scylla.task.errors is 'what went wrong so far, newest last, 100 at most';
+comment on column scylla.task.history is
+    'what became of earlier ownerships, newest last, 100 at most';
 comment on constraint task_pkey on scylla.task is 'finds a task by its id';
 comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
 comment on index scylla.task_key is 'one live task a queue and key';
 comment on index scylla.task_message is 'one waiting message a queue and id';
 comment on index scylla.task_due is 'what waits for its time only, the next first';
 
--- Who waits for whom. Whoever adds a row marks the predecessor as followed first, so that its settling
--- cannot pass by unseen.
+-- Dependency edges. A transaction marks the predecessor as followed before it adds a row, so that
+-- the one that settles the predecessor sees the edge.
 create table scylla.dependency (
     after uuid not null,
     task  uuid not null,
@@ -100,12 +109,15 @@ create table scylla.dependency (
     autovacuum_analyze_threshold = 500000
 );
 
-comment on table scylla.dependency is 'which live task waits for which other; a row goes as its predecessor settles';
+comment on table scylla.dependency is
+    'which live task waits for which other; a row goes as its predecessor settles';
 comment on column scylla.dependency.after is 'the predecessor';
 comment on column scylla.dependency.task is 'the task that waits for it';
-comment on constraint dependency_pkey on scylla.dependency is 'finds the dependents of a predecessor';
+comment on constraint dependency_pkey on scylla.dependency is
+    'finds the dependents of a predecessor';
 
--- What a settling transaction could not count down, since somebody held the waiting task: the clock does.
+-- Dependents that a settling transaction could not count down, since their rows were locked. The
+-- scheduler does it later.
 create table scylla.countdown (
     task    uuid    not null,
     created timestamptz not null,
@@ -118,9 +130,11 @@ create table scylla.countdown (
     autovacuum_vacuum_threshold = 10000
 );
 
-comment on table scylla.countdown is 'predecessors that have settled, but are not counted down from the waiting task yet';
+comment on table scylla.countdown is
+    'predecessors that have settled, but are not counted down from the waiting task yet';
 comment on column scylla.countdown.task is 'the task that waits';
-comment on column scylla.countdown.created is 'when that was submitted: another one that bears its id is not meant';
+comment on column scylla.countdown.created is
+    'when that was submitted, to tell it from a later task with its id';
 comment on column scylla.countdown.settled is 'how many of its predecessors have settled';
 comment on column scylla.countdown.failed is 'how many of these were aborted or cancelled';
 comment on column scylla.countdown.cause is 'one of those';
@@ -150,17 +164,19 @@ create table scylla.finished (
     history    jsonb       not null
 ) partition by range (updated);
 
--- Takes what no other partition does, so that a missing one never stops anybody from settling a task.
+-- Takes what no other partition does, so that a missing one never stops anybody from settling a
+-- task.
 create table scylla.finished_default partition of scylla.finished default;
 
--- Each partition has an index of its own: of one on the parent, a dump and the attaching of the partition
--- would both make a part.
+-- Each partition has an index of its own: of one on the parent, a dump and the attaching of the
+-- partition would both make a part.
 create index finished_default_id on scylla.finished_default (id);
 
 -- Tells whether a day's partition can still be made; kept for this seldom filled one only.
 create index finished_default_updated on scylla.finished_default (updated);
 
-comment on table scylla.finished is 'settled tasks, by the time they were settled; rows are only ever added';
+comment on table scylla.finished is
+    'settled tasks, by the time they were settled; rows are only ever added';
 comment on column scylla.finished.id is 'the task''s id';
 comment on column scylla.finished.queue is 'the task''s queue';
 comment on column scylla.finished.action is 'the task''s action';
@@ -174,7 +190,8 @@ comment on column scylla.finished.max_tries is 'how many ownerships it could get
 comment on column scylla.finished.tries is 'how many ownerships it had';
 comment on column scylla.finished.num_failures is 'predecessors that were aborted or cancelled';
 comment on column scylla.finished.progress is 'the last progress, 0 to 1';
-comment on column scylla.finished.owned_at is 'when the last ownership began, unless the history tells already';
+comment on column scylla.finished.owned_at is
+    'when the last ownership began, unless the history tells already';
 comment on column scylla.finished.status is 'completed, aborted or cancelled';
 comment on column scylla.finished.key is 'the task''s well-known name';
 comment on column scylla.finished.owner is 'the last worker';
@@ -185,7 +202,8 @@ comment on column scylla.finished.errors is 'what went wrong, newest last';
 comment on column scylla.finished.history is 'what became of earlier ownerships, newest last';
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
 comment on index scylla.finished_default_id is 'finds a settled task by its id';
-comment on index scylla.finished_default_updated is 'finds a day''s tasks among those without a partition';
+comment on index scylla.finished_default_updated is
+    'finds a day''s tasks among those without a partition';
 
 create table scylla.lease (
     id        uuid        not null,
@@ -199,15 +217,17 @@ create table scylla.lease (
     constraint lease_pkey primary key (id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 
-comment on table scylla.lease is 'leases that outlive a crash, written behind by the clock';
+comment on table scylla.lease is 'leases that outlive a crash, written behind by the scheduler';
 comment on column scylla.lease.id is 'the task''s id';
-comment on column scylla.lease.stamp is 'the task''s updated when the lease stood: on another one the lease is over';
+comment on column scylla.lease.stamp is
+    'the task''s updated when the lease stood: on another one the lease is over';
 comment on column scylla.lease.seal is 'a hash of the lease''s token';
 comment on column scylla.lease.worker is 'who owns the task';
 comment on column scylla.lease.owned_at is 'when the ownership began';
 comment on column scylla.lease.length is 'the lease''s length in microseconds';
 comment on column scylla.lease.progress is 'the worker''s progress, 0 to 1';
-comment on column scylla.lease.recorded is 'whether the task''s history tells of this ownership already';
+comment on column scylla.lease.recorded is
+    'whether the task''s history tells of this ownership already';
 comment on constraint lease_pkey on scylla.lease is 'finds a lease by its task''s id';
 
 create sequence scylla.worker_number;
@@ -221,17 +241,19 @@ create table scylla.incarnation (
     used     boolean not null
 );
 
--- A dump brings partitions of its own: none are made before it is restored. It is known by a setting
--- that pg_dump writes.
+-- A dump brings partitions of its own: none are made before it is restored. It is known by a
+-- setting that pg_dump writes.
 insert into scylla.incarnation
 select d.oid, true, pg_catalog.current_setting('row_security')::pg_catalog.bool
 from pg_catalog.pg_database d
 where d.datname = pg_catalog.current_database();
 
-comment on table scylla.incarnation is 'which database this is: with any other row than its own it was copied or restored, and is closed';
+comment on table scylla.incarnation is
+    'which database this is: with any other row than its own it was copied or restored, and is closed';
 comment on column scylla.incarnation.database is 'the oid of the database that wrote the row';
 comment on column scylla.incarnation.open is 'false: it hands out and fires nothing';
-comment on column scylla.incarnation.used is 'whether it has made partitions of scylla.finished itself';
+comment on column scylla.incarnation.used is
+    'whether it has made partitions of scylla.finished itself';
 
 select pg_catalog.pg_extension_config_dump('scylla.task', '');
 select pg_catalog.pg_extension_config_dump('scylla.dependency', '');

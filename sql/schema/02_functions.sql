@@ -25,7 +25,8 @@ create function scylla.submit_tasks(tasks jsonb, atomic boolean default true)
 returns table (id uuid, outcome text, error text)
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_tasks';
 
-comment on function scylla.submit_tasks is 'submits an array of tasks; tells of each whether it was inserted, a duplicate or invalid';
+comment on function scylla.submit_tasks is
+    'submits an array of tasks; tells of each whether it was inserted, a duplicate or invalid';
 
 -- Owning
 
@@ -64,7 +65,8 @@ create function scylla.extend(
 ) returns boolean
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_extend';
 
-comment on function scylla.extend is 'moves a lease''s deadline to now plus timeout; false when the lease is lost';
+comment on function scylla.extend is
+    'moves a lease''s deadline to now plus timeout; false when the lease is lost';
 
 create function scylla.extend_tasks(ids uuid[], tokens uuid[], timeout interval default null)
 returns boolean[]
@@ -78,7 +80,8 @@ create function scylla.return_task(
 ) returns text
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_return_task';
 
-comment on function scylla.return_task is 'ends a lease: completed, aborted, retry or yield; returns the task''s status now';
+comment on function scylla.return_task is
+    'ends a lease: completed, aborted, retry or yield; returns the task''s status now';
 
 create function scylla.return_tasks(
     ids uuid[], tokens uuid[], outcome text default 'completed',
@@ -86,7 +89,8 @@ create function scylla.return_tasks(
 ) returns text[]
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_return_tasks';
 
-comment on function scylla.return_tasks is 'ends many leases; the status of each, null where the token is not valid';
+comment on function scylla.return_tasks is
+    'ends many leases; the status of each, null where the token is not valid';
 
 -- Cancelling
 
@@ -98,7 +102,8 @@ comment on function scylla.cancel is 'cancels a task; false when it was settled 
 create function scylla.cancel_tasks(ids uuid[]) returns boolean[]
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_tasks';
 
-comment on function scylla.cancel_tasks is 'cancels many tasks; one answer each, null where there is no such task';
+comment on function scylla.cancel_tasks is
+    'cancels many tasks; one answer each, null where there is no such task';
 
 -- Delaying
 
@@ -113,17 +118,20 @@ comment on function scylla.delay(uuid, timestamptz) is
 create function scylla.add_dependencies(after uuid[], run uuid[]) returns integer
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_add_dependencies';
 
-comment on function scylla.add_dependencies is 'makes each task of run wait for the task of after at the same place; returns how many links are new';
+comment on function scylla.add_dependencies is
+    'makes each task of run wait for the task of after at the same place; returns how many links are new';
 
 create function scylla.delete_tasks(ids uuid[]) returns integer
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_delete_tasks';
 
-comment on function scylla.delete_tasks is 'deletes tasks, and those that are left with nothing to wait for; returns how many went';
+comment on function scylla.delete_tasks is
+    'deletes tasks, and those that are left with nothing to wait for; returns how many went';
 
 create function scylla.task_id(queue text, key text) returns uuid
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_task_id';
 
-comment on function scylla.task_id is 'the id of a queue''s unfinished task that bears a key; null when none does';
+comment on function scylla.task_id is
+    'the id of a queue''s unfinished task that has a key; null when none has';
 
 create function scylla.delay(
     id text, deadline timestamptz, queue text, value text,
@@ -143,7 +151,8 @@ comment on function scylla.delay_messages is
 create function scylla.cancel_message(queue text, id text) returns boolean
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_message';
 
-comment on function scylla.cancel_message is 'cancels a message that waits; false when none of this id does';
+comment on function scylla.cancel_message is
+    'cancels a message that waits; false when none of this id does';
 
 -- Recurring
 
@@ -151,7 +160,8 @@ create function scylla.retry_worst_case(max_tries integer, retry_interval interv
 returns interval
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_retry_worst_case';
 
-comment on function scylla.retry_worst_case is 'how long the pauses of all retries are together at the most';
+comment on function scylla.retry_worst_case is
+    'how long the pauses of all retries last together at most';
 
 -- Waiting
 
@@ -160,7 +170,8 @@ create procedure scylla.wait_for_work(
 )
 language c as 'MODULE_PATHNAME', 'scylla_wait_for_work';
 
-comment on procedure scylla.wait_for_work is 'waits until a queue has a ready task; false when the time is over';
+comment on procedure scylla.wait_for_work is
+    'waits until a queue has a ready task; false when the time is over';
 
 create procedure scylla.wait_for_task(
     id uuid, timeout interval default '1 minute',
@@ -168,7 +179,8 @@ create procedure scylla.wait_for_task(
 )
 language c as 'MODULE_PATHNAME', 'scylla_wait_for_task';
 
-comment on procedure scylla.wait_for_task is 'waits until a task has settled; both null when the time is over';
+comment on procedure scylla.wait_for_task is
+    'waits until a task has settled; both null when the time is over';
 
 -- Looking
 
@@ -189,14 +201,14 @@ returns table (
 )
 language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_leases';
 
-comment on function scylla._leases is 'the leases that stand on the board, all or one task''s';
+comment on function scylla._leases is 'the leases on the board, all or one task''s';
 
 -- Administering
 
 create function scylla.refresh() returns void
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_refresh';
 
-comment on function scylla.refresh is 'looks at the tables anew, after they were changed by hand';
+comment on function scylla.refresh is 'reads the tables again, after they were changed by hand';
 
 create function scylla.open(enabled boolean default true) returns void
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_open';

@@ -20,11 +20,11 @@ end;
 comment on function scylla._history_with is 'a history with one more assignment at its end';
 
 create view scylla.tasks as
--- One look at the board, lest a task be seen twice or not at all.
+-- The board is read once, so that no task is seen twice or not at all.
 with lease as materialized (
     select * from scylla._leases()
 )
--- Owned: the board knows by whom.
+-- Owned: the board knows the worker.
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     'running'::text as status, l.progress, t.created, t.updated, t.run_at,
     l.deadline, l.owner, t.tries + (not l.recorded)::integer as tries, t.max_tries, t.num_failures,
@@ -34,7 +34,7 @@ select t.id, t.queue, t.action, t.key, t.spec, t.priority,
 from lease l
 join scylla.task t on t.id = l.id
 union all
--- Live, and nobody's.
+-- Live, and not owned.
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     case when t.ready then 'ready' else 'waiting' end, 0, t.created, t.updated, t.run_at,
     null, null, t.tries, t.max_tries, t.num_failures,
@@ -49,24 +49,29 @@ select f.id, f.queue, f.action, f.key, f.spec, f.priority,
     scylla._history_with(f.history, f.owner, f.owned_at)
 from scylla.finished f;
 
-comment on view scylla.tasks is 'all tasks, live and settled, with the leases that stand';
+comment on view scylla.tasks is 'all tasks, live and settled, with their leases';
 comment on column scylla.tasks.id is 'the task''s id';
 comment on column scylla.tasks.queue is 'the queue that workers serve';
 comment on column scylla.tasks.action is 'what to do, within the queue';
-comment on column scylla.tasks.key is 'a name that is unique among the queue''s unfinished tasks; null: none';
+comment on column scylla.tasks.key is
+    'a name that is unique among the queue''s unfinished tasks; null: none';
 comment on column scylla.tasks.spec is 'what the task is about';
 comment on column scylla.tasks.priority is 'higher runs first, 0 to 4294967295';
 comment on column scylla.tasks.status is 'waiting, ready, running, completed, aborted or cancelled';
 comment on column scylla.tasks.progress is 'the worker''s progress, 0 to 1';
-comment on column scylla.tasks.created is 'when the task was submitted; among equal priorities the oldest runs first';
+comment on column scylla.tasks.created is
+    'when the task was submitted; among equal priorities the oldest runs first';
 comment on column scylla.tasks.updated is 'when the task''s row was last written';
 comment on column scylla.tasks.run_at is 'not to run before; null: at once';
-comment on column scylla.tasks.deadline is 'when the lease expires; null: it never does, or the task is not running';
-comment on column scylla.tasks.owner is 'the worker that owns the task, or owned it last if it has settled';
+comment on column scylla.tasks.deadline is
+    'when the lease expires; null: it never does, or the task is not running';
+comment on column scylla.tasks.owner is
+    'the worker that owns the task, or owned it last if it has settled';
 comment on column scylla.tasks.tries is 'how many times the task was owned';
 comment on column scylla.tasks.max_tries is 'how many tries the task gets; null: no limit';
 comment on column scylla.tasks.num_failures is 'predecessors that were aborted or cancelled';
 comment on column scylla.tasks.after is 'all predecessors that the task was given';
 comment on column scylla.tasks.errors is 'what went wrong so far, newest last, 100 at most';
-comment on column scylla.tasks.result is 'what the worker returned; null: nothing, or the task has not completed';
+comment on column scylla.tasks.result is
+    'what the worker returned; null: nothing, or the task has not completed';
 comment on column scylla.tasks.history is 'ownerships and how they ended, newest last, 100 at most';

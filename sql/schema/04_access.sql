@@ -1,6 +1,6 @@
--- Closed to everybody but the owner until somebody is let in.
+-- Closed to all roles but the owner, until the owner grants rights.
 revoke all on all routines in schema scylla from public;
 revoke all on all tables in schema scylla from public;
 
--- Calls for the clock: it comes to this database when the extension's creation has committed.
+-- Calls for the scheduler: it starts in this database when this transaction has committed.
 select scylla.refresh();

@@ -2,7 +2,7 @@
 //! wake listen N: N sessions that listen, until the standard input ends.
 //!
 //! Connects as PGHOST, PGPORT, PGUSER and PGDATABASE say; the queue is `wake`. Prints in milliseconds the
-//! median, what 99 of 100 take at the most, and the longest. The time begins when the submission is
+//! median, what 99 of 100 take at most, and the longest. The time begins when the submission is
 //! sent, so the commit is in it.
 
 use postgres::fallible_iterator::FallibleIterator;

@@ -9,7 +9,7 @@ select jsonb_pretty(scylla.task(:'running') - '{rn,created,updated}'::text[] #- 
 
 -- It was terminal already.
 select scylla.cancel(:'ready'), scylla.cancel(:'running');
--- Nobody gets it; its worker learns at its next call.
+-- No worker gets it; its own learns at its next call.
 select count(*) from scylla.own_tasks('w', 'cancel', 10);
 select scylla.extend(:'running', :'token');
 \set VERBOSITY sqlstate
@@ -26,7 +26,7 @@ select scylla.return_task(id, token, 'aborted', error => '{"code": "", "args": {
 select scylla.cancel_tasks(array_agg(id)) from held;
 select status, count(*) from scylla.tasks where queue = 'cancel.settled' group by status order by status;
 
--- Many: an answer each; an id that stands twice is cancelled by the first.
+-- Many: an answer each; an id that is given twice is cancelled by the first.
 select scylla.submit('cancel.many') as one \gset
 select scylla.submit('cancel.many') as two \gset
 select scylla.cancel_tasks(array[:'one', '00000000-0000-4000-8000-00000000004f', :'ready', :'two', :'one']::uuid[]);
@@ -35,7 +35,7 @@ select scylla.cancel_tasks(array_agg(scylla.submit('cancel.many'))) = array_fill
 from generate_series(1, 1000);
 select status, count(*) from scylla.tasks where queue = 'cancel.many' group by status;
 
--- A rollback takes it back: ready again, the lease stands.
+-- A rollback takes it back: ready again, the lease is valid.
 select scylla.submit('cancel.back', priority => 1) as ready \gset
 select scylla.submit('cancel.back', priority => 2) as running \gset
 select token from scylla.own_tasks('w', 'cancel.back', timeout => '1 hour') \gset

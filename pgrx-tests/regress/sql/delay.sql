@@ -6,7 +6,7 @@ select scylla.submit('delay', '3', run_at => '0044-03-15 BC') as past \gset
 select t.spec, t.status, t.run_at > now() as ahead from scylla.tasks t where queue = 'delay' order by created;
 select scylla.task(:'later')->>'status' as status, (scylla.task(:'later')->>'run_at')::timestamptz > now() as ahead;
 
--- A waiting task is nobody's.
+-- A waiting task is not owned.
 select spec from scylla.own_tasks('w', 'delay', 9);
 \set VERBOSITY sqlstate
 select * from scylla.own_task(:'later', 'w');
@@ -18,7 +18,7 @@ select scylla.task(:'later')->>'status' as status, (scylla.task(:'later')->>'run
 select scylla.delay(task => :'later', until => now());
 select scylla.task(:'later')->>'status' as status;
 
--- So can a ready one; then nobody gets it.
+-- So can a ready one; then no worker gets it.
 select scylla.delay(:'later', now() + interval '1 hour');
 select scylla.task(:'later')->>'status' as status;
 select count(*) from scylla.own_tasks('w', 'delay', 9);

@@ -72,10 +72,10 @@ select scylla.return_task(:'id', :'token');
 \set VERBOSITY default
 select count(*) from scylla._leases(:'id');
 
--- Ids that are not there, that stand twice; an id and a key are free again.
-select scylla.delete_tasks('{}'), scylla.delete_tasks(pg_temp.ids('{nobody}'));
+-- Ids that are not there, that are given twice; an id and a key are free again.
+select scylla.delete_tasks('{}'), scylla.delete_tasks(pg_temp.ids('{absent}'));
 select scylla.submit('delete', '"keyed"', key => 'k', id => pg_temp.id('keyed')) is not null as submitted;
-select scylla.delete_tasks(pg_temp.ids('{keyed,nobody,keyed}'));
+select scylla.delete_tasks(pg_temp.ids('{keyed,absent,keyed}'));
 select scylla.submit('delete', '"keyed"', key => 'k', id => pg_temp.id('keyed')) is not null as submitted;
 
 -- A rollback brings all back.

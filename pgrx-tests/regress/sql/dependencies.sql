@@ -45,14 +45,14 @@ select pg_temp.done('a');
 table pg_temp.look;
 call pg_temp.clear();
 
--- B67: an abort goes on to all that wait, directly or not; B66: who runs all the same counts it.
+-- B67: an abort goes on to all that wait, directly or not; B66: one that runs after a failure counts it.
 select pg_temp.submit('root'), pg_temp.submit('left', '{root}'), pg_temp.submit('right', '{root}'),
     pg_temp.submit('leaf', '{left,right}'), pg_temp.submit('report', '{left,right,leaf}', 'run'), pg_temp.submit('last', '{report}');
 select pg_temp.done('root', 'aborted');
 table pg_temp.look;
 select num_failures from scylla.own_tasks('w', 'dependencies', 9);
 call pg_temp.clear();
--- One failed, the other is waited for all the same.
+-- One failed, the other is still waited for.
 select pg_temp.submit('a'), pg_temp.submit('b'), pg_temp.submit('report', '{a,b}', 'run');
 select scylla.cancel(pg_temp.id('a'));
 table pg_temp.look;
@@ -69,8 +69,8 @@ call pg_temp.clear();
 -- What is settled or absent when it is named: as if it had settled just now.
 select pg_temp.submit('done'), pg_temp.submit('failed'), pg_temp.submit('live');
 select pg_temp.done('done'), scylla.cancel(pg_temp.id('failed'));
-select pg_temp.submit('1', '{done,nobody}'), pg_temp.submit('2', '{done,failed}'), pg_temp.submit('3', '{done,failed}', 'run'),
-    pg_temp.submit('4', '{live,failed,nobody}', 'run'), pg_temp.submit('5', '{live,failed}'), pg_temp.submit('6', '{}');
+select pg_temp.submit('1', '{done,absent}'), pg_temp.submit('2', '{done,failed}'), pg_temp.submit('3', '{done,failed}', 'run'),
+    pg_temp.submit('4', '{live,failed,absent}', 'run'), pg_temp.submit('5', '{live,failed}'), pg_temp.submit('6', '{}');
 table pg_temp.look;
 select scylla.why(pg_temp.id('4')) = format('waits for 1 of 3 tasks, the oldest %s', pg_temp.id('live')) as why;
 select pg_temp.done('live');
@@ -122,8 +122,8 @@ select scylla.add_dependencies('{}', '{}');
 select pg_temp.submit('done'), pg_temp.submit('failed'), pg_temp.submit('1'), pg_temp.submit('2'), pg_temp.submit('3', null, 'run');
 select pg_temp.done('done'), pg_temp.done('failed', 'aborted');
 begin;
-select pg_temp.add('{done,nobody}', '{1,1}');
-select pg_temp.add('{done,nobody}', '{1,1}');
+select pg_temp.add('{done,absent}', '{1,1}');
+select pg_temp.add('{done,absent}', '{1,1}');
 commit;
 select spec from scylla.own_tasks('w', 'dependencies', 1);
 -- Aborted: what on_failure says, at once; not twice.

@@ -104,7 +104,7 @@ select scylla._history_with('[]', 'w', now());
 \set VERBOSITY default
 reset role;
 
--- Whoever may execute a function uses the tables through it, and only through it.
+-- A role that may execute a function uses the tables through it, and only through it.
 grant execute on function scylla.submit, scylla.own_tasks, scylla.return_task to regress_stranger;
 set role regress_stranger;
 select scylla.submit('install') is not null as submitted;

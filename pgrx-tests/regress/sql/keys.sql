@@ -13,14 +13,14 @@ select scylla.submit('keys', '"second"', key => 'k', on_conflict => 'ignore') = 
 select outcome, id = :'first' as the_same, error
 from scylla.submit_tasks('[{"queue": "keys", "key": "k", "on_conflict": "ignore", "spec": "second"}]');
 select spec, key from scylla.task where queue = 'keys' order by key collate "C";
--- Another queue or another letter is another key. No key is nobody's.
+-- Another queue or another letter is another key. NULL is not a key.
 select count(distinct scylla.submit('keys.more', key => k)) from unnest(array['k', 'K', ' k', 'k%', null, null]) k;
-select scylla.task_id('keys.more', 'k%') is not null as exact, scylla.task_id('keys.more', 'k_'), scylla.task_id('keys.nobody', 'k');
+select scylla.task_id('keys.more', 'k%') is not null as exact, scylla.task_id('keys.more', 'k_'), scylla.task_id('keys.absent', 'k');
 
 -- replace (B71): the old one is cancelled, the new one takes its key.
 select scylla.submit('keys', '"new"', key => 'k', on_conflict => 'replace') as new \gset
 select scylla.task(:'first') ->> 'status' as old, scylla.task(:'first') ->> 'key' as key, scylla.task_id('keys', 'k') = :'new' as found;
-select scylla.submit('keys', key => 'nobody''s', on_conflict => 'replace') = scylla.task_id('keys', 'nobody''s') as inserted;
+select scylla.submit('keys', key => 'one''s', on_conflict => 'replace') = scylla.task_id('keys', 'one''s') as inserted;
 select spec, key from scylla.own_tasks('w', 'keys', 9, timeout => '1 hour') order by key collate "C";
 -- Not one that is running, not even from the transaction that owns it.
 \set VERBOSITY sqlstate
@@ -45,7 +45,7 @@ select scylla.submit('keys.free', '"new"', key => 'k', on_conflict => 'replace')
 commit;
 select spec from scylla.own_tasks('w', 'keys.free', 9);
 
--- A worker that is late has the task all the same, until it is replaced.
+-- A worker that is late still has the task, until it is replaced.
 select scylla.submit('keys.late', key => 'k', timeout => '1 ms') as late \gset
 select token from scylla.own_tasks('w', 'keys.late') \gset
 do $$ begin

@@ -84,7 +84,7 @@ select * from scylla.delay_messages('message.many', '[{"id": "a", "deadline": "2
 
 -- Cancelled while it waits, not after; then its id is free.
 select scylla.cancel_message('message.many', 'a'), scylla.cancel_message('message.many', 'a'), scylla.cancel_message('message.many', 'c'),
-    scylla.cancel_message('message', 'nobody'), scylla.cancel_message('message', ''), scylla.cancel_message('message', repeat('x', 200));
+    scylla.cancel_message('message', 'absent'), scylla.cancel_message('message', ''), scylla.cancel_message('message', repeat('x', 200));
 select status, spec from scylla.tasks where queue = 'message.many' and spec ->> 'id' = 'a';
 select scylla.delay('a', now() + interval '1 hour', 'message.many', '');
 -- So it is when its task is cancelled, or brought forward.

@@ -13,7 +13,7 @@ select scylla.task(:'id') ->> 'deadline' = to_jsonb(:'deadline'::timestamptz) #>
 select count(*) from scylla.own_tasks('w1', 'own', 10);
 select count(*) from scylla.own_tasks('w2', 'own', 10);
 
--- No more than asked for; nothing of a queue that nobody used.
+-- No more than asked for; nothing of a queue that was never used.
 select count(scylla.submit('own.some', to_jsonb(n))) from generate_series(1, 5) n;
 select spec from scylla.own_tasks('w', 'own.some', 2);
 select spec from scylla.own_tasks('w', 'own.some', 2147483647);

@@ -69,7 +69,7 @@ call retried('retry.overflow', '178000000 years', '2562047788:00:54.775807', 2);
 select count(*) from scylla.tasks where queue = 'retry.overflow' and status = 'waiting' and run_at - updated < interval '365 days 1 second';
 select count(scylla.cancel(id)) from scylla.tasks where queue like 'retry%' and status = 'waiting';
 
--- B96, B98: how long all pauses are together at the most.
+-- B96, B98: how long all pauses are together at most.
 select scylla.retry_worst_case(4, '200 ms', '500 ms'), scylla.retry_worst_case(1, '1 hour', '1 hour'),
     scylla.retry_worst_case(max_tries => 2, retry_interval => '1 s', retry_jitter => '0'), scylla.retry_worst_case(1000, '0', '0');
 select scylla.retry_worst_case(3, '1 year', '0') = interval '730 days' as capped,

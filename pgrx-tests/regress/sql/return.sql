@@ -17,7 +17,7 @@ select scylla.task(:'id') ->> 'updated' > scylla.task(:'id') ->> 'created' as wr
 select scylla.return_task(:'id', :'token');
 select scylla.extend(:'id', :'token');
 select scylla.cancel(:'id');
--- JSON null is a result as any other; none is none.
+-- JSON null is a result as any other; no result is NULL.
 select scylla.submit('return', id => '00000000-0000-4000-8000-000000000082') as id \gset
 select token from scylla.own_tasks('w', 'return') \gset
 select scylla.return_task(:'id', :'token', 'completed', 'null');

@@ -20,7 +20,7 @@ select * from scylla.submit_tasks('[{"queue": "many.atomic", "id": "00000000-000
 select count(*) from scylla.tasks where queue = 'many.atomic';
 select count(*) from scylla.own_tasks('w', 'many.atomic');
 
--- Not atomic: each by itself. The first of two equal ids wins; what is wrong is told of each.
+-- Not atomic: each on its own. The first of two equal ids wins; what is wrong is told of each.
 select right(id::text, 2) as id, outcome, error from scylla.submit_tasks('[
     {"queue": "many.each", "id": "00000000-0000-4000-8000-000000000013", "spec": "first"},
     {"queue": "many.each", "id": "00000000-0000-4000-8000-000000000013", "spec": "second"},

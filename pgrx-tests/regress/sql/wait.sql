@@ -42,7 +42,7 @@ rollback;
 -- A time-out is no error.
 call scylla.wait_for_work('wait', '10 ms');
 call scylla.wait_for_work('wait', timeout => '0', available => null);
--- A ready task, in whatever action; one that waits for another is none.
+-- A ready task, in whatever action; one that waits for another does not count.
 select scylla.submit('wait', action => 'some', post_result => true) as id \gset
 call scylla.wait_for_work('wait');
 call scylla.wait_for_work('wait', timeout => '100 years', available => true);

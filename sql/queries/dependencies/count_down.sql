@@ -1,9 +1,9 @@
--- Counts settled predecessors down from the tasks that wait for them; a task whose last one it was is
--- ready, or due at its time.
--- Parameters: $1 now; arrays of one length: $2 the tasks, $3 how many predecessors have settled,
---   $4 how many of these failed.
--- Result: of each task counted down its id, whether it is ready now, when it is due, and its lane, rank
---   and lease length; one that somebody holds, or that is not live, is passed over.
+-- Counts settled predecessors down from the tasks that wait for them; a task whose last one it was
+-- is ready, or due at its time.
+-- Parameters: $1 now; arrays of one length: $2 the tasks, $3 how many predecessors have settled, $4
+--   how many of these failed.
+-- Result: of each task counted down its id, whether it is ready now, when it is due, and its lane,
+--   rank and lease length; a task that is locked, or not live, is passed over.
 -- Reads scylla.task by primary key; changes scylla.task. Never waits for a row.
 with free as (
     select t.id from scylla.task t where t.id = any ($2) for no key update skip locked

@@ -1,7 +1,7 @@
--- Takes tasks that end while they wait off their predecessors.
+-- Deletes the edges of tasks that end while they wait.
 -- Parameters, arrays of one length: $1 predecessors, $2 the tasks that wait for them.
--- Reads scylla.dependency by primary key; changes scylla.dependency. Never waits for a row: a link that
---   somebody else is taking off, since he settles the predecessor, is his.
+-- Reads scylla.dependency by primary key; changes scylla.dependency. Never waits for a row: an edge
+--   that another transaction is deleting, since it settles the predecessor, is left to that one.
 delete from scylla.dependency d
 where d.ctid = any (array(
     select x.ctid

@@ -1,6 +1,7 @@
--- Takes the tasks that wait for others off them, since those have settled or are deleted.
--- Parameters: $1 the predecessors. Result: each link's predecessor and task. A link that somebody is
---   taking off, since he ends the task, is among them and stays: he holds the task, and may roll back.
+-- Deletes the edges behind tasks that have settled or are deleted.
+-- Parameters: $1 the predecessors. Result: each edge's predecessor and task. An edge that another
+--   transaction is deleting, since it ends the task, is among them and stays: that transaction has
+--   locked the task, and may roll back.
 -- Reads scylla.dependency by primary key; changes scylla.dependency. Never waits for a row.
 with gone as (
     delete from scylla.dependency d

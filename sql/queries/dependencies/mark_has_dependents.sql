@@ -1,4 +1,4 @@
--- Marks tasks as followed, so that whoever settles them looks for those who wait.
--- Parameters: $1 ids, of rows that the caller holds.
+-- Marks tasks as having dependents, so that the transaction that settles them counts these down.
+-- Parameters: $1 ids, of rows that the caller has locked.
 -- Reads scylla.task by primary key; changes scylla.task. Locks the rows in primary-key order.
 update scylla.task t set followed = true where t.id = any ($1) and not t.followed

@@ -1,6 +1,6 @@
--- Takes up what was put off, at most a batch.
--- Parameters: $1 how many. Result: the task, null if it is not live any more; how many predecessors have
---   settled, how many of these failed, and one of those.
+-- Takes a batch of deferred countdowns.
+-- Parameters: $1 how many. Result: the task, null if it is not live any more; how many predecessors
+--   have settled, how many of these failed, and one of those.
 -- Reads scylla.task by primary key; reads and changes scylla.countdown. Never waits for a row.
 with taken as (
     delete from scylla.countdown c

@@ -1,8 +1,8 @@
--- Takes up what was put off of some tasks.
--- Parameters: $1 ids, of rows that the caller has locked. Result: as of take_up.sql, and with zeros what the
---   clock has just put off anew: it is to be taken up by another call.
--- Reads scylla.task by primary key; reads and changes scylla.countdown. Locks the rows it deletes, waiting
--- for the clock if it has one.
+-- Takes the deferred countdowns of some tasks.
+-- Parameters: $1 ids, of rows that the caller has locked. Result: as of take_deferred.sql. A row of
+--   zeros is one that the scheduler has just deferred again: another call must take it.
+-- Reads scylla.task by primary key; reads and changes scylla.countdown. Locks the rows that it
+--   deletes, waiting for the scheduler if that has locked one.
 with meant as (
     select c.ctid as place, c.task
     from scylla.countdown c

@@ -1,13 +1,13 @@
 -- Gives tasks back: after a retry, a yield or an expired lease they are ready again; those that had
 -- their last try are aborted instead.
--- Parameters: $1 the history's word for it (TaskRetry, TaskYield, TaskTimeout); $2 now;
---   arrays of one length: $3 ids, in ascending order, $4 workers, $5 when the ownership began,
---   $6 whether the history tells of it already, $7 progress, $8 errors.
+-- Parameters: $1 the history's word for it (TaskRetry, TaskYield, TaskTimeout); $2 now; arrays of
+--   one length: $3 ids, in ascending order, $4 workers, $5 when the ownership began, $6 whether the
+--   history tells of it already, $7 progress, $8 errors.
 -- Result: of each task the id, the status (ready, aborted), whether others wait for it, whether its
---   result may be waited for, and of a ready one the retry_interval, the retry_jitter and the tries so far;
---   one that is not live any more is passed over.
+--   result may be waited for, and of a ready one the retry_interval, the retry_jitter and the tries
+--   so far; one that is not live any more is passed over.
 -- Reads scylla.task by primary key; changes scylla.task and scylla.finished.
--- Locks the tasks' rows in the order given, waiting for whoever holds one.
+-- Locks the tasks' rows in the order given, waiting for other transactions' locks.
 with ended as (
     select *
     from unnest($3, $4, $5, $6, $7, $8)

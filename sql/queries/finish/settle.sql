@@ -1,11 +1,11 @@
 -- Moves tasks to their end: out of the live tasks, into the finished ones.
--- Parameters: $1 the status; $2 now; arrays of one length: $3 ids, in ascending order,
---   $4 workers, $5 when the ownership began (null where there was none), $6 whether the history tells
---   of it already, $7 progress, $8 results, $9 errors.
--- Result: of each task moved the id, whether others wait for it, and whether its result may be waited
---   for; one that is not live any more is passed over.
+-- Parameters: $1 the status; $2 now; arrays of one length: $3 ids, in ascending order, $4 workers,
+--   $5 when the ownership began (null where there was none), $6 whether the history tells of it
+--   already, $7 progress, $8 results, $9 errors.
+-- Result: of each task moved the id, whether others wait for it, and whether its result may be
+--   waited for; one that is not live any more is passed over.
 -- Reads scylla.task by primary key; changes scylla.task and scylla.finished.
--- Locks the tasks' rows in the order given, waiting for whoever holds one.
+-- Locks the tasks' rows in the order given, waiting for other transactions' locks.
 with ended as (
     select *
     from unnest($3, $4, $5, $6, $7, $8, $9)

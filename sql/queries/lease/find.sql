@@ -1,4 +1,4 @@
--- Where one live task stands in its lane.
+-- The place of one live task in its lane.
 -- Parameters: $1 id. Result: its lane, rank and lease length, if it is live.
 -- Reads scylla.task by primary key; changes and locks nothing.
 select t.queue, t.action, t.priority, t.created, t.timeout, t.ready

@@ -1,7 +1,8 @@
 -- What falls due, in due order, and when the next does that is not due yet.
 -- Parameters: $1 due, $2 id of the first that counts, $3 until when, $4 how many.
 -- Result: id, due; the row of what comes next has no id.
--- Reads scylla.task through the index task_due, nothing before the first; changes and locks nothing.
+-- Reads scylla.task through the index task_due, nothing before the first; changes and locks
+--   nothing.
 (
     select t.id, t.due
     from scylla.task t

@@ -1,5 +1,5 @@
--- What this database knows of itself (I12): copied or restored, it has a row of another database, or
--- one more than its own; or it has days that it did not make.
+-- What this database knows of itself (I12): copied or restored, it has a row of another database,
+-- or one more than its own; or it has days that it did not make.
 -- No parameters. Result: whether it is open, and whether it has made days of its own.
 -- Reads scylla.incarnation and the catalog; changes and locks nothing.
 select pg_catalog.count(*) = 1

@@ -1,5 +1,6 @@
 -- Makes this database what it is from now on (I12): open or closed, and no copy of another.
--- Parameters: $1 whether it is open. Reads the catalog; changes scylla.incarnation, which the caller has locked.
+-- Parameters: $1 whether it is open. Reads the catalog; changes scylla.incarnation, which the
+--   caller has locked.
 with before as (
     delete from scylla.incarnation
 )

@@ -1,4 +1,5 @@
--- The actions of one queue that have ready tasks: hops from one to the next, however many tasks each has.
+-- The actions of one queue that have ready tasks: hops from one to the next, however many tasks
+-- each has.
 -- Parameters: $1 queue. Result: queue, action.
 -- Reads scylla.task through the index task_lane; changes and locks nothing.
 with recursive lane (action) as (

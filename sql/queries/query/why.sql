@@ -1,8 +1,8 @@
 -- What keeps one task from running.
 -- Parameters: $1 id, $2 now.
 -- Result: its status if it is settled; whether it is ready; until when it waits for its time, in
---   microseconds; how many predecessors it waits for, how many it was given, and the oldest of those that
---   are not settled; no row when there is no such task.
+--   microseconds; how many predecessors it waits for, how many it was given, and the oldest of
+--   those that are not settled; no row when there is no such task.
 -- Reads scylla.task and scylla.finished; changes and locks nothing.
 select null::text, t.ready, (extract(epoch from t.due - $2) * 1000000)::bigint, t.pending,
     (select count(distinct a.id) from unnest(t.after) as a (id)),

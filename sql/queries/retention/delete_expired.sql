@@ -1,9 +1,10 @@
--- Deletes settled tasks that are past, among some blocks of one partition: the clock puts its name in the
--- place of the default one's.
--- Parameters: $1 the time up to which tasks are past; arrays of one length: $2 queues that have a time of
---   their own, $3 these times; $4 the first block, $5 the block behind the last; $6 how many at the most.
+-- Deletes settled tasks that are past, among some blocks of one partition. The caller replaces the
+-- name of the default partition by that one's.
+-- Parameters: $1 the time up to which tasks are past; arrays of one length: $2 queues that have a
+--   time of their own, $3 these times; $4 the first block, $5 the block behind the last; $6 how
+--   many at most.
 -- Result: how many went, and the block of the last one.
--- Reads and changes the partition. Locks what it deletes, passing over what somebody holds (I10).
+-- Reads and changes the partition. Locks what it deletes, passing over rows that are locked (I10).
 with past as materialized (
     select f.ctid
     from scylla.finished_default f

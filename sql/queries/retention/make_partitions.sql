@@ -1,6 +1,7 @@
--- The commands that make the partitions of scylla.finished that are missing: yesterday's to those of
--- three days ahead, by the day in UTC, unless all in it would be past, or its time stands in the default
--- partition already. Each has an index of its own, and comments.
+-- The commands that make the missing partitions of scylla.finished: one a day, in UTC, from
+-- yesterday to three days ahead. Not made: a day of which all tasks would be past, and a day of
+-- which the default partition has tasks already. Each partition has an index of its own, and
+-- comments.
 -- Parameters: $1 the time up to which settled tasks are past. Result: a text of four commands each.
 -- Reads the catalog and scylla.finished_default; changes and locks nothing.
 select pg_catalog.format(

@@ -1,7 +1,7 @@
 -- The partitions of scylla.finished.
--- No parameters. Result: its oid, its name as a statement takes it, how many blocks it has, and from when
--- to when its tasks were settled (null: the default partition, or without such a limit).
--- Reads the catalog; changes and locks nothing. Bounds are read as they are printed: in one time zone.
+-- No parameters. Result: its oid, its name as a statement takes it, how many blocks it has, and from
+--   when to when its tasks were settled (null: the default partition, or without such a limit).
+-- Reads the catalog; changes and locks nothing. Bounds are read as printed: in one time zone.
 select p.inhrelid, p.inhrelid::pg_catalog.regclass::pg_catalog.text,
     pg_catalog.pg_relation_size(p.inhrelid)
         / pg_catalog.current_setting('block_size')::pg_catalog.int8,

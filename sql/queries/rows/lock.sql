@@ -1,6 +1,6 @@
--- Locks live tasks that somebody wants to end, waiting for whoever holds one.
--- Parameters: $1 ids. Result: of those that are live the id, lane, rank, lease length and readiness,
---   how many predecessors it waits for, and all of them if it does for some.
+-- Locks live tasks that the caller wants to end, waiting for other transactions' locks.
+-- Parameters: $1 ids. Result: of those that are live the id, lane, rank, lease length and
+--   readiness, how many predecessors it waits for, and all of them if it does for some.
 -- Reads scylla.task by primary key; changes nothing. Locks the rows in primary-key order.
 select t.id, t.queue, t.action, t.priority, t.created, t.timeout, t.ready,
     t.pending, case when t.pending > 0 then t.after end

@@ -1,7 +1,7 @@
--- Gives one live task that nobody owns another time.
+-- Gives one live task that is not owned another time.
 -- Parameters: $1 id, $2 when, $3 whether that has come, $4 now.
--- Result: whether it is ready now, and when the clock is to make it so; both null: it waits for others
---   first, or never waited.
+-- Result: whether it is ready now, and when the scheduler is to make it so; both null: it waits for
+--   others first, or never waited.
 -- Reads scylla.task by primary key; changes it, and locks its row, which the caller holds already.
 update scylla.task t
 set run_at = $2, updated = $4,

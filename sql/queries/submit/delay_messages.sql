@@ -1,10 +1,10 @@
--- Inserts messages of one queue, each as a task: waiting for its deadline under its id, or ready when that
--- has come.
--- Parameters: $1 queue; arrays of one length: $2 the tasks' ids, $3 the messages' ids, no two alike,
---   $4 deadlines, $5 whether they have come, $6 specs, $7 created.
+-- Inserts messages of one queue, each as a task: waiting for its deadline under its id, or ready
+-- when that has come.
+-- Parameters: $1 queue; arrays of one length: $2 the tasks' ids, $3 the messages' ids, no two
+--   alike, $4 deadlines, $5 whether they have come, $6 specs, $7 created.
 -- Result: the id of each task inserted; a message whose id waits already is passed over.
--- Reads scylla.task through the index task_message; changes scylla.task. Waits for whoever inserts a
--- message of the same id; locks only what it inserts, in the order given.
+-- Reads scylla.task through the index task_message; changes scylla.task. Waits for transactions
+--   that insert a message of the same id; locks only what it inserts, in the order given.
 insert into scylla.task
     (id, queue, action, priority, ready, post_result, created, updated, run_at, due, message, spec)
 select m.id, $1, '', 0, m.has_come, false, m.created, m.created, m.deadline,

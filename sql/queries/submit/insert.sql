@@ -1,8 +1,8 @@
 -- Inserts tasks.
--- Parameters, arrays of one length, or null where no task has such a value:
---   $1 ids, $2 queues, $3 actions, $4 priorities, $5 specs, $6 max_tries, $7 timeouts, $8 post_result,
---   $9 created, $10 keys, $11 run_at, $12 when the clock is to make them ready, $13 retry_interval,
---   $14 retry_jitter, $15 after, each as the text of an array, $16 run_on_failure, $17 how many
+-- Parameters, arrays of one length, or null where no task has such a value: $1 ids, $2 queues, $3
+--   actions, $4 priorities, $5 specs, $6 max_tries, $7 timeouts, $8 post_result, $9 created, $10
+--   keys, $11 run_at, $12 when the scheduler is to make them ready, $13 retry_interval, $14
+--   retry_jitter, $15 after, each as the text of an array, $16 run_on_failure, $17 how many
 --   predecessors each waits for, $18 whether others of these wait for it.
 -- Result: the id of each task inserted; one whose id or key is live already is passed over.
 -- Reads nothing; changes scylla.task. Locks: only what it inserts, in the order given.
