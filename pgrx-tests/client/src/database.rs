@@ -45,7 +45,7 @@ impl Database {
         Session::open(&config(&self.address, &self.name))
     }
 
-    /// The process id of this database's scylla worker, waiting for one if there is none.
+    /// The process id of this database's scylla worker, waiting until there is one.
     #[track_caller]
     pub fn worker(&self) -> i32 {
         eventually(seconds(10), "the database has a scylla worker", || {

@@ -110,7 +110,7 @@ impl Server {
         other
     }
 
-    /// The server that all tests of this binary may share. Nobody may crash it.
+    /// The server that all tests of this binary may share. No test may crash it.
     pub fn shared() -> &'static Server {
         SHARED.get_or_init(|| {
             // SAFETY: registers a plain function without arguments
@@ -195,7 +195,7 @@ impl Server {
         Session::open(&config(&self.address, "postgres"))
     }
 
-    /// Waits for a server that recovers from a crash by itself.
+    /// Waits for a server that recovers from a crash.
     pub fn wait_until_up(&self) {
         eventually(seconds(60), "the server accepts connections", || {
             let session = self.try_connect().ok();

@@ -86,8 +86,8 @@ impl Fixture {
             "the server has not restarted"
         );
         let lease = self.lease.clone();
-        assert!(self.s.extend(&lease), "the lease stands");
-        assert_eq!(self.s.own_one("q").id, self.ready, "the lane stands");
+        assert!(self.s.extend(&lease), "the lease has not changed");
+        assert_eq!(self.s.own_one("q").id, self.ready, "the lane has not changed");
         let _ = &self.database;
     }
 }

@@ -168,7 +168,7 @@ fn cancel_against_return_has_one_winner() {
     assert!(s.own("w", "q", 5).iter().all(|lease| lease.tries == 2), "only retried tasks are left");
 }
 
-/// B53: whoever cancels while others own: nobody gets a task after its cancel was acknowledged.
+/// B53: cancels beside owners: no worker gets a task after its cancel was acknowledged.
 #[test]
 fn cancel_against_own_never_hands_out_a_cancelled_task() {
     let database = database();

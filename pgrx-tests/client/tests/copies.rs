@@ -30,7 +30,7 @@ fn all(s: &mut Session) -> Vec<String> {
 fn own_nothing(s: &mut Session) {
     let begun = Instant::now();
     assert!(s.own("w", "q", 10).is_empty());
-    assert!(begun.elapsed() < seconds(2), "nobody waits for a database to be opened");
+    assert!(begun.elapsed() < seconds(2), "no call waits for a database to be opened");
 }
 
 #[track_caller]

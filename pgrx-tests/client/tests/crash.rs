@@ -53,7 +53,7 @@ fn killed_backend_leaves_nothing_half_done() {
     server.assert_log_is_clean();
 }
 
-/// I1: the token is good after the restart, for one full length, and the task is nobody else's.
+/// I1: the token is good after the restart, for one full length, and no other worker gets the task.
 #[test]
 fn lease_of_some_age_outlives_a_crash() {
     let server = server(&[]);
@@ -183,7 +183,7 @@ fn stopped_server_goes_on_where_it_was() {
     server.assert_log_is_clean();
 }
 
-/// B61, I9: the clock obeys SIGTERM, comes back by itself and expires what is due.
+/// B61, I9: the scheduler obeys SIGTERM, is started again and expires overdue leases.
 #[test]
 fn terminated_worker_comes_back_and_goes_on() {
     let server = server(&[]);

@@ -99,7 +99,7 @@ fn what_waits_outlives_the_clock_and_the_server() {
     eventually(seconds(10), "it fires", || (s.status(third) == "ready").then_some(()));
 }
 
-/// The backstop: what nobody told the board is found at the sweep.
+/// The backstop: a due time that the board does not know is found at the sweep.
 #[test]
 fn the_sweep_finds_what_nobody_told() {
     let database = database();
@@ -109,7 +109,7 @@ fn the_sweep_finds_what_nobody_told() {
     eventually(seconds(10), "it fires", || (s.status(id) == "ready").then_some(()));
 }
 
-/// I10: a row that somebody holds delays no other, and fires soon after it is let go.
+/// I10: a locked row delays no other, and fires soon after its lock is released.
 #[test]
 fn a_held_task_delays_no_other() {
     let server = Server::start(&["scylla.sweep_interval = '1h'"]);

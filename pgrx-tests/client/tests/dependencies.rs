@@ -39,7 +39,7 @@ fn follower_is_owned_only_after_every_predecessor_settled() {
     assert_eq!(s.status(late), "ready", "settled and absent ones are not waited for");
 }
 
-/// B65: what does not settle a task signals nobody, and what settles it signals once.
+/// B65: what does not settle a task signals no dependent, and what settles it signals each once.
 #[test]
 fn each_settling_signals_each_dependent_once() {
     let database = database();
@@ -56,7 +56,7 @@ fn each_settling_signals_each_dependent_once() {
     s.complete(&lease);
     assert_eq!(s.not_returned(&lease).code().code(), "55000");
     assert!(!s.cancel(a));
-    assert_eq!(s.delete(&[a]), 1, "a settled task is deleted, and signals nobody again");
+    assert_eq!(s.delete(&[a]), 1, "a settled task is deleted, and signals no dependent again");
     assert!(s.own("w", "q", 9).is_empty(), "b has not settled");
     s.end(b, "completed");
     assert_eq!(sorted(run_all(&mut s, "q")), sorted(followers.to_vec()));
@@ -88,7 +88,7 @@ fn failed_predecessors_are_counted() {
     assert_eq!(s.entry(follower)["num_failures"], json!(6));
 }
 
-/// B67: through a chain, a fork and a join; what runs all the same stops it.
+/// B67: through a chain, a fork and a join; a task that runs on failure stops it.
 #[test]
 fn abort_aborts_all_successors() {
     let database = database();

@@ -88,7 +88,7 @@ fn rolled_back_drop_and_create_change_nothing() {
     assert_clock_runs(&bare);
 }
 
-/// I9: a connected worker is in nobody's way.
+/// I9: a connected scheduler blocks no command.
 #[test]
 fn database_with_a_worker_is_dropped_at_once() {
     let database = database();
@@ -185,15 +185,15 @@ fn failing_utility_command_does_no_harm() {
     let mut s = database.connect();
     let started = s.text("select pg_postmaster_start_time()::text");
     for (command, expected) in [
-        ("select 1; commit prepared 'nobody'", "25001"),
-        ("commit prepared 'nobody'", "42704"),
-        ("drop database nobody", "3D000"),
-        ("select 1; drop database nobody", "25001"),
+        ("select 1; commit prepared 'missing'", "25001"),
+        ("commit prepared 'missing'", "42704"),
+        ("drop database missing", "3D000"),
+        ("select 1; drop database missing", "25001"),
         ("drop database template1", "42809"),
         ("create database postgres", "42P04"),
-        ("alter database nobody rename to somebody", "3D000"),
+        ("alter database missing rename to other", "3D000"),
         ("create extension scylla", "42710"),
-        ("drop extension nobody", "42704"),
+        ("drop extension missing", "42704"),
     ] {
         assert_eq!(s.refused(command), expected, "{command}");
         assert_eq!(s.value::<i32>("select pg_backend_pid()", &[]), s.pid, "{command}");

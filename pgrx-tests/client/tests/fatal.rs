@@ -166,7 +166,7 @@ fn death_inside_a_statement_is_all_or_nothing() {
 }
 
 /// I4: owners of a board that is always too small, struck at random: a refill that dies with its
-/// session, a reservation, a settling slot are in nobody's way.
+/// session, a reservation, a settling slot block no other session.
 #[test]
 fn death_on_a_crowded_board_stops_nobody() {
     let least = "select min_val from pg_settings where name = 'scylla.board_size'";

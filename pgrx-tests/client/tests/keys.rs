@@ -32,7 +32,7 @@ fn well_known_key_admits_one_task() {
     assert_eq!(bearer(&mut s, "k"), None);
     let second = submit(&mut s, "k", "error").unwrap();
     assert_ne!(second, first, "once it is settled, the key is free");
-    // a waiting task bears its key too
+    // a waiting task holds its key too
     let waiting = s.submit_after("q", &[second], "key => 'w'");
     assert_eq!(submit(&mut s, "w", "error"), Err("23505".into()));
     s.cancel(second);
@@ -82,7 +82,7 @@ fn replace_swaps_a_task_that_is_not_running() {
     assert!(other.extend(&lease), "the owner is left alone");
     assert_eq!(other.give(&lease, "yield").unwrap(), "ready");
     let newest = submit(&mut s, "k", "replace").unwrap();
-    // an expired lease is nobody's
+    // a task whose lease has expired has no owner
     other.own_one_with("q", "timeout => '20 ms'");
     eventually(seconds(5), "the lease expires", || (s.status(newest) == "ready").then_some(()));
     let last = submit(&mut s, "k", "replace").unwrap();
@@ -124,7 +124,7 @@ fn rolled_back_replacement_leaves_the_old_task() {
         s.run("begin; savepoint s");
         let new = submit(&mut s, "k", "replace").unwrap();
         submit(&mut s, "k", "replace").unwrap();
-        assert!(other.own("w", "q", 9).is_empty(), "neither is to be had meanwhile");
+        assert!(other.own("w", "q", 9).is_empty(), "neither can be owned meanwhile");
         assert_eq!(other.try_own_task(old).map_err(|e| code(&e)).unwrap_err(), "55000");
         s.run(end);
         assert_eq!(bearer(&mut s, "k"), Some(old));
@@ -133,7 +133,7 @@ fn rolled_back_replacement_leaves_the_old_task() {
         assert_eq!(leases.iter().map(|lease| lease.id).collect::<Vec<_>>(), [old], "{end}");
         assert_eq!(other.give(&leases[0], "yield").unwrap(), "ready");
     }
-    // kept in part: the first replacement stands
+    // kept in part: the first replacement remains
     s.run("begin");
     let kept = submit(&mut s, "k", "replace").unwrap();
     s.run("savepoint s");
@@ -166,7 +166,7 @@ fn batches_with_the_same_keys_do_not_deadlock() {
     });
 }
 
-/// I3: eight connections on two keys: no two live tasks bear one, and what somebody owns is never
+/// I3: eight connections on two keys: no two live tasks hold one, and an owned task is never
 /// replaced: each lease can be returned.
 #[test]
 fn owned_task_is_never_replaced() {
@@ -235,7 +235,7 @@ fn owned_task_is_never_replaced() {
         "select count(*) from scylla.tasks where status = 'cancelled' and owner is not null and tries > 0
          and history->-1->>'_typ' = 'TaskAssignment'",
     );
-    assert_eq!(cancelled, 0, "cancelled while somebody owned it");
+    assert_eq!(cancelled, 0, "cancelled while a worker owned it");
     let leased = leased.lock().unwrap();
     assert!(leased.values().sum::<i64>() > 100, "{leased:?}");
     let live = "select count(*) from scylla.task";

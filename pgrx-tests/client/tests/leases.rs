@@ -185,7 +185,7 @@ fn expired_lease_returns_to_ready_at_its_deadline() {
     }
 }
 
-/// B22: somebody who asks all the time gets it within 200 ms of the deadline, not before.
+/// B22: a worker that asks all the time gets it within 200 ms of the deadline, not before.
 #[test]
 fn expired_task_is_ownable_without_delay() {
     let database = punctual();
@@ -235,7 +235,7 @@ fn late_extend_is_accepted_while_nobody_else_owned_the_task() {
         (&entry["status"], &entry["owner"], entry["progress"].as_f64()),
         (&json!("running"), &json!("w"), Some(0.5))
     );
-    assert!(s.own("thief", "q", 1).is_empty(), "the lease stands again");
+    assert!(s.own("thief", "q", 1).is_empty(), "the lease is valid again");
     s.complete(&lease);
     assert_eq!(s.status(id), "completed");
 }
@@ -303,7 +303,7 @@ fn last_try_that_expires_aborts_the_task() {
     assert!(complaint.message().contains("aborted"), "{complaint}");
 }
 
-/// I10: the clock does not wait for a row that somebody holds, nor do the other tasks.
+/// I10: the scheduler does not wait for a locked row, nor do the other tasks.
 #[test]
 fn row_that_is_held_delays_no_other_expiry() {
     let database = database();

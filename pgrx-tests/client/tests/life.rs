@@ -85,7 +85,7 @@ fn ended_worker_is_back_within_a_second() {
     }
     assert!(s.extend(&lease));
 
-    // Without this file nobody new gets into the database.
+    // Without this file no new session can connect to the database.
     let oid = s.text("select oid::text from pg_database where datname = current_database()");
     let [file, aside] = ["PG_VERSION", "aside"].map(|it| server.path(&format!("base/{oid}/{it}")));
     std::fs::rename(&file, &aside).unwrap();
@@ -119,7 +119,7 @@ fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
     let lease = s.own_one("q");
     assert_eq!(lease.id, id);
     s.complete(&lease);
-    // B102, B106, B107, B108: found by whoever comes next.
+    // B102, B106, B107, B108: found by the next caller.
     let id = s.submit("q");
     let lost = s.own_one_with("q", "timeout => '100 ms'");
     let mut other = database.connect();

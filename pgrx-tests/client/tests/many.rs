@@ -1,4 +1,4 @@
-//! More queues, actions and tasks than fit: nothing is lost, nobody starves, order holds.
+//! More queues, actions and tasks than fit: nothing is lost, no queue starves, order holds.
 
 use client::*;
 use std::collections::{HashMap, HashSet};
@@ -166,7 +166,7 @@ fn flooded_board_does_not_starve_a_quiet_queue() {
     assert_eq!(owned, [before, after]);
 }
 
-/// Two submitters, four owners and somebody who disturbs them: each task is handed out once, and
+/// Two submitters, four owners and one session that disturbs them: each task is handed out once, and
 /// an owner that finds nothing after the last submit has left nothing behind.
 fn all_is_handed_out_once(database: &Database, each: i32, disturb: impl Fn(&mut Session) + Sync) {
     let (queues, submitted, owning) = (["x", "y"], AtomicI32::new(0), AtomicI32::new(4));

@@ -1,4 +1,4 @@
-//! Messages: delayed under an id, fired once, at their deadline, whoever dies meanwhile.
+//! Messages: delayed under an id, fired once, at their deadline, even when processes die meanwhile.
 
 use client::*;
 use std::sync::Barrier;
@@ -17,7 +17,7 @@ fn delay_many(s: &mut Session, queue: &str, n: i32, first: &str, spread: i32) ->
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// B80, B81, B86, B87: each fires at its deadline, once, whoever asks.
+/// B80, B81, B86, B87: each fires at its deadline, once, however many workers ask.
 #[test]
 fn messages_fire_at_their_deadline_once() {
     let database = database();
@@ -111,7 +111,7 @@ const MESSAGES: i32 = 20_000;
 const KILLS: usize = 10;
 const ENDS_PER_KILL: usize = 5;
 
-/// B86, B87, B93: whoever is killed in the middle, the worker 50 times and the server 10 times, no message
+/// B86, B87, B93: with the scheduler killed 50 times and the server 10 times, no message
 /// is lost, and each fires once.
 #[test]
 fn killed_in_the_middle_nothing_is_lost_or_fired_twice() {

@@ -67,9 +67,9 @@ fn only_the_actions_asked_for_are_owned() {
             .collect()
     };
     let row = |action: &str, priority| (action.to_owned(), priority);
-    assert_eq!(own("actions => array['nobody']"), []);
+    assert_eq!(own("actions => array['missing']"), []);
     assert_eq!(
-        own("actions => array['a', 'c', 'nobody']"),
+        own("actions => array['a', 'c', 'missing']"),
         [row("a", 8), row("c", 3), row("a", 1)]
     );
     assert_eq!(own("actions => array['%']"), [row("%", 6)]);
@@ -101,7 +101,7 @@ fn never_more_than_max_tasks_are_owned() {
     assert_eq!(s.own("w", "q", 7).len(), 0);
 }
 
-/// B17: 8 owners share 4,000 tasks; nobody gets another's.
+/// B17: 8 owners share 4,000 tasks; no task has two owners.
 #[test]
 fn concurrent_owners_get_disjoint_tasks() {
     let database = database();
@@ -131,7 +131,7 @@ fn concurrent_owners_get_disjoint_tasks() {
     );
 }
 
-/// B17: what a transaction in flight has owned, returned or cancelled is in nobody's way.
+/// B17: what a transaction in flight has owned, returned or cancelled blocks no other worker.
 #[test]
 fn open_transaction_that_owns_does_not_block_others() {
     let database = database();
@@ -332,7 +332,7 @@ fn task_is_owned_by_id_only_when_ready() {
     assert_eq!(failure(s.try_own_task(cancelled), "cancelled").code().code(), "55000");
 }
 
-/// B12: names match exactly; a queue nobody has used gives nothing.
+/// B12: names match exactly; a queue that was never used gives nothing.
 #[test]
 fn owning_from_another_queue_gives_nothing() {
     let database = database();
@@ -346,7 +346,7 @@ fn owning_from_another_queue_gives_nothing() {
     assert_eq!(s.own("w", "abc", 5).len(), 1);
 }
 
-/// B28: whoever comes next gets a task that came back.
+/// B28: any worker gets a task that came back.
 #[test]
 fn returned_task_may_go_to_any_worker() {
     let database = database();

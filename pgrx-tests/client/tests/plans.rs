@@ -10,7 +10,7 @@ fn every_move(s: &mut Session) {
     let leases = s.own("w", "moves", 5);
     assert_eq!(leases.len(), 5);
     for (lease, outcome) in leases.iter().zip(["completed", "yield", "retry", "completed"]) {
-        s.give(lease, outcome).expect("a lease that stands");
+        s.give(lease, outcome).expect("a valid lease");
     }
     s.cancel(leases[4].id);
     let mut s2 = s.own("w", "moves", 5);

@@ -67,7 +67,7 @@ fn settled_tasks_past_retention_go_and_others_stay() {
     server.assert_log_is_clean();
 }
 
-/// A partition goes as a whole when all in it is past. Who reads it keeps it, and keeps nobody from
+/// A partition goes as a whole when all in it is past. A reader keeps it, and keeps no worker from
 /// settling tasks.
 #[test]
 fn partitions_that_are_past_are_dropped_without_waiting() {
@@ -115,7 +115,7 @@ fn partitions_that_are_past_are_dropped_without_waiting() {
     );
 }
 
-/// I10: a row that somebody holds does not stop the rest.
+/// I10: a locked row does not stop the rest.
 #[test]
 fn held_rows_are_passed_over() {
     let server = Server::start(&["scylla.retention = '1 h'"]);

@@ -89,7 +89,7 @@ fn aborting_appends_its_error_and_is_final() {
     assert!(s.own("w", "q", 1).is_empty());
 }
 
-/// B41: an error that is none is refused, and the lease stands.
+/// B41: a bad error is refused, and the lease stays valid.
 #[test]
 fn aborting_needs_a_whole_error() {
     let database = database();
@@ -118,7 +118,7 @@ fn aborting_needs_a_whole_error() {
     assert_eq!(s.entry(lease.id)["errors"], json!([]));
 }
 
-/// B37, B43: whatever became of the task.
+/// B37, B43: whichever status the task has.
 #[test]
 fn second_return_with_the_same_token_fails() {
     let database = database();

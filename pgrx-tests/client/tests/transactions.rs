@@ -29,7 +29,7 @@ fn rolled_back_submit_leaves_nothing() {
     assert!(owned(&mut b).is_empty());
 }
 
-/// I2: a task becomes ownable when its transaction has committed, not before, not even by itself.
+/// I2: a task becomes ownable when its transaction has committed, not before, not even for that transaction.
 #[test]
 fn task_is_offered_when_its_transaction_commits() {
     let database = database();
@@ -64,7 +64,7 @@ fn submit_in_a_savepoint_follows_it() {
     assert_eq!(owned(&mut s), [kept, again]);
 }
 
-/// I2: the task is somebody else's before the transaction that had owned it ends.
+/// I2: another worker gets the task before the transaction that had owned it ends.
 #[test]
 fn own_in_a_savepoint_is_undone_at_once() {
     let database = database();
@@ -233,7 +233,7 @@ fn lease_shorter_than_its_transaction_runs_out() {
         a.run(end);
         assert!(!a.extend(&late), "{end}: the late one has lost it");
         assert_eq!(a.not_returned(&late).code().code(), "55006");
-        assert!(b.extend(&lease), "{end}: a late callback touches nobody's lease");
+        assert!(b.extend(&lease), "{end}: a late callback touches no other lease");
         assert!(owned(&mut a).is_empty());
         b.complete(&lease);
     }

@@ -37,7 +37,7 @@ fn return_all(s: &mut Session, leases: &[Lease]) -> Result<Vec<Option<String>>, 
     s.try_value("select scylla.return_tasks($1, $2)", &[&ids, &tokens])
 }
 
-/// What stands in `finished` of a task that need not differ from its like.
+/// The columns of a task in `finished` that must be equal on both ways.
 fn settled_row(s: &mut Session, id: Uuid) -> Value {
     s.value(
         "select to_jsonb(f) - '{id, created, updated, owned_at, run_at}'::text[]
@@ -317,7 +317,7 @@ fn waits(s: &mut Session, pid: i32) {
     eventually(seconds(10), "it waits", || s.value::<bool>(sql, &[&pid]).then_some(()));
 }
 
-/// Somebody changes the middle one of three tasks while they are returned; returns the answer, and
+/// Another session changes the middle one of three tasks while they are returned; returns the answer, and
 /// what the middle one's row says then.
 fn return_beside(
     database: &Database,

@@ -107,7 +107,7 @@ fn notifications_are_coalesced() {
     let all = heard(&mut l, milliseconds(300));
     for channel in ["scylla.a", "scylla.b"] {
         let count = all.iter().filter(|it| it.0 == channel).count();
-        assert!((1..=most).contains(&count), "{count} times, {most} at the most");
+        assert!((1..=most).contains(&count), "{count} times, {most} at most");
     }
 }
 
@@ -175,12 +175,12 @@ fn an_idle_server_is_idle() {
     assert!(processor_time(worker) - ticks <= 3, "ticks of 10 ms, of 200");
 }
 
-/// Somebody's notification waits for a standby, at its commit: nobody else can announce meanwhile.
+/// A session's notification waits for a standby, at its commit: no other can announce meanwhile.
 /// Tasks and leases do not notice, the log is not flooded, and what is to be announced is kept.
 #[test]
 fn a_blocked_notification_queue_delays_no_task() {
     let server =
-        Server::start(&["synchronous_standby_names = 'nobody'", "synchronous_commit = local"]);
+        Server::start(&["synchronous_standby_names = 'missing'", "synchronous_commit = local"]);
     let database = server.database();
     let mut s = database.connect();
     let mut l = listening(&database, &["scylla.q"]);
@@ -207,7 +207,7 @@ fn a_blocked_notification_queue_delays_no_task() {
         let lease = s.own_one("q");
         s.complete(&lease);
         let queues = "select count(*) from pg_locks where not granted";
-        assert_eq!(s.count(queues), 0, "nobody queues for the lock");
+        assert_eq!(s.count(queues), 0, "no process queues for the lock");
         assert!(started.elapsed() < milliseconds(600), "round {round}: {:?}", started.elapsed());
     }
     assert!(server.log().lines().count() < lines + 5);

@@ -5,7 +5,7 @@
 //! length), the beginning of its return, the beginning of anybody's cancel of the task, and a
 //! crash that may have forgotten it. A crash may forget a lease that it meets younger than
 //! `persist_leases_after` plus `GRACE`, in which the clock writes it down; a clock that was
-//! terminated shortly before gets `RESTART` more. A restored lease gets its full length anew, so
+//! terminated shortly before gets `RESTART` more. A restored lease gets its full length again, so
 //! that an older deadline stays a lower bound.
 
 use crate::log::{Answer, Blow, Call, Record};
@@ -41,7 +41,7 @@ pub fn check(records: &[Record], blows: &[Blow], tables: &HashMap<Uuid, Vec<Stri
     let mut verdict =
         Verdict { violations: Vec::new(), submits: 0, settled: 0, leases: 0, survivors: 0 };
     for id in tables.keys().filter(|id| !by_task.contains_key(id)) {
-        verdict.violations.push(format!("{id} was submitted by nobody"));
+        verdict.violations.push(format!("{id} was never submitted"));
     }
     for (id, mut records) in by_task {
         records.sort_by_key(|record| record.began);

@@ -78,7 +78,7 @@ fn lost_doubled_and_foreign_tasks_are_noticed() {
     assert_eq!(story.objections(&[]), 1, "lost");
     assert_eq!(story.objections(&["ready", "completed"]), 1, "twice");
     story.records.clear();
-    assert_eq!(story.objections(&["ready"]), 1, "submitted by nobody");
+    assert_eq!(story.objections(&["ready"]), 1, "never submitted");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn lease_lost_without_reason_is_noticed() {
     story.give(5000, token, Answer::Refused("55006".to_owned()));
     assert_eq!(story.objections(&["running"]), 1);
     story.cancel(4000, Answer::Unknown);
-    assert_eq!(story.objections(&["cancelled"]), 0, "somebody may have cancelled it");
+    assert_eq!(story.objections(&["cancelled"]), 0, "another client may have cancelled it");
 }
 
 #[test]
@@ -156,5 +156,5 @@ fn crash_may_take_young_leases_only() {
     story.blows.push(Blow::ClockTerminated { at: story.at(7000) });
     story.crash(8000);
     story.extend(11_000, token, false);
-    assert_eq!(story.objections(&["running"]), 0, "nobody was there to write it down");
+    assert_eq!(story.objections(&["running"]), 0, "no client was left to write it down");
 }

@@ -221,7 +221,7 @@ impl<'a> Load<'a> {
         let sql = "select scylla.return_task($1, $2, 'aborted', error => $3)";
         for lease in &leases {
             let answer = s.try_value::<String>(sql, &[&lease.id, &lease.token, &an_error()]);
-            // somebody has cancelled it since
+            // another client has cancelled it since
             if answer.as_ref().is_err_and(|error| code(error) == "55000") {
                 return s.batch_execute("rollback");
             }

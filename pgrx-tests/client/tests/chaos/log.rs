@@ -17,7 +17,7 @@ pub enum Call {
         id: Uuid,
         answer: Answer<()>,
     },
-    /// An own that was not acknowledged is not recorded: nobody knows its token.
+    /// An own that was not acknowledged is not recorded: no client knows its token.
     Own {
         id: Uuid,
         token: Uuid,

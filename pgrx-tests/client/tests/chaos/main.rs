@@ -39,7 +39,7 @@ fn strikes(random: &mut StdRng) -> Vec<Strike> {
 
 /// A process id of the server that may be struck; none while it recovers.
 fn victim(server: &Server, database: &Database, what: Strike, random: &mut StdRng) -> i32 {
-    eventually(seconds(20), "there is somebody to strike", || {
+    eventually(seconds(20), "there is a process to strike", || {
         let mut s = server.try_connect().ok()?;
         let kind =
             if matches!(what, Strike::Worker) { "ilike '%scylla%'" } else { "= 'client backend'" };
@@ -117,7 +117,7 @@ fn final_rows(database: &Database) -> HashMap<Uuid, Vec<String>> {
     rows
 }
 
-/// I1, I7, B55: nothing acknowledged is lost, nothing is settled twice, nobody shares a task.
+/// I1, I7, B55: nothing acknowledged is lost, nothing is settled twice, no two workers share a task.
 #[test]
 fn crashes_under_load_lose_nothing_and_share_nothing() {
     let seed: u64 = std::env::var("SCYLLA_SEED")

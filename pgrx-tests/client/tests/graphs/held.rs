@@ -1,4 +1,4 @@
-//! Who settles a task never waits for somebody who holds a follower.
+//! A transaction that settles a task never waits for a lock on a dependent.
 
 use crate::{assert_empty, return_all};
 use client::*;
@@ -71,7 +71,7 @@ fn open_transactions_delay_no_return() {
     }
     late.sort();
     let median = late[late.len() / 2];
-    assert!(median < milliseconds(60), "the clock takes up at once: {median:?} of {late:?}");
+    assert!(median < milliseconds(60), "the scheduler counts down at once: {median:?} of {late:?}");
     // A link whose taking off was rolled back may stay behind.
     assert_eq!(s.count("select count(*) from scylla.countdown"), 0);
 }
@@ -128,7 +128,7 @@ fn held_followers_do_not_occupy_the_clock() {
     s.complete(&leases[1]);
     let expiring = s.submit("e");
     s.own_one_with("e", "timeout => '50 ms'");
-    eventually(seconds(2), "leases expire all the same", || {
+    eventually(seconds(2), "leases expire meanwhile", || {
         (s.status(expiring) == "ready").then_some(())
     });
     sleep(milliseconds(300));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const GRAPHS: usize = 1_000;
 const SESSIONS: usize = 8;
 
-/// What whoever owns a task does with it.
+/// What the owner of a task does with it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Complete,
@@ -104,7 +104,7 @@ impl Graph {
 struct World {
     graphs: Vec<Mutex<Graph>>,
     places: Mutex<HashMap<Uuid, (usize, usize)>>,
-    /// Graphs that nobody changes from outside any more.
+    /// Graphs that no client changes from outside any more.
     left_alone: AtomicUsize,
     counts: Mutex<HashMap<&'static str, usize>>,
 }
@@ -330,8 +330,8 @@ impl Player<'_> {
             }
         };
         if let Err(error) = self.s.give(lease, outcome) {
-            assert_eq!(code(&error), "55000", "only if somebody has cancelled it: {error:?}");
-            self.world.note("worked in vain");
+            assert_eq!(code(&error), "55000", "only if another client has cancelled it: {error:?}");
+            self.world.note("worked for nothing");
         }
     }
 }

@@ -45,7 +45,7 @@ fn follower_of_an_ending_task_is_neither_lost_nor_early() {
             }
         });
     });
-    eventually(seconds(5), "nobody waits", || (s.tasks("waiting") == 0).then_some(()));
+    eventually(seconds(5), "no task waits", || (s.tasks("waiting") == 0).then_some(()));
     let look = "select coalesce((select status from scylla.tasks where id = $1), 'deleted')";
     for (id, round) in made.into_inner().unwrap() {
         let status: String = s.value(look, &[&id]);

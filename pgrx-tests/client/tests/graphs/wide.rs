@@ -30,7 +30,7 @@ fn fan_in_of_fifty_thousand_gives_one_follower() {
                     if leases.is_empty() {
                         return;
                     }
-                    // Counted before, so that whoever owns the follower finds them all counted.
+                    // Counted before, so that the owner of the dependent finds them all counted.
                     let before = returned.fetch_add(leases.len(), Ordering::SeqCst);
                     if leases.iter().any(|lease| lease.id == follower) {
                         assert_eq!((before, leases.len()), (TASKS, 1), "alone, and after all");

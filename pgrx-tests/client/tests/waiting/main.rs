@@ -1,6 +1,6 @@
 //! Waiting in the server: `wait_for_work` and `wait_for_task`.
 //!
-//! Most tests share a server whose clock wakes nobody by itself within a minute, so that a lost
+//! Most tests share a server whose scheduler sweeps once a minute only, so that a lost
 //! wake-up shows.
 
 mod clients;
@@ -19,7 +19,7 @@ fn slow() -> Database {
     open(slow_server())
 }
 
-/// A database whose board is built: whoever waits then waits for tasks.
+/// A database whose board is built: a wait that begins then is a wait for tasks.
 fn open(server: &Server) -> Database {
     let database = server.database();
     database.connect().own("w", "q", 1);
@@ -74,7 +74,7 @@ fn waiting<T: Send + 'static>(
     (pid, thread)
 }
 
-/// Runs a wait that somebody must wake: sooner than it would look again by itself.
+/// Runs a wait that must be woken: it returns sooner than its backstop would.
 fn promptly<T>(wait: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let answer = wait();

@@ -93,7 +93,7 @@ fn a_fast_shutdown_ends_every_wait() {
     assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap()));
 }
 
-/// I9: the extension goes although somebody waits; whoever does learns of it.
+/// I9: the extension is dropped although a process waits; that process learns of it.
 #[test]
 fn dropping_the_extension_ends_every_wait() {
     let database = slow();

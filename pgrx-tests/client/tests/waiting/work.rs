@@ -133,7 +133,7 @@ fn one_task_wakes_one_of_ten_and_the_others_wait_on() {
     }
 }
 
-/// A waiter that was woken for a task which somebody else took waits on.
+/// A waiter that was woken for a task which another worker took waits on.
 #[test]
 fn whoever_comes_too_late_waits_on() {
     let database = slow();
