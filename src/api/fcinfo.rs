@@ -95,10 +95,6 @@ impl Call {
         self.datum(number).map(|it| i64::from(it.value() as i32))
     }
 
-    pub fn bigint(&self, number: usize, name: &str) -> Result<i64> {
-        Ok(self.needed(number, name)?.value() as i64)
-    }
-
     pub fn time(&self, number: usize, name: &str) -> Result<Wall> {
         Ok(datum::wall(self.needed(number, name)?))
     }
@@ -140,25 +136,15 @@ impl Call {
         name: &str,
         kind: Kind,
     ) -> Result<Option<Vec<Option<Datum>>>> {
-        let Some(array) = self.datum(number) else { return Ok(None) };
         // SAFETY: declared as an array of the kind.
-        let elements = unsafe { datum::elements(kind, array) };
-        elements.map(Some).ok_or_else(|| error::not_one_dimension(name))
-    }
-
-    pub fn array(&self, number: usize, name: &str, kind: Kind) -> Result<Vec<Option<Datum>>> {
-        self.optional_array(number, name, kind)?.ok_or_else(|| error::missing(name))
+        self.datum(number).map(|array| unsafe { elements(name, kind, array) }).transpose()
     }
 
     /// The elements of an array of ids or tokens, none of them null.
     pub fn uuids(&self, number: usize, name: &str) -> Result<Vec<Uuid>> {
-        let elements = self.array(number, name, datum::UUIDS)?;
-        let missing = || error::missing(&format!("an element of {name}"));
+        let array = self.needed(number, name)?;
         // SAFETY: declared as an array of uuids.
-        elements
-            .into_iter()
-            .map(|it| it.map(|it| unsafe { Uuid::read(it) }).ok_or_else(missing))
-            .collect()
+        unsafe { uuids(name, array) }
     }
 
     /// Begins to answer with rows. All of them are made before the first is read (I5).
@@ -189,6 +175,28 @@ impl Call {
             pg_sys::MemoryContextSwitchTo(before);
             Ok(Sink { store, descriptor })
         }
+    }
+}
+
+/// The elements of an array.
+///
+/// # Safety
+/// The datum must be of the kind.
+unsafe fn elements(name: &str, kind: Kind, array: Datum) -> Result<Vec<Option<Datum>>> {
+    // SAFETY: as the caller says.
+    unsafe { datum::elements(kind, array) }.ok_or_else(|| error::not_one_dimension(name))
+}
+
+/// The ids of an array, none of them null.
+///
+/// # Safety
+/// The datum must be an array of uuids.
+pub unsafe fn uuids(name: &str, array: Datum) -> Result<Vec<Uuid>> {
+    let missing = || error::missing(&format!("an element of {name}"));
+    // SAFETY: as the caller says.
+    unsafe {
+        let uuid = |it: Option<Datum>| it.map(|it| Uuid::read(it)).ok_or_else(missing);
+        elements(name, datum::UUIDS, array)?.into_iter().map(uuid).collect()
     }
 }
 

@@ -25,7 +25,7 @@ sql_function!(
             error: error(outcome, call.datum(4))?,
         };
         allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
-        let run_at = call.datum(5).map(|at| validate::time("run_at", datum::wall(at))).transpose()?;
+        let run_at = call.datum(5).map(|at| validate::run_at(datum::wall(at))).transpose()?;
         allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
         let status = return_tasks::return_task(&current_database(), it, outcome, run_at)?;
         Ok(Some(datum::varlena(status.as_bytes())))

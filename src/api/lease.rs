@@ -96,7 +96,7 @@ fn action(element: Option<Datum>) -> Result<Vec<u8>> {
 
 /// The length of a lease that the caller asks for.
 fn length(call: &Call, number: usize) -> Result<Option<Micros>> {
-    call.interval(number).map(|(_, length)| validate::timeout(length)).transpose()
+    Ok(call.interval(number).map(validate::timeout).transpose()?.map(|(_, length)| length))
 }
 
 fn add(sink: &mut Sink, owned: &Owned) {

@@ -1,7 +1,7 @@
 //! `delay` and `delay_messages` of messages, and `cancel_message`.
 
 use crate::api::fcinfo::{Call, sql_function};
-use crate::api::{submit, validate};
+use crate::api::{json, validate};
 use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::submit::messages::{self, Delayed, Message};
@@ -120,7 +120,7 @@ fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
     let own = validate::message_id(own)?;
     let deadline = string("deadline", take("deadline"))?;
     let deadline = deadline.ok_or_else(|| error::missing("deadline"))?;
-    let deadline = validate::time("deadline", submit::time("deadline", &deadline)?)?;
+    let deadline = validate::time("deadline", json::time("deadline", &deadline)?)?;
     let (key, value) = (string("key", take("key"))?, string("value", take("value"))?);
     let headers = match take("headers") {
         None => jsonb::parse("{}"),

@@ -2,8 +2,10 @@
 
 mod dependencies;
 mod fcinfo;
+mod fields;
 mod finish;
 mod inspect;
+mod json;
 mod lease;
 mod messages;
 mod retry;

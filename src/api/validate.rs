@@ -14,19 +14,20 @@ const KEY_MAX: usize = 256;
 /// The longest id of a message, in characters.
 const MESSAGE_ID_MAX: i32 = 128;
 
-fn name(text: Vec<u8>, argument: &str, least: usize, most: usize) -> Result<Vec<u8>> {
-    if (least..=most).contains(&text.len()) {
+fn name<T: AsRef<[u8]>>(text: T, argument: &str, least: usize, most: usize) -> Result<T> {
+    let length = text.as_ref().len();
+    if (least..=most).contains(&length) {
         Ok(text)
     } else {
-        Err(error::bad_length(argument, least, most, text.len()))
+        Err(error::bad_length(argument, least, most, length))
     }
 }
 
-pub fn queue(text: Vec<u8>) -> Result<Vec<u8>> {
+pub fn queue<T: AsRef<[u8]>>(text: T) -> Result<T> {
     name(text, "queue", 1, QUEUE_MAX)
 }
 
-pub fn action(text: Vec<u8>) -> Result<Vec<u8>> {
+pub fn action<T: AsRef<[u8]>>(text: T) -> Result<T> {
     name(text, "action", 0, ACTION_MAX)
 }
 
@@ -38,10 +39,10 @@ pub fn priority(number: i64) -> Result<u32> {
     number.try_into().map_err(|_| error::out_of_range("priority", "from 0 to 4294967295"))
 }
 
-/// The length of a lease.
-pub fn timeout(length: Micros) -> Result<Micros> {
-    if length > Micros::ZERO {
-        Ok(length)
+/// The length of a lease: an interval with its length.
+pub fn timeout(value: (Datum, Micros)) -> Result<(Datum, Micros)> {
+    if value.1 > Micros::ZERO {
+        Ok(value)
     } else {
         Err(error::out_of_range("timeout", "greater than zero"))
     }
@@ -104,6 +105,11 @@ pub fn time(argument: &str, at: Wall) -> Result<Wall> {
     } else {
         Ok(at)
     }
+}
+
+/// The time before which a task does not run.
+pub fn run_at(at: Wall) -> Result<Wall> {
+    time("run_at", at)
 }
 
 /// A pause, an interval with its length; `None`: no pause at all.

@@ -14,6 +14,13 @@ pub struct Kind {
     align: u8,
 }
 
+impl Kind {
+    /// The type of an array's elements. It serves as the type of a parameter only.
+    pub const fn element(self) -> Kind {
+        Kind { oid: self.element, ..self }
+    }
+}
+
 const fn kind(oid: u32, element: u32, len: i16, by_value: bool, align: u8) -> Kind {
     Kind { oid: Oid::from_u32(oid), element: Oid::from_u32(element), len, by_value, align }
 }
@@ -25,7 +32,6 @@ pub const INTEGER: Kind = kind(23, 23, 4, true, b'i');
 pub const TEXT: Kind = kind(25, 25, -1, false, b'i');
 pub const FLOAT: Kind = kind(701, 701, 8, true, b'd');
 pub const TIMESTAMPTZ: Kind = kind(1184, 1184, 8, true, b'd');
-pub const INTERVAL: Kind = kind(1186, 1186, 16, false, b'd');
 pub const UUID: Kind = kind(2950, 2950, 16, false, b'c');
 pub const JSONB: Kind = kind(3802, 3802, -1, false, b'i');
 
@@ -45,10 +51,20 @@ pub const JSONBS: Kind = kind(3807, 3802, -1, false, b'i');
 /// # Safety
 /// The datum must be a varlena's.
 pub unsafe fn bytes(datum: Datum) -> Vec<u8> {
+    // SAFETY: as the caller says; copied at once.
+    unsafe { slice(datum) }.to_vec()
+}
+
+/// The bytes of a text or bytea, where they are.
+///
+/// # Safety
+/// The datum must be a varlena's, and the bytes must not be used after the datum or the memory context
+/// that is current now is gone.
+pub unsafe fn slice<'d>(datum: Datum) -> &'d [u8] {
     // SAFETY: detoasting gives a whole varlena, in the current context or in place.
     unsafe {
         let whole = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
-        pgrx::varlena::varlena_to_byte_slice(whole).to_vec()
+        pgrx::varlena::varlena_to_byte_slice(whole)
     }
 }
 

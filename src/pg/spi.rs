@@ -8,7 +8,8 @@ use std::ptr;
 
 /// One statement of `sql/queries/`, with the types of its parameters.
 pub struct Statement {
-    pub sql: &'static str,
+    /// Gives its text, when it is planned.
+    pub text: fn() -> String,
     pub kinds: &'static [Kind],
     pub plan: Cell<pg_sys::SPIPlanPtr>,
 }
@@ -16,11 +17,23 @@ pub struct Statement {
 // SAFETY: a backend has one thread; each process has its own copy.
 unsafe impl Sync for Statement {}
 
-/// Declares a statement from its file's name and its parameters' types.
+/// Declares a statement from its file's name and its parameters' types, and a function that makes its
+/// text of the file's where the file leaves something open.
 macro_rules! statement {
     ($visible:vis $name:ident, $file:literal, $kinds:expr) => {
+        $crate::pg::spi::statement!($visible $name, $file, $kinds, str::to_owned);
+    };
+    ($visible:vis $name:ident, $file:literal, $kinds:expr, $text:expr) => {
         $visible static $name: $crate::pg::spi::Statement = $crate::pg::spi::Statement {
-            sql: concat!(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/queries/", $file, ".sql")), "\0"),
+            text: || {
+                const FILE: &str = include_str!(concat!(
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/sql/queries/",
+                    $file,
+                    ".sql"
+                ));
+                $text(FILE)
+            },
             kinds: &$kinds,
             plan: std::cell::Cell::new(std::ptr::null_mut()),
         };
@@ -155,10 +168,11 @@ impl Statement {
     fn plan(&self) -> pg_sys::SPIPlanPtr {
         if self.plan.get().is_null() {
             let mut oids: Vec<_> = self.kinds.iter().map(|kind| kind.oid).collect();
+            let text = CString::new((self.text)()).unwrap_or_default();
             // SAFETY: the text ends with a zero; the plan is kept for the life of the backend.
             unsafe {
                 let plan = pg_sys::SPI_prepare_cursor(
-                    self.sql.as_ptr().cast(),
+                    text.as_ptr(),
                     oids.len() as i32,
                     oids.as_mut_ptr(),
                     pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,

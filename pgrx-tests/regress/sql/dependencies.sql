@@ -130,6 +130,11 @@ select spec from scylla.own_tasks('w', 'dependencies', 1);
 select pg_temp.add('{failed,failed}', '{2,3}'), pg_temp.add('{failed}', '{3}');
 table pg_temp.look;
 call pg_temp.clear();
+-- on_failure is kept for predecessors that are added later, whatever else the submission gives.
+select pg_temp.submit('a'), scylla.submit('dependencies', '"later"', on_failure => 'run') as later \gset
+select scylla.add_dependencies(array[pg_temp.id('a')], array[:'later'::uuid]), pg_temp.done('a', 'aborted');
+table pg_temp.look;
+call pg_temp.clear();
 -- Circles, of any length: nothing is linked.
 select pg_temp.submit('a'), pg_temp.submit('b', '{a}'), pg_temp.submit('c', '{b}'), pg_temp.submit('d');
 \set VERBOSITY sqlstate

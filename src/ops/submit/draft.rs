@@ -8,6 +8,8 @@ use crate::shmem::xact::{Change, Offer};
 use crate::storage::rows::rank;
 use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// What to do about a key that a live task bears already.
@@ -21,14 +23,17 @@ pub enum OnConflict {
     Replace,
 }
 
-/// A task to submit, its values checked.
+/// A task to submit, its values checked. The default is a task of which the caller says nothing.
+#[derive(Clone, Default)]
 pub struct Draft {
-    /// `None`: to be made up.
+    /// `None`: generated at the insertion.
     pub id: Option<Uuid>,
+    /// Empty: not given.
     pub queue: Rc<[u8]>,
     pub action: Rc<[u8]>,
     pub priority: u32,
-    pub spec: Datum,
+    /// A jsonb; `None`: not given.
+    pub spec: Option<Datum>,
     pub key: Option<Vec<u8>>,
     pub on_conflict: OnConflict,
     pub run_at: Option<Wall>,
@@ -43,37 +48,33 @@ pub struct Draft {
     pub post_result: bool,
 }
 
-impl Draft {
-    /// What a task of this queue is when nothing else is said of it.
-    pub fn new(queue: Rc<[u8]>, action: Rc<[u8]>, spec: Datum) -> Draft {
-        Draft {
-            id: None,
-            queue,
-            action,
-            priority: 0,
-            spec,
-            key: None,
-            on_conflict: OnConflict::default(),
-            run_at: None,
-            after: Vec::new(),
-            run_on_failure: false,
-            max_tries: None,
-            retry_interval: None,
-            retry_jitter: None,
-            timeout: None,
-            post_result: false,
-        }
-    }
+thread_local! {
+    static BLANK: Draft = Draft::default();
+    static RECENT_NAMES: RefCell<VecDeque<Rc<[u8]>>> = const { RefCell::new(VecDeque::new()) };
+}
 
-    /// Whether the task is ready at once, is no key's, and bears no name that may be taken.
-    pub fn is_plain(&self) -> bool {
-        self.id.is_none()
-            && self.key.is_none()
-            && self.run_at.is_none()
-            && self.after.is_empty()
-            && self.retry_interval.is_none()
-            && self.retry_jitter.is_none()
+/// How many names a backend remembers.
+const RECENT_NAMES_MAX: usize = 8;
+
+impl Draft {
+    /// The default, without an allocation.
+    pub fn blank() -> Draft {
+        BLANK.with(Draft::clone)
     }
+}
+
+/// A name of a queue or an action. Equal names that follow each other closely share one allocation.
+pub fn share(name: &[u8]) -> Rc<[u8]> {
+    RECENT_NAMES.with_borrow_mut(|recent| {
+        if let Some(known) = recent.iter().find(|it| ***it == *name) {
+            return known.clone();
+        }
+        if recent.len() == RECENT_NAMES_MAX {
+            recent.pop_back();
+        }
+        recent.push_front(name.into());
+        recent[0].clone()
+    })
 }
 
 /// A queue and a key.

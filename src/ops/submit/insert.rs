@@ -1,9 +1,8 @@
-//! Submitting: one row is inserted; the board learns of it at the commit (I2).
+//! Inserting the rows of submitted tasks, and the table of the columns that a submission writes.
 
 use crate::ops::submit::draft::Entry;
 use crate::pg::datum::{
-    self, BIGINT, BIGINTS, BOOL, BOOLS, INTEGER, INTEGERS, INTERVAL, INTERVALS, JSONB, JSONBS,
-    Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUID, UUIDS,
+    self, BIGINTS, BOOLS, INTEGERS, INTERVALS, JSONBS, Kind, TEXTS, TIMESTAMPTZS, UUIDS,
 };
 use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
@@ -11,45 +10,106 @@ use crate::storage::rows::{ids, ids_in, settled, text_of_array};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 
-/// The types of submit.sql's arrays.
-const COLUMNS: [Kind; 18] = [
-    UUIDS,
-    TEXTS,
-    TEXTS,
-    BIGINTS,
-    JSONBS,
-    INTEGERS,
-    INTERVALS,
-    BOOLS,
-    TIMESTAMPTZS,
-    TEXTS,
-    TIMESTAMPTZS,
-    TIMESTAMPTZS,
-    INTERVALS,
-    INTERVALS,
-    TEXTS,
-    BOOLS,
-    INTEGERS,
-    BOOLS,
+/// A column of `scylla.task` that a submission writes, and its parameter in the statements.
+struct Column {
+    name: &'static str,
+    /// The array that carries the values of many tasks.
+    kind: Kind,
+    /// The column's value, of the parameter `s.name`.
+    expression: Option<&'static str>,
+    /// A task's value; `None`: null.
+    value: fn(&Entry) -> Option<Datum>,
+}
+
+const fn column(name: &'static str, kind: Kind, value: fn(&Entry) -> Option<Datum>) -> Column {
+    Column { name, kind, expression: None, value }
+}
+
+impl Column {
+    const fn as_expression(self, expression: &'static str) -> Column {
+        Column { expression: Some(expression), ..self }
+    }
+}
+
+/// All columns, in the order of the statements' parameters. Those from `PLAIN_COLUMNS` on are null
+/// for a plain task.
+static COLUMNS: [Column; 18] = [
+    column("id", UUIDS, |it| Some(it.id.datum())),
+    column("queue", TEXTS, |it| Some(datum::varlena(&it.draft.queue))),
+    column("action", TEXTS, |it| Some(datum::varlena(&it.draft.action))),
+    column("priority", BIGINTS, |it| Some(Datum::from(i64::from(it.draft.priority)))),
+    column("spec", JSONBS, |it| it.draft.spec),
+    column("max_tries", INTEGERS, |it| it.draft.max_tries.map(Datum::from)),
+    column("timeout", INTERVALS, |it| it.draft.timeout.map(|(interval, _)| interval)),
+    column("post_result", BOOLS, |it| Some(Datum::from(it.draft.post_result))),
+    column("created", TIMESTAMPTZS, |it| Some(datum::timestamptz(it.created))),
+    column("key", TEXTS, |it| it.draft.key.as_deref().map(datum::varlena)),
+    column("run_at", TIMESTAMPTZS, |it| it.draft.run_at.map(datum::timestamptz)),
+    column("due", TIMESTAMPTZS, |it| {
+        it.due.filter(|_| it.after.is_empty()).map(datum::timestamptz)
+    }),
+    column("retry_interval", INTERVALS, |it| it.draft.retry_interval),
+    column("retry_jitter", INTERVALS, |it| it.draft.retry_jitter),
+    // As texts, since an array of arrays cannot be ragged.
+    column("after", TEXTS, |it| {
+        (!it.draft.after.is_empty()).then(|| text_of_array(&it.draft.after))
+    })
+    .as_expression("s.after::uuid[]"),
+    column("run_on_failure", BOOLS, |it| it.draft.run_on_failure.then_some(Datum::from(true)))
+        .as_expression("coalesce(s.run_on_failure, false)"),
+    column("pending", INTEGERS, |it| {
+        (!it.after.is_empty()).then(|| Datum::from(it.after.len() as i32))
+    })
+    .as_expression("coalesce(s.pending, 0)"),
+    column("followed", BOOLS, |it| it.has_dependents.then_some(Datum::from(true)))
+        .as_expression("coalesce(s.followed, false)"),
 ];
-statement!(SUBMIT, "submit/insert", COLUMNS);
-statement!(
-    SUBMIT_NEW,
-    "submit/insert_new",
-    [UUID, TEXT, TEXT, BIGINT, JSONB, INTEGER, INTERVAL, BOOL, TIMESTAMPTZ]
-);
+
+/// How many columns a plain task needs.
+const PLAIN_COLUMNS: usize = 9;
+
+/// The types of the parameters: arrays, or single values.
+const fn kinds<const N: usize>(arrays: bool) -> [Kind; N] {
+    let mut kinds = [UUIDS; N];
+    let mut at = 0;
+    while at < N {
+        kinds[at] = if arrays { COLUMNS[at].kind } else { COLUMNS[at].kind.element() };
+        at += 1;
+    }
+    kinds
+}
+
+/// The text of a statement whose file leaves its columns open.
+fn fill_in(text: &str, columns: &[Column]) -> String {
+    let list = |item: &dyn Fn((usize, &Column)) -> String| {
+        columns.iter().enumerate().map(item).collect::<Vec<_>>().join(", ")
+    };
+    let value = |column: &Column| match column.expression {
+        Some(expression) => expression.to_owned(),
+        None => format!("s.{}", column.name),
+    };
+    text.replace("{columns}", &list(&|(_, column)| column.name.to_owned()))
+        .replace("{values}", &list(&|(_, column)| value(column)))
+        .replace("{parameters}", &list(&|(at, _)| format!("${}", at + 1)))
+}
+
+statement!(INSERT, "submit/insert", kinds::<{ COLUMNS.len() }>(true), |text| {
+    fill_in(text, &COLUMNS)
+});
+statement!(INSERT_PLAIN, "submit/insert_plain", kinds::<PLAIN_COLUMNS>(false), |text| {
+    fill_in(text, &COLUMNS[..PLAIN_COLUMNS])
+});
 statement!(DISCARD, "submit/discard", [UUIDS]);
 
 /// Inserts tasks; returns the ids of those whose id and key were free, among the live and the settled.
 pub fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
-    let rows: Vec<[Option<Datum>; COLUMNS.len()]> =
-        entries.iter().map(|entry| values(entry)).collect();
-    let column = |(at, kind): (usize, &Kind)| {
-        let is_used = rows.iter().any(|row| row[at].is_some());
-        is_used.then(|| datum::array(*kind, rows.iter().map(|row| row[at])))
+    let column = |column: &Column| {
+        let values: Vec<Option<Datum>> = entries.iter().map(|it| (column.value)(it)).collect();
+        let is_used = values.iter().any(Option::is_some);
+        is_used.then(|| datum::array(column.kind, values.into_iter()))
     };
-    let columns: Vec<Option<Datum>> = COLUMNS.iter().enumerate().map(column).collect();
-    let mut inserted: HashSet<Uuid> = ids_in(&session.run(&SUBMIT, &columns)).collect();
+    let columns: Vec<Option<Datum>> = COLUMNS.iter().map(column).collect();
+    let mut inserted: HashSet<Uuid> = ids_in(&session.run(&INSERT, &columns)).collect();
     // Only an id that the caller gave can be a settled task's. Looked for after the insertion, so
     // that one that is settled meanwhile is seen in one place or the other.
     let given = entries.iter().filter(|entry| entry.draft.id.is_some()).map(|entry| entry.id);
@@ -64,32 +124,17 @@ pub fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
     inserted
 }
 
-/// Inserts one task that is ready at once, and whose id and key nobody else can have.
-pub fn insert_new(session: &Session, entry: &Entry) {
-    session.run(&SUBMIT_NEW, &values(entry)[..SUBMIT_NEW.kinds.len()]);
+/// Whether a task is ready at once, and its id and key cannot be taken: nothing needs to be checked.
+pub fn is_plain(entry: &Entry) -> bool {
+    let has_value = |column: &Column| (column.value)(entry).is_some();
+    entry.draft.id.is_none() && !COLUMNS[PLAIN_COLUMNS..].iter().any(has_value)
 }
 
-/// The values of the statements' parameters, in order.
-fn values(entry: &Entry) -> [Option<Datum>; COLUMNS.len()] {
-    let draft = entry.draft;
-    [
-        Some(entry.id.datum()),
-        Some(datum::varlena(&draft.queue)),
-        Some(datum::varlena(&draft.action)),
-        Some(Datum::from(i64::from(draft.priority))),
-        Some(draft.spec),
-        draft.max_tries.map(Datum::from),
-        draft.timeout.map(|(interval, _)| interval),
-        Some(Datum::from(draft.post_result)),
-        Some(datum::timestamptz(entry.created)),
-        draft.key.as_deref().map(datum::varlena),
-        draft.run_at.map(datum::timestamptz),
-        entry.due.filter(|_| entry.after.is_empty()).map(datum::timestamptz),
-        draft.retry_interval,
-        draft.retry_jitter,
-        (!draft.after.is_empty()).then(|| text_of_array(&draft.after)),
-        draft.run_on_failure.then_some(Datum::from(true)),
-        (!entry.after.is_empty()).then(|| Datum::from(entry.after.len() as i32)),
-        entry.has_dependents.then_some(Datum::from(true)),
-    ]
+/// Inserts one plain task.
+pub fn insert_plain(session: &Session, entry: &Entry) {
+    let mut values = [None; PLAIN_COLUMNS];
+    for (value, column) in values.iter_mut().zip(&COLUMNS) {
+        *value = (column.value)(entry);
+    }
+    session.run(&INSERT_PLAIN, &values);
 }

@@ -22,9 +22,9 @@ pub mod messages;
 
 /// Submits one task; returns its id, or that of the live task that stands for it.
 pub fn submit(db: &Database, draft: &Draft) -> Result<Uuid> {
-    if draft.is_plain() {
-        let entry = Entry::new(draft, time::now().wall);
-        insert::insert_new(&session(db), &entry);
+    let entry = Entry::new(draft, time::now().wall);
+    if insert::is_plain(&entry) {
+        insert::insert_plain(&session(db), &entry);
         xact::at_commit(db, [Change::Offer(entry.offer())]);
         return Ok(entry.id);
     }

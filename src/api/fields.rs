@@ -1,0 +1,151 @@
+//! The fields of a task that callers give: the arguments of `submit`, and the members of an element of
+//! `submit_tasks`.
+
+use crate::api::{fcinfo, json, validate};
+use crate::error::{self, Result};
+use crate::ops::submit::draft::{Draft, share};
+use crate::pg::datum;
+use crate::pg::jsonb::{self, Json};
+use crate::pg::uuid;
+use board::{Micros, Wall};
+use pgrx::pg_sys::Datum;
+
+/// An argument of `submit`.
+pub struct Field {
+    name: &'static str,
+    /// Whether the field can be null. A null leaves the draft's default.
+    is_nullable: bool,
+    setter: Setter,
+}
+
+/// The SQL type of a field, with the function that checks a value and puts it into a draft.
+enum Setter {
+    Text(fn(&mut Draft, &[u8]) -> Result<()>),
+    Integer(fn(&mut Draft, i64) -> Result<()>),
+    Bigint(fn(&mut Draft, i64) -> Result<()>),
+    Boolean(fn(&mut Draft, bool) -> Result<()>),
+    Timestamptz(fn(&mut Draft, Wall) -> Result<()>),
+    /// Takes the interval's length, too.
+    Interval(fn(&mut Draft, (Datum, Micros)) -> Result<()>),
+    Uuid(fn(&mut Draft, uuid::Uuid) -> Result<()>),
+    Uuids(fn(&mut Draft, Vec<uuid::Uuid>) -> Result<()>),
+    Jsonb(fn(&mut Draft, Datum) -> Result<()>),
+}
+use Setter::{Bigint, Boolean, Integer, Interval, Jsonb, Text, Timestamptz, Uuid, Uuids};
+
+/// All fields, in the order of submit's arguments.
+pub static FIELDS: [Field; 15] = [
+    not_null("queue", Text(|it, text| put(&mut it.queue, validate::queue(text).map(share)))),
+    not_null("spec", Jsonb(|it, spec| put(&mut it.spec, validate::spec(spec).map(Some)))),
+    not_null("action", Text(|it, text| put(&mut it.action, validate::action(text).map(share)))),
+    not_null("priority", Bigint(|it, n| put(&mut it.priority, validate::priority(n)))),
+    nullable("id", Uuid(|it, id| put(&mut it.id, Ok(Some(id))))),
+    nullable("key", Text(|it, text| put(&mut it.key, validate::key(text.to_vec()).map(Some)))),
+    not_null("on_conflict", Text(|it, w| put(&mut it.on_conflict, validate::on_conflict(w)))),
+    nullable("run_at", Timestamptz(|it, at| put(&mut it.run_at, validate::run_at(at).map(Some)))),
+    nullable("after", Uuids(|it, ids| put(&mut it.after, Ok(ids)))),
+    not_null("on_failure", Text(|it, w| put(&mut it.run_on_failure, validate::on_failure(w)))),
+    nullable(
+        "max_tries",
+        Integer(|it, n| put(&mut it.max_tries, validate::max_tries(n).map(Some))),
+    ),
+    not_null(
+        "retry_interval",
+        Interval(|it, value| put(&mut it.retry_interval, validate::pause("retry_interval", value))),
+    ),
+    not_null(
+        "retry_jitter",
+        Interval(|it, value| put(&mut it.retry_jitter, validate::pause("retry_jitter", value))),
+    ),
+    nullable(
+        "timeout",
+        Interval(|it, value| put(&mut it.timeout, validate::timeout(value).map(Some))),
+    ),
+    not_null("post_result", Boolean(|it, value| put(&mut it.post_result, Ok(value)))),
+];
+
+const fn not_null(name: &'static str, setter: Setter) -> Field {
+    Field { name, is_nullable: false, setter }
+}
+
+const fn nullable(name: &'static str, setter: Setter) -> Field {
+    Field { name, is_nullable: true, setter }
+}
+
+fn put<T>(field: &mut T, value: Result<T>) -> Result<()> {
+    *field = value?;
+    Ok(())
+}
+
+impl Field {
+    /// The field with a name.
+    fn find(name: &[u8]) -> Option<&'static Field> {
+        FIELDS.iter().find(|field| field.name.as_bytes() == name)
+    }
+
+    /// Puts an SQL value, of the field's type, into a draft.
+    pub fn set(&self, draft: &mut Draft, value: Option<Datum>) -> Result<()> {
+        let Some(value) = value else { return self.set_null() };
+        // SAFETY: the SQL functions declare their arguments with the fields' types.
+        unsafe {
+            match self.setter {
+                Text(set) => set(draft, datum::slice(value)),
+                Integer(set) => set(draft, i64::from(value.value() as i32)),
+                Bigint(set) => set(draft, value.value() as i64),
+                Timestamptz(set) => set(draft, datum::wall(value)),
+                Boolean(set) => set(draft, value.value() != 0),
+                Interval(set) => set(draft, (value, datum::interval_length(Some(value)))),
+                Uuid(set) => set(draft, uuid::Uuid::read(value)),
+                Uuids(set) => set(draft, fcinfo::uuids(self.name, value)?),
+                Jsonb(set) => set(draft, value),
+            }
+        }
+    }
+
+    /// Puts the value of a member into a draft.
+    fn set_json(&self, draft: &mut Draft, value: Json) -> Result<()> {
+        let name = self.name;
+        match (&self.setter, value) {
+            (Jsonb(set), value) => set(draft, value.datum()),
+            (_, Json::Null) => self.set_null(),
+            (Text(set), Json::String(text)) => set(draft, &text),
+            (Integer(set) | Bigint(set), Json::Number(text)) => set(draft, json::integer(&text)),
+            (Boolean(set), Json::Bool(value)) => set(draft, value),
+            (Timestamptz(set), Json::String(text)) => set(draft, json::time(name, &text)?),
+            (Interval(set), Json::String(text)) => set(draft, json::interval(name, &text)?),
+            (Uuid(set), Json::String(text)) => set(draft, json::uuid(name, &text)?),
+            (Uuids(set), Json::Array(array)) => set(draft, json::uuids(name, array)?),
+            (Integer(_) | Bigint(_), _) => Err(error::wrong_type(name, "a number")),
+            (Boolean(_), _) => Err(error::wrong_type(name, "a boolean")),
+            (Uuids(_), _) => Err(error::wrong_type(name, json::UUIDS)),
+            (Text(_) | Timestamptz(_) | Interval(_) | Uuid(_), _) => {
+                Err(error::wrong_type(name, "a string"))
+            }
+        }
+    }
+
+    fn set_null(&self) -> Result<()> {
+        if self.is_nullable { Ok(()) } else { Err(error::missing(self.name)) }
+    }
+}
+
+/// Puts the members of an element of `submit_tasks` into a draft. After an error, the draft has the
+/// members that came before.
+pub fn set_members(draft: &mut Draft, element: Json) -> Result<()> {
+    let Json::Object(object) = element else {
+        return Err(error::wrong_type("an element of tasks", "an object"));
+    };
+    // SAFETY: of a Json::Object.
+    for (name, value) in unsafe { jsonb::inside(object) } {
+        let Some(field) = Field::find(&name) else {
+            let name = String::from_utf8_lossy(&name);
+            return Err(error::unknown_member("task", &name, "scylla.submit"));
+        };
+        field.set_json(draft, value)?;
+    }
+    if draft.queue.is_empty() {
+        return Err(error::missing("queue"));
+    }
+    draft.spec.get_or_insert_with(|| jsonb::parse("{}"));
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Values of JSON members as values of SQL types, as PostgreSQL reads them.
+
+use crate::error::{self, Result};
+use crate::pg::datum;
+use crate::pg::jsonb::{self, Json};
+use crate::pg::uuid::Uuid;
+use board::{Micros, Wall};
+use pgrx::PgTryBuilder;
+use pgrx::pg_sys::{self, Datum};
+
+/// What an array of ids must be.
+pub const UUIDS: &str = "an array of uuids";
+
+/// The ids of an array of strings.
+pub fn uuids(name: &str, array: Datum) -> Result<Vec<Uuid>> {
+    // SAFETY: of a Json::Array.
+    let elements = unsafe { jsonb::inside(array) };
+    let uuid = |(_, element): (Vec<u8>, Json)| match element {
+        Json::String(text) => Uuid::parse(&text),
+        _ => None,
+    };
+    let uuids: Option<Vec<Uuid>> = elements.into_iter().map(uuid).collect();
+    uuids.ok_or_else(|| error::wrong_type(name, UUIDS))
+}
+
+/// The id of a text.
+pub fn uuid(name: &str, text: &[u8]) -> Result<Uuid> {
+    Uuid::parse(text).ok_or_else(|| error::wrong_type(name, "a uuid"))
+}
+
+/// A whole number, which numeric may write with a fraction of zeros. Any other is the least one, which
+/// every range excludes.
+pub fn integer(text: &str) -> i64 {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_whole = fraction.bytes().all(|digit| digit == b'0');
+    whole.parse().ok().filter(|_| is_whole).unwrap_or(i64::MIN)
+}
+
+/// The interval of a text, and its length.
+pub fn interval(name: &str, text: &[u8]) -> Result<(Datum, Micros)> {
+    let interval = parse(pg_sys::interval_in, text);
+    let interval = interval.ok_or_else(|| error::wrong_type(name, "an interval"))?;
+    Ok((interval, datum::interval_length(Some(interval))))
+}
+
+/// The timestamptz of a text.
+pub fn time(name: &str, text: &[u8]) -> Result<Wall> {
+    let time = parse(pg_sys::timestamptz_in, text);
+    time.map(datum::wall).ok_or_else(|| error::wrong_type(name, "a timestamptz"))
+}
+
+type Input = unsafe fn(pg_sys::FunctionCallInfo) -> Datum;
+
+/// The value of a text, by a type's input function; `None` if that refuses it.
+fn parse(input: Input, text: &[u8]) -> Option<Datum> {
+    let text = std::ffi::CString::new(text).ok()?;
+    // Reading a value has no effect that would need a subtransaction to undo.
+    PgTryBuilder::new(std::panic::AssertUnwindSafe(|| {
+        // SAFETY: an input function takes a text that ends with a zero, a type's oid and a modifier.
+        unsafe {
+            pgrx::direct_function_call_as_datum(
+                input,
+                &[Some(Datum::from(text.as_ptr())), Some(Datum::from(0)), Some(Datum::from(-1))],
+            )
+        }
+    }))
+    .catch_others(|_| None)
+    .execute()
+}
