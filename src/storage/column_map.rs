@@ -1,5 +1,6 @@
-//! How a live task's row becomes a settled one's, and whether that may be done past the executor: the
-//! tables are as they were made, up to indexes and the order of columns.
+//! How the columns of `scylla.task` become those of a partition of `scylla.finished`, and whether rows may
+//! be moved past the executor. They may when the tables are as the extension made them; only indexes
+//! and the order of columns may differ.
 
 use crate::pg::datum::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use crate::pg::relcache;
@@ -9,7 +10,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::rc::Rc;
 
-/// The columns of a settled task that its row had when it was live.
+/// The columns that are copied from the live row.
 const KEPT: [&CStr; 15] = [
     c"id",
     c"queue",
@@ -28,7 +29,7 @@ const KEPT: [&CStr; 15] = [
     c"history",
 ];
 
-/// Those that its end gives it, and which of them may be null.
+/// The columns that settling sets, and whether each may be null.
 const GIVEN: [(&CStr, Kind, bool); 6] = [
     (c"updated", TIMESTAMPTZ, false),
     (c"status", TEXT, false),
@@ -51,16 +52,16 @@ pub enum Source {
     Nothing,
 }
 
-/// What is known of the tables.
+/// What was found out about the tables.
 pub struct ColumnMap {
     tables: [Oid; 3],
-    /// Of each column of the partition.
+    /// For each column of the partition.
     pub sources: Vec<Source>,
-    /// The columns of a live task that are read, up to this one.
+    /// The last column of the live row that is read.
     pub last: i16,
-    /// Where a live task's `has_dependents` and `post_result` are.
+    /// The columns `followed` and `post_result` of the live row.
     pub flags: [i16; 2],
-    /// False: the statements are to do it.
+    /// False: only the SQL statement may move rows.
     fits: bool,
 }
 
@@ -68,8 +69,8 @@ thread_local! {
     static KNOWN: Cell<Option<Rc<ColumnMap>>> = const { Cell::new(None) };
 }
 
-/// How rows go from `task` to `partition`, a partition of `finished`; `None`: by statements only. All three
-/// are open and locked, so that none changes meanwhile. Found once, and again when one has changed.
+/// How rows move from `task` to `partition`, a partition of `finished`; `None`: only by the SQL statement.
+/// All three are open and locked, so none can change meanwhile. The answer is kept until one changes.
 pub fn column_map(
     task: Relation,
     finished: Relation,
@@ -130,7 +131,7 @@ unsafe fn columns<'r>(table: Relation) -> PgTupleDesc<'r> {
     unsafe { PgTupleDesc::from_pg_unchecked((*table).rd_att) }
 }
 
-/// A table on which nothing happens but what is done to it.
+/// Whether a write to the table has no side effects: no triggers, rules, policies or checks.
 ///
 /// # Safety
 /// The relation is open.
@@ -167,7 +168,7 @@ fn find_column<'c>(
     columns.iter().find(|it| !it.attisdropped && name_of(it) == name)
 }
 
-/// Where a column of the partition comes from; `None`: it cannot be told, or must be computed.
+/// Where a column of the partition comes from; `None`: unknown, or computed.
 fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<Source> {
     if column.attisdropped {
         return Some(Source::Nothing);
@@ -196,7 +197,7 @@ fn has_type(column: &pg_sys::FormData_pg_attribute, oid: Oid, modifier: i32) -> 
     column.atttypid == oid && column.atttypmod == modifier
 }
 
-/// Whether nothing is missing: of a table's columns none bears another's name.
+/// Whether every expected column is there. Column names are unique within a table, so counting is enough.
 fn are_whole(sources: &[Source]) -> bool {
     let there = sources.iter().filter(|it| !matches!(it, Source::Nothing)).count();
     there == KEPT.len() + GIVEN.len() + 1

@@ -9,7 +9,7 @@ use pgrx::pg_sys::Datum;
 statement!(DELETE_EDGES_AFTER, "dependencies/delete_edges_after", [UUIDS]);
 statement!(DELETE_EDGES, "dependencies/delete_edges", [UUIDS, UUIDS]);
 
-/// Takes those that wait for some tasks off them; returns the edges that went.
+/// Deletes the edges that begin at the tasks in `after`; returns them.
 pub fn delete_edges_after(
     session: &Session,
     after: impl Iterator<Item = Uuid>,
@@ -18,12 +18,12 @@ pub fn delete_edges_after(
     edges_in(&rows).collect()
 }
 
-/// Links (predecessor, task) in two columns.
+/// The edges in the first two columns of a result.
 pub fn edges_in(rows: &Rows) -> impl Iterator<Item = (Uuid, Uuid)> {
     (0..rows.len()).map(|row| (id_at(rows, row, 0), id_at(rows, row, 1)))
 }
 
-/// The edges of a task that waits for others.
+/// The edges that end at `task`, from its column `after`.
 pub fn edges_of(task: Uuid, after: Option<Datum>) -> impl Iterator<Item = (Uuid, Uuid)> {
     // SAFETY: of a column of type uuid[].
     let elements = after.and_then(|after| unsafe { datum::elements(UUIDS, after) });
@@ -32,7 +32,7 @@ pub fn edges_of(task: Uuid, after: Option<Datum>) -> impl Iterator<Item = (Uuid,
     after.map(move |after| (after, task))
 }
 
-/// Takes tasks that end off those that they wait for.
+/// Deletes edges; those that another transaction is deleting stay.
 pub fn delete_edges(session: &Session, edges: &[(Uuid, Uuid)]) {
     if !edges.is_empty() {
         let [after, tasks] = columns(edges);
@@ -40,7 +40,7 @@ pub fn delete_edges(session: &Session, edges: &[(Uuid, Uuid)]) {
     }
 }
 
-/// Links as two arrays.
+/// Edges as two arrays, for the parameters of a statement.
 pub fn columns(edges: &[(Uuid, Uuid)]) -> [Option<Datum>; 2] {
     [ids(edges.iter().map(|(after, _)| *after)), ids(edges.iter().map(|(_, task)| *task))]
 }

@@ -1,5 +1,5 @@
-//! Transferring: tasks that settle go from the live ones to the finished ones past the executor, since
-//! starting a plan costs more than moving a row. What is unusual is left to the statement.
+//! Moves the rows of settled tasks from `scylla.task` to `scylla.finished` past the executor: starting a
+//! plan costs more than moving a row. Unusual cases are left to the SQL statement.
 
 use crate::error;
 use crate::pg::datum;
@@ -12,8 +12,8 @@ use board::{Micros, Wall};
 use pgrx::pg_sys;
 use std::ptr;
 
-/// Moves tasks, in the order of the endings, waiting for whoever holds one. Returns what became of
-/// those that were live, and how many endings that was; the rest is for the statement.
+/// Moves tasks in the order of `endings`, and waits for row locks of other transactions. Returns the tasks
+/// that were live, and how many endings are done; the SQL statement has to do the rest.
 pub fn move_rows(
     db: &Database,
     status: &'static str,
@@ -21,11 +21,11 @@ pub fn move_rows(
     endings: &[Ending],
 ) -> (Vec<Ended>, usize) {
     let mut ended = Vec::new();
-    // An error is to be appended to others.
+    // Appending an error to `errors` is left to the statement.
     if endings.iter().any(|ending| ending.error.is_some()) {
         return (ended, 0);
     }
-    // SAFETY: what this command did before is to be seen, as by a statement.
+    // SAFETY: makes earlier changes of this command visible, as a statement would.
     let command = unsafe {
         pg_sys::CommandCounterIncrement();
         pg_sys::GetCurrentCommandId(true)
@@ -72,13 +72,13 @@ pub fn move_rows(
     }
     partition.close();
     live.close();
-    // SAFETY: what comes next sees what was done.
+    // SAFETY: makes the changes visible to what follows.
     unsafe { pg_sys::CommandCounterIncrement() };
     (ended, done)
 }
 
-/// Deletes the row that was found; waits for whoever holds it. False if it is not the task's last
-/// any more: a statement looks again.
+/// Deletes the row that was found, and waits for its lock. False when the row has been updated since: a
+/// statement has to look again.
 fn delete(live: &TaskLookup, command: pg_sys::CommandId) -> bool {
     let mut failure = pg_sys::TM_FailureData::default();
     let mut place = live.place();

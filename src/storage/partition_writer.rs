@@ -1,5 +1,5 @@
-//! The partition that takes what settles now. Its rows are put in past the executor, many at a time,
-//! as PostgreSQL does for its catalogs.
+//! Writes settled tasks into today's partition of `scylla.finished`, past the executor and many rows at a
+//! time, as PostgreSQL does for its catalogs.
 
 use crate::pg::datum;
 use crate::shmem::database::Database;
@@ -10,27 +10,27 @@ use pgrx::pg_sys::{self, Datum, Relation};
 use std::ptr;
 use std::rc::Rc;
 
-/// How many rows are put in at once at the most, and of how many bytes.
+/// How many rows, and how many bytes, are buffered before they are written.
 const MOST: usize = 256;
 const MOST_BYTES: u32 = 65_536;
 
 const LOCK: i32 = pg_sys::RowExclusiveLock as i32;
-/// Locks stand until the end of the transaction.
+/// Locks are kept until the end of the transaction.
 const KEEP: i32 = pg_sys::NoLock as i32;
 
-/// The open partition. What making a row needs goes when it is put in; what a scan that is open
-/// meanwhile allocates must not.
+/// The open partition. Memory for building rows is in a context of its own, reset after each write: a scan
+/// that is open meanwhile keeps its allocations elsewhere.
 pub struct PartitionWriter {
     finished: Relation,
     partition: Relation,
     indexes: pg_sys::CatalogIndexState,
     pub map: Rc<ColumnMap>,
     command: pg_sys::CommandId,
-    /// The first `filled` hold rows that are not put in yet, of so many bytes.
+    /// The first `filled` slots hold buffered rows, `bytes` long in all.
     slots: Vec<*mut pg_sys::TupleTableSlot>,
     filled: usize,
     bytes: u32,
-    /// Of the row that is being made.
+    /// The row that is being built.
     values: Vec<Datum>,
     nulls: Vec<bool>,
     outside: pg_sys::MemoryContext,
@@ -38,16 +38,15 @@ pub struct PartitionWriter {
 }
 
 impl PartitionWriter {
-    /// Opens the partition for tasks of an open table that settle at this time; `None`: its rows are
-    /// to be put in by a statement.
+    /// Opens the partition for tasks that settle at time `at`; `None`: a statement has to insert them.
     pub fn open(
         db: &Database,
         task: Relation,
         at: Wall,
         command: pg_sys::CommandId,
     ) -> Option<PartitionWriter> {
-        // SAFETY: the tables are locked before they are looked at, the parent first, as statements
-        // do; what was opened in vain is closed.
+        // SAFETY: the tables are locked before they are read, the parent first, as statements do.
+        // Every relation that was opened is closed when the answer is `None`.
         unsafe {
             let finished = pg_sys::try_table_open(db.finished, LOCK);
             if finished.is_null() {
@@ -90,15 +89,15 @@ impl PartitionWriter {
         }
     }
 
-    /// Adds the row of a live task as that of a settled one, which had so many tries more.
+    /// Adds a live task's row as a settled one; `tries` is added to its tries.
     pub fn add(&mut self, row: Row, tries: i32, given: impl FnOnce() -> Given) {
         if self.filled == MOST || self.bytes > MOST_BYTES {
             self.flush();
         }
-        // SAFETY: a context of this partition's, left below.
+        // SAFETY: this writer's own context; switched back below.
         unsafe { pg_sys::MemoryContextSwitchTo(self.inside) };
         let given = given();
-        // Toast pointers go as they are: putting in a row fetches another table's toast.
+        // Toast pointers are copied as they are: inserting a row fetches the other table's toast.
         for (at, source) in self.map.sources.iter().enumerate() {
             let value = match *source {
                 Source::Kept(column) => row.get(column),
@@ -111,8 +110,8 @@ impl PartitionWriter {
             self.nulls[at] = value.is_none();
             self.values[at] = value.unwrap_or(Datum::from(0));
         }
-        // SAFETY: as many values as the partition has columns. A slot owns the tuple in it, and both
-        // outlive what is inside.
+        // SAFETY: as many values as the partition has columns. A slot owns its tuple; both are allocated
+        // in the outer context, which outlives the inner one.
         unsafe {
             let columns = (*self.partition).rd_att;
             assert_eq!((*columns).natts as usize, self.values.len());
@@ -129,11 +128,11 @@ impl PartitionWriter {
         self.filled += 1;
     }
 
-    /// Puts in the rows that were added.
+    /// Writes the buffered rows and their index entries.
     fn flush(&mut self) {
         let (filled, slots) = (self.filled as i32, self.slots.as_mut_ptr());
-        // SAFETY: the first slots hold rows of the open table; its indexes are open, too, and none
-        // has an expression, which alone would need an executor's state.
+        // SAFETY: the first `filled` slots hold rows of the open table, and its indexes are open. No index
+        // has an expression, so none needs an executor state.
         unsafe {
             pg_sys::MemoryContextSwitchTo(self.inside);
             let none = ptr::null_mut();
@@ -144,7 +143,7 @@ impl PartitionWriter {
                 {
                     let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
                     pg_sys::FormIndexDatum(info, *slot, ptr::null_mut(), values, nulls);
-                    // Not the tuple's own place: one with toast was put in as a copy.
+                    // The slot's place, not the tuple's: a row with toast was inserted as a copy.
                     let place = &raw mut (**slot).tts_tid;
                     let unique = match (*(*index).rd_index).indisunique {
                         true => pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES,
@@ -168,12 +167,12 @@ impl PartitionWriter {
         (self.filled, self.bytes) = (0, 0);
     }
 
-    /// Puts in what is left, and closes the partition.
+    /// Writes what is buffered, and closes the partition.
     pub fn close(mut self) {
         if self.filled > 0 {
             self.flush();
         }
-        // SAFETY: what open opened, in the other order.
+        // SAFETY: what `open` opened, in reverse order.
         unsafe {
             pg_sys::MemoryContextDelete(self.inside);
             self.slots.iter().for_each(|slot| pg_sys::ExecDropSingleTupleTableSlot(*slot));
@@ -186,7 +185,7 @@ impl PartitionWriter {
 
 const KEYS: usize = pg_sys::INDEX_MAX_KEYS as usize;
 
-/// The partition that takes a row of this time; `None`: the default one, or none.
+/// The partition for rows of time `at`; `None`: the default partition, or none.
 ///
 /// # Safety
 /// The relation is open, and partitioned by ranges of one timestamptz if it is partitioned at all.
@@ -196,7 +195,7 @@ unsafe fn partition(finished: Relation, at: Wall) -> Option<pg_sys::Oid> {
         if (*(*finished).rd_rel).relkind as u8 != pg_sys::RELKIND_PARTITIONED_TABLE {
             return None;
         }
-        // One that is being detached takes nothing more.
+        // A partition that is being detached takes no more rows.
         let parts = &*pg_sys::RelationGetPartitionDesc(finished, true);
         if parts.nparts == 0 || (*parts.boundinfo).strategy as u8 != b'r' {
             return None;
@@ -213,12 +212,12 @@ unsafe fn partition(finished: Relation, at: Wall) -> Option<pg_sys::Oid> {
     }
 }
 
-/// The indexes of an open table; `None` if there is one that takes more than the values of columns.
+/// The indexes of an open table; `None` when one is more than a btree over plain columns.
 ///
 /// # Safety
 /// The relation is open and locked.
 unsafe fn indexes(table: Relation) -> Option<pg_sys::CatalogIndexState> {
-    // SAFETY: opened here, and closed if in vain.
+    // SAFETY: opened here; closed when the answer is `None`.
     unsafe {
         let indexes = pg_sys::CatalogOpenIndexes(table);
         let are_plain = each(indexes).all(|(index, info)| {

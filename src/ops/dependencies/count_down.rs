@@ -1,7 +1,8 @@
-//! Following: what settles lets go those that wait for it, and takes them along if it failed.
+//! Counting down: a task that settles is one predecessor less for each of its dependents. When the task
+//! failed, its dependents are aborted, unless they run on failure.
 //!
-//! Whoever settles a task never waits for another's lock on a shared dependent: what cannot be counted
-//! down at once is put off, and the clock does it right after the commit.
+//! A transaction that settles a task never waits for a lock on a dependent. Dependents whose rows are
+//! locked are recorded in `scylla.countdown`; the scheduler retries them when the lock is released.
 
 use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
@@ -24,12 +25,12 @@ statement!(DEFER_COUNTDOWN, "dependencies/defer_countdown", [UUIDS, INTEGERS, IN
 statement!(TAKE_DEFERRED, "dependencies/take_deferred", [BIGINT]);
 statement!(TAKE_DEFERRED_FOR, "dependencies/take_deferred_for", [UUIDS]);
 
-/// What of a task's predecessors has settled.
+/// How many predecessors of one task have settled.
 #[derive(Clone, Copy, Default)]
 pub struct SettledCount {
     settled: i32,
     failed: i32,
-    /// One of those that failed.
+    /// One of the failed predecessors.
     cause: Option<Uuid>,
 }
 
@@ -41,12 +42,12 @@ impl SettledCount {
     }
 }
 
-/// By the task that waits.
+/// The counts of several tasks, by the task that waits.
 #[derive(Default)]
 pub struct SettledCounts(HashMap<Uuid, SettledCount>);
 
 impl SettledCounts {
-    /// One predecessor has settled.
+    /// Notes that the predecessor `after` of `task` has settled.
     pub fn note(&mut self, after: Uuid, task: Uuid, failed: bool) {
         let cause = failed.then_some(after);
         self.add(task, SettledCount { settled: 1, failed: failed.into(), cause });
@@ -60,21 +61,22 @@ impl SettledCounts {
         self.0.entry(task).or_default().add(count);
     }
 
-    /// An array of numbers, in the order of the tasks.
+    /// One number per task as an array, in the order of `tasks`.
     fn column(&self, value: fn(&SettledCount) -> i32) -> Option<Datum> {
         let values = self.0.values().map(|count| Some(Datum::from(value(count))));
         Some(datum::array(INTEGERS, values))
     }
 }
 
-/// Tells those that wait for tasks which have just settled: tasks and, at the commit, processes.
+/// Counts down the dependents of tasks that have just settled. At the commit, processes that wait for
+/// these tasks are woken.
 pub fn settle_dependents(db: &Database, session: &Session, ended: &[Ended]) {
     tell(db, ended);
     count_down_dependents(db, session, counts_of(session, ended));
 }
 
-/// SettledCounts predecessors down from those that wait for them; an abort goes on to theirs. Returns how many
-/// tasks are left to the clock.
+/// Counts predecessors down; the dependents of an aborted dependent are counted down in turn. Returns
+/// how many tasks are deferred to the scheduler.
 pub fn count_down_dependents(db: &Database, session: &Session, mut counts: SettledCounts) -> usize {
     let mut left = 0;
     while !counts.0.is_empty() {
@@ -83,19 +85,19 @@ pub fn count_down_dependents(db: &Database, session: &Session, mut counts: Settl
         left += held + count_down(db, session, counts);
         tell(db, &aborted);
         counts = counts_of(session, &aborted);
-        // Who finds them held meanwhile puts them off.
+        // Other transactions that find these rows locked defer their countdown until this one ends.
         xact::at_commit(db, [Change::RowsReleased]);
     }
     left
 }
 
-/// Promises that processes learn of the end of tasks.
+/// Registers the wake-up of processes that wait for the end of these tasks.
 fn tell(db: &Database, ended: &[Ended]) {
     let told = ended.iter().filter(|it| it.post_result && it.is_settled());
     xact::at_commit(db, told.map(|it| Change::Settled(it.id.0)));
 }
 
-/// Takes the dependents off tasks that have settled.
+/// Deletes the edges of tasks that have settled; returns what that means to their dependents.
 fn counts_of(session: &Session, ended: &[Ended]) -> SettledCounts {
     let mut counts = SettledCounts::default();
     let mut has_dependents: Vec<(Uuid, bool)> = (ended.iter())
@@ -112,8 +114,9 @@ fn counts_of(session: &Session, ended: &[Ended]) -> SettledCounts {
     counts
 }
 
-/// Aborts those of whose predecessors one failed, unless they run all the same, and takes them out
-/// of `counts`. Those that somebody holds are put off; returns how many these are, too.
+/// Aborts the tasks in `counts` of which a predecessor failed, unless they run on failure, and takes them
+/// out of `counts`. Tasks whose rows are locked are deferred. Returns the aborted tasks, and how many are
+/// deferred.
 fn abort_dependents(
     db: &Database,
     session: &Session,
@@ -137,7 +140,7 @@ fn abort_dependents(
             endings.push(aborted(task, cause));
         }
     }
-    // What is left is held by somebody.
+    // The rows of the others are locked.
     let held = (failing.into_iter())
         .filter(|task| !runs.contains(task))
         .filter_map(|task| counts.0.remove(&task).map(|count| (task, count)));
@@ -149,7 +152,7 @@ fn abort_dependents(
     (settle(db, session, ABORTED, &endings), held)
 }
 
-/// The end of a task whose predecessor failed.
+/// The ending of a task whose predecessor `cause` failed.
 fn aborted(task: Uuid, cause: Uuid) -> Ending {
     let error = format!(
         r#"{{"code": "dependency_aborted", "args": {{"task": "{cause}"}}, "description": "a task that it waits for was aborted or cancelled"}}"#
@@ -157,8 +160,8 @@ fn aborted(task: Uuid, cause: Uuid) -> Ending {
     Ending { error: Some(jsonb::parse(&error)), ..Ending::of(task) }
 }
 
-/// All edges of those tasks, held by this transaction, that run though a predecessor failed: each
-/// that did so far is counted.
+/// All edges of the tasks among `tasks` that run on failure: their failed predecessors are counted
+/// already. This transaction has locked the rows.
 pub fn counted_edges(
     session: &Session,
     tasks: impl Iterator<Item = Uuid> + Clone,
@@ -200,10 +203,10 @@ fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> us
     defer_countdown(db, session, counts)
 }
 
-/// How many dependents are looked at one by one before a statement tries to lock them.
+/// Up to so many dependents are looked up one by one before a statement tries to lock them.
 const FEW: usize = 8;
 
-/// Takes out those of a few dependents that somebody holds: finding that out by a statement costs more.
+/// Takes the tasks whose rows are locked out of `counts`, if they are few: a statement would cost more.
 fn held(db: &Database, counts: &mut SettledCounts) -> SettledCounts {
     let mut held = SettledCounts::default();
     if (1..=FEW).contains(&counts.0.len())
@@ -215,8 +218,7 @@ fn held(db: &Database, counts: &mut SettledCounts) -> SettledCounts {
     held
 }
 
-/// Leaves to the clock what could not be counted down, or is not live any more; returns how many
-/// tasks these are.
+/// Records countdowns for the scheduler: the tasks' rows are locked, or no longer there. Returns how many.
 fn defer_countdown(db: &Database, session: &Session, counts: SettledCounts) -> usize {
     if counts.0.is_empty() {
         return 0;
@@ -235,8 +237,8 @@ fn defer_countdown(db: &Database, session: &Session, counts: SettledCounts) -> u
     counts.0.len()
 }
 
-/// SettledCounts down what was put off, at most so many; returns how many there were, and whether any of their
-/// tasks was free, or gone.
+/// Runs at most `most` deferred countdowns. Returns how many there were, and whether the row of any task was
+/// free or gone.
 pub fn run_deferred(db: &Database, most: usize) -> (usize, bool) {
     let session = session(db);
     let rows = session.run(&TAKE_DEFERRED, &[Some(Datum::from(most))]);
@@ -246,7 +248,7 @@ pub fn run_deferred(db: &Database, most: usize) -> (usize, bool) {
     (rows.len(), count_down_dependents(db, &session, counts) < tasks || is_any_gone)
 }
 
-/// SettledCounts down what was put off of tasks that this transaction holds; false when there is no more.
+/// Runs the deferred countdowns of tasks that this transaction has locked; false when there were none.
 pub fn run_deferred_for(db: &Database, session: &Session, held: &[Uuid]) -> bool {
     let rows = session.run(&TAKE_DEFERRED_FOR, &[ids(held.iter().copied())]);
     let mut counts = counts_in(&rows);

@@ -1,4 +1,4 @@
-//! Walks over the graph of dependencies.
+//! Walks over the graph of dependencies: everything downstream of a task, and cycles.
 
 use crate::pg::datum::UUIDS;
 use crate::pg::spi::{Session, statement};
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 statement!(DEPENDENTS, "dependencies/dependents", [UUIDS]);
 
-/// The edges behind some tasks: to those that wait for them, and on.
+/// All edges that can be reached from `tasks`: to their dependents, to the dependents of these, and on.
 pub fn downstream(session: &Session, tasks: impl Iterator<Item = Uuid>) -> Vec<(Uuid, Uuid)> {
     let mut edges = Vec::new();
     let mut wave: HashSet<Uuid> = tasks.collect();
@@ -25,7 +25,7 @@ pub fn downstream(session: &Session, tasks: impl Iterator<Item = Uuid>) -> Vec<(
     edges
 }
 
-/// Which tasks of some edges (predecessor, task) wait in a cycle, or for those that do.
+/// The tasks that stand on a cycle of `edges` (predecessor, task), or downstream of one.
 pub fn in_cycles(edges: impl Iterator<Item = (Uuid, Uuid)>) -> HashSet<Uuid> {
     let edges: HashSet<(Uuid, Uuid)> = edges.collect();
     let mut waits_for: HashMap<Uuid, usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Cancelling: the row is locked first, then moved; its slot goes at the commit (I3).
+//! Cancelling: locks the row, then moves it; the commit removes the slot (I3).
 
 use crate::error;
 use crate::ops::dependencies::count_down::settle_dependents;
@@ -21,7 +21,7 @@ pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
     xact::at_commit(db, (0..locked.ids.len()).map(|at| locked.removal(at)));
     let mut endings: Vec<Ending> = Vec::with_capacity(locked.ids.len());
     for some in locked.ids.chunks(AT_ONCE) {
-        // The lease as it is while the row is locked, for the history.
+        // The lease at the time of the lock goes into the history.
         with_board(|board| {
             let entry = db.find(board);
             let lease = |id: &Uuid| board.peek(entry?, id.0).filter(|slot| slot.is_held()).copied();
@@ -43,7 +43,7 @@ pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
     wanted.iter().map(answer).collect()
 }
 
-/// Cancels live tasks that nobody owns; returns those that somebody does, or is about to.
+/// Cancels the live tasks that have no owner; returns those that have one, or are about to.
 pub fn cancel_free(db: &Database, session: &Session, wanted: &[Uuid]) -> HashSet<Uuid> {
     let locked = Locked::lock(db, session, wanted);
     let (mut free, mut owned) = (Vec::new(), HashSet::new());

@@ -1,4 +1,4 @@
-//! Deleting: tasks go without a trace, and with them those that are left with nothing to wait for.
+//! Deleting tasks, live or settled, and with them the dependents that are left with no predecessor.
 
 use crate::ops::dependencies::count_down::{
     SettledCounts, count_down_dependents, run_deferred_for,
@@ -17,16 +17,16 @@ use std::collections::{BTreeSet, HashMap};
 statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);
 statement!(DELETE_FINISHED, "finish/delete_finished", [UUIDS]);
 
-/// Deletes tasks; returns how many went, those that were left with nothing to wait for included.
+/// Deletes tasks; returns how many, dependents included.
 pub fn delete(db: &Database, wanted: &[Uuid]) -> usize {
     let session = session(db);
     let wanted: BTreeSet<Uuid> = wanted.iter().copied().collect();
-    // Whoever may go is locked in the order of the ids, as by everybody; then no edge can be added.
+    // All tasks that may have to go are locked in the order of their ids, so that no edge can be added.
     let mut reach = wanted.clone();
     let (locked, edges) = loop {
         reach.extend(downstream(&session, wanted.iter().copied()).into_iter().map(|it| it.1));
         let locked = Locked::lock(db, &session, &reach.iter().copied().collect::<Vec<_>>());
-        // What settled before this may be all that somebody still seems to wait for.
+        // A deferred countdown may leave a dependent with no predecessor: it runs first.
         if run_deferred_for(db, &session, &locked.ids) {
             continue;
         }

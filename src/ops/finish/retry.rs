@@ -1,4 +1,4 @@
-//! Retrying later: what a worker gives back to be tried again waits for its time.
+//! Retries with a delay: a returned task waits until its next try is due.
 
 use crate::due;
 use crate::pg::datum::{self, TIMESTAMPTZS, UUIDS};
@@ -13,7 +13,7 @@ use board::{READY, WAITING, Wall};
 
 statement!(POSTPONE, "finish/postpone", [UUIDS, TIMESTAMPTZS]);
 
-/// Makes those wait that were just given back, until `run_at`, else for the pause of each.
+/// Makes the ready tasks among `ended` wait until `run_at`, or for the pause of each.
 pub fn postpone(db: &Database, session: &Session, ended: &mut [Ended], run_at: Option<Wall>) {
     let now = time::now().wall;
     let mut postponed: Vec<(Uuid, Wall)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Seizing: a ready task is held for the transaction that is about to end it or to make it wait, so
+//! Withdrawing: takes a ready task off the board for a transaction that ends it or makes it wait, so
 //! that no worker gets it meanwhile (I3).
 
 use crate::error::{self, Result};
@@ -9,8 +9,8 @@ use crate::storage::rows::BoardKey;
 use board::Refusal;
 use pgrx::pg_sys;
 
-/// Takes a ready task off the board until the transaction ends; at its commit it is gone from
-/// there. False when somebody owns it, or is about to. The caller has locked its row.
+/// Withdraws a ready task until the transaction ends; the commit removes its slot. False when a worker
+/// owns the task, or another transaction is about to. The caller has locked the row.
 pub fn withdraw(db: &Database, place: &BoardKey) -> Result<bool> {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
