@@ -10,40 +10,28 @@
 //! * [`Waiter`]: one process that waits for work of a queue, or for the end of a task.
 #![forbid(unsafe_code)]
 
-mod audit;
 mod backoff;
 mod board;
-mod databases;
-mod lanes;
-mod leases;
-mod list;
-mod name;
-mod notify;
-mod offers;
+mod containers;
+mod layout;
 mod outcome;
-mod pool;
-mod rank;
-mod refill;
-mod slot;
 mod time;
-mod treap;
-mod waiters;
 
-#[doc(hidden)]
-pub use audit::{Audit, LaneAudit};
 pub use backoff::Backoff;
+#[doc(hidden)]
+pub use board::audit::{Audit, LaneAudit};
+pub use board::databases::{BuildState, DatabaseEntry, MAX_DATABASES};
+pub use board::lanes::{Lane, LaneName, Queue};
+pub use board::leases::{Claim, Claimed, Extended, NEVER, Next, PersistedLease, Refusal};
+pub use board::notify::{NotifyRound, Settled};
+pub use board::offers::Offered;
+pub use board::refill::NeedsRefill;
+pub use board::waiters::{WaitFor, Waiter};
 pub use board::{Board, Header, Parts, Sizes, Usage};
-pub use databases::{BuildState, DatabaseEntry, MAX_DATABASES};
-pub use lanes::{Lane, LaneName, Queue};
-pub use leases::{Claim, Claimed, Extended, NEVER, Next, PersistedLease, Refusal};
-pub use list::ListHead;
-pub use name::{ACTION_MAX, Name, QUEUE_MAX, WORKER_MAX};
-pub use notify::{NotifyRound, Settled};
-pub use offers::Offered;
+pub use containers::list::ListHead;
+pub use containers::pool::NIL;
+pub use layout::names::{ACTION_MAX, Name, QUEUE_MAX, WORKER_MAX};
+pub use layout::rank::{Id, Rank};
+pub use layout::slot::{Slot, State, Ticket, TokenHash};
 pub use outcome::{ABORTED, CANCELLED, COMPLETED, EXPIRED, End, Outcome, READY, RETRIED, WAITING};
-pub use pool::NIL;
-pub use rank::{Id, Rank};
-pub use refill::NeedsRefill;
-pub use slot::{Slot, State, Ticket, TokenHash};
 pub use time::{Micros, Monotonic, Timestamp, Wall};
-pub use waiters::{WaitFor, Waiter};

@@ -4,10 +4,10 @@
 //! is woken leaves the list: what happens next wakes the next one.
 
 use crate::board::Board;
-use crate::list::{self, Link, Links, ListHead};
-use crate::name::{Name, QUEUE_MAX, hash};
-use crate::pool::NIL;
-use crate::rank::Id;
+use crate::containers::list::{self, Link, Links, ListHead};
+use crate::containers::pool::NIL;
+use crate::layout::names::{Name, QUEUE_MAX, hash};
+use crate::layout::rank::Id;
 
 /// What a process waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

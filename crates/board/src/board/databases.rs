@@ -1,8 +1,8 @@
 //! A database on the board.
 
 use crate::board::Board;
-use crate::list::ListHead;
-use crate::pool::NIL;
+use crate::containers::list::ListHead;
+use crate::containers::pool::NIL;
 use crate::time::{Micros, Monotonic, Wall};
 
 /// How many databases of one server may use the extension at once.

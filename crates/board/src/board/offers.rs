@@ -2,12 +2,12 @@
 //! board is full, or left to the table (I4).
 
 use crate::board::Board;
-use crate::lanes::{ByRank, LaneName};
-use crate::pool::NIL;
-use crate::rank::Rank;
-use crate::slot::Slot;
+use crate::board::lanes::{ByRank, LaneName};
+use crate::containers::pool::NIL;
+use crate::containers::treap;
+use crate::layout::rank::Rank;
+use crate::layout::slot::Slot;
 use crate::time::Micros;
-use crate::treap;
 
 /// What became of a task that was put on the board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,16 +1,16 @@
 //! A walk over a whole board that finds any inconsistency. For tests: it allocates and takes long.
 
 use crate::board::Board;
-use crate::databases::BuildState;
-use crate::lanes::{ByFront, ByLength, ByRank};
-use crate::leases::ByDeadline;
-use crate::list;
-use crate::notify::NotifyState;
-use crate::pool::NIL;
-use crate::rank::{Id, Rank};
-use crate::slot::State;
-use crate::treap::{TreapNodes, weight};
-use crate::waiters::WaiterState;
+use crate::board::databases::BuildState;
+use crate::board::lanes::{ByFront, ByLength, ByRank};
+use crate::board::leases::ByDeadline;
+use crate::board::notify::NotifyState;
+use crate::board::waiters::WaiterState;
+use crate::containers::list;
+use crate::containers::pool::NIL;
+use crate::containers::treap::{TreapNodes, weight};
+use crate::layout::rank::{Id, Rank};
+use crate::layout::slot::State;
 
 /// A lane as an audit found it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,13 +5,13 @@
 //! the clock wakes another at each round.
 
 use crate::board::Board;
-use crate::lanes::Queue;
-use crate::list::{self, Link, Links};
-use crate::name::{Name, QUEUE_MAX};
-use crate::pool::{Chain, NIL, Node, Pool};
-use crate::rank::Id;
+use crate::board::lanes::Queue;
+use crate::board::waiters::WaitFor;
+use crate::containers::list::{self, Link, Links};
+use crate::containers::pool::{Chain, NIL, Node, Pool};
+use crate::layout::names::{Name, QUEUE_MAX};
+use crate::layout::rank::Id;
 use crate::time::{Micros, Monotonic};
-use crate::waiters::WaitFor;
 
 /// From how many ready tasks on, since the last round, the next one comes after so many intervals: each
 /// announcement wakes all who listen, and they take the processor from those who submit.

@@ -4,13 +4,13 @@
 //! ranks at or behind it may be known to the table only. A complete lane's cursor is `Rank::END`.
 
 use crate::board::Board;
-use crate::list::Link;
-use crate::name::{ACTION_MAX, Name, QUEUE_MAX, hash};
-use crate::notify::NotifyState;
-use crate::pool::{Chain, NIL, Node};
-use crate::rank::Rank;
-use crate::slot::State;
-use crate::treap::{self, Links, TreapNodes};
+use crate::board::notify::NotifyState;
+use crate::containers::list::Link;
+use crate::containers::pool::{Chain, NIL, Node};
+use crate::containers::treap::{self, Links, TreapNodes};
+use crate::layout::names::{ACTION_MAX, Name, QUEUE_MAX, hash};
+use crate::layout::rank::Rank;
+use crate::layout::slot::State;
 
 /// A queue's name and an action's, with their hashes.
 #[derive(Clone, Copy, Debug)]

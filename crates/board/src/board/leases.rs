@@ -1,14 +1,14 @@
 //! Leases: taking the best task, keeping it, and the ways in which ownership ends.
 
 use crate::board::Board;
-use crate::lanes::LaneName;
-use crate::name::{Name, WORKER_MAX};
-use crate::pool::NIL;
-use crate::rank::{Id, Rank};
-use crate::refill::NeedsRefill;
-use crate::slot::{Slot, State, Ticket, TokenHash};
+use crate::board::lanes::LaneName;
+use crate::board::refill::NeedsRefill;
+use crate::containers::pool::NIL;
+use crate::containers::treap::{self, Links, TreapNodes};
+use crate::layout::names::{Name, WORKER_MAX};
+use crate::layout::rank::{Id, Rank};
+use crate::layout::slot::{Slot, State, Ticket, TokenHash};
 use crate::time::{Micros, Monotonic, Timestamp, Wall};
-use crate::treap::{self, Links, TreapNodes};
 
 /// A lease of this length or longer never expires (100 years).
 pub const NEVER: Micros = Micros::from_days(36_525);

@@ -1,13 +1,22 @@
 //! The board as a whole: its memory, and what every move needs.
 
-use crate::databases::{DatabaseEntry, MAX_DATABASES};
-use crate::lanes::{Lane, Queue};
-use crate::list::ListHead;
-use crate::notify::{MAX_PARKED, Settled};
-use crate::pool::{NIL, Pool, PoolHead};
-use crate::rank::Id;
-use crate::slot::{Slot, State, Ticket};
-use crate::waiters::{Waiter, Waiters};
+pub mod audit;
+pub mod databases;
+pub mod lanes;
+pub mod leases;
+pub mod notify;
+pub mod offers;
+pub mod refill;
+pub mod waiters;
+
+use crate::board::databases::{DatabaseEntry, MAX_DATABASES};
+use crate::board::lanes::{Lane, Queue};
+use crate::board::notify::{MAX_PARKED, Settled};
+use crate::board::waiters::{Waiter, Waiters};
+use crate::containers::list::ListHead;
+use crate::containers::pool::{NIL, Pool, PoolHead};
+use crate::layout::rank::Id;
+use crate::layout::slot::{Slot, State, Ticket};
 
 /// How much memory a board of so many slots needs: the lengths of the slices in [`Parts`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

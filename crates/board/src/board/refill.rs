@@ -1,9 +1,9 @@
 //! Refilling a dry lane from the table, one refiller at a time, from where the lane stopped (I4).
 
 use crate::board::Board;
-use crate::name::{ACTION_MAX, Name};
-use crate::offers::Offered;
-use crate::rank::Rank;
+use crate::board::offers::Offered;
+use crate::layout::names::{ACTION_MAX, Name};
+use crate::layout::rank::Rank;
 use crate::time::Micros;
 
 /// A lane whose next task only the table knows.

@@ -1,10 +1,10 @@
 //! One task on the board.
 
-use crate::name::{Name, WORKER_MAX, hash};
-use crate::pool::{Chain, Node};
-use crate::rank::{Id, Rank};
+use crate::containers::pool::{Chain, Node};
+use crate::containers::treap::Links;
+use crate::layout::names::{Name, WORKER_MAX, hash};
+use crate::layout::rank::{Id, Rank};
 use crate::time::{Micros, Monotonic, Wall};
-use crate::treap::Links;
 
 /// What proves a lease: the first half of the SHA-256 of its token. The token itself is never kept.
 pub type TokenHash = [u8; 16];

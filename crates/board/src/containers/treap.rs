@@ -1,8 +1,8 @@
 //! Ordered trees over nodes that live in slices: a treap whose heap order comes from the node's
 //! own index and the board's seed, so that it needs no memory beside two links a node.
 
-use crate::name::mix;
-use crate::pool::NIL;
+use crate::containers::pool::NIL;
+use crate::layout::names::mix;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

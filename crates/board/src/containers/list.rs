@@ -1,6 +1,6 @@
 //! First-in, first-out lists over nodes that live in slices.
 
-use crate::pool::NIL;
+use crate::containers::pool::NIL;
 
 /// A node's place in its list.
 #[derive(Clone, Copy, Debug)]

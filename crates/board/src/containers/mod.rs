@@ -1,0 +1,3 @@
+pub mod list;
+pub mod pool;
+pub mod treap;

@@ -1,0 +1,3 @@
+pub mod names;
+pub mod rank;
+pub mod slot;
