@@ -2,7 +2,7 @@
 
 use crate::{error, guc};
 use board::{
-    Board, Header, Lane, ListHead, MAX_DATABASES, Parts, Queue, Settled, Sizes, Slot, Waiter,
+    Board, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Queue, Sizes, Slot, Waiter,
 };
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -28,7 +28,7 @@ pub struct Shared {
     /// Up while the board is being changed. Found up by the next who comes, the board is half
     /// changed and must be built anew (I8).
     dirty: bool,
-    head: Header,
+    header: Header,
 }
 
 thread_local! {
@@ -46,8 +46,8 @@ struct Slices {
     slot_buckets: *mut [u32],
     lane_buckets: *mut [u32],
     queue_buckets: *mut [u32],
-    settled: *mut [Settled],
-    settled_buckets: *mut [u32],
+    notices: *mut [Notice],
+    notice_buckets: *mut [u32],
     waiters: *mut [Waiter],
     waiter_buckets: *mut [ListHead],
 }
@@ -72,8 +72,8 @@ fn lay_out(base: *mut u8) -> (Slices, usize) {
         slot_buckets: behind.slice(sizes.slot_buckets),
         lane_buckets: behind.slice(sizes.lane_buckets),
         queue_buckets: behind.slice(sizes.lane_buckets),
-        settled: behind.slice(sizes.settled()),
-        settled_buckets: behind.slice(sizes.lane_buckets),
+        notices: behind.slice(sizes.notices()),
+        notice_buckets: behind.slice(sizes.lane_buckets),
         waiters: behind.slice(sizes.waiters),
         waiter_buckets: behind.slice(sizes.waiter_buckets),
     };
@@ -197,15 +197,15 @@ unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
     // reads was written by it: its pools only look at places that were used.
     unsafe {
         Board::on(Parts {
-            head: &mut (*shared).head,
+            header: &mut (*shared).header,
             slots: &mut *at.slots,
             lanes: &mut *at.lanes,
             queues: &mut *at.queues,
             slot_buckets: &mut *at.slot_buckets,
             lane_buckets: &mut *at.lane_buckets,
             queue_buckets: &mut *at.queue_buckets,
-            settled: &mut *at.settled,
-            settled_buckets: &mut *at.settled_buckets,
+            notices: &mut *at.notices,
+            notice_buckets: &mut *at.notice_buckets,
             waiters: &mut *at.waiters,
             waiter_buckets: &mut *at.waiter_buckets,
         })

@@ -9,7 +9,9 @@ pub const LONGEST: Micros = Micros::from_days(365);
 /// first retry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backoff {
+    /// The pause before the first retry; it doubles with each further one.
     pub interval: Micros,
+    /// The most that is added by chance.
     pub jitter: Micros,
 }
 

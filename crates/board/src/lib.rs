@@ -1,14 +1,21 @@
 //! The board: which tasks are ready, in which order, and who leases what.
 //!
-//! No PostgreSQL in here and no allocation: everything lives in slices that the caller owns
-//! (shared memory in the extension, vectors in the tests). A [`Board`] is borrowed for as long
-//! as the caller holds its lock; each move costs O(log n).
+//! No PostgreSQL in here and no allocation: everything lies in slices that the caller owns, which
+//! are shared memory in the extension and vectors in the tests. The caller holds its lock as long
+//! as it borrows a [`Board`]; each operation costs O(log n).
 //!
-//! * [`Slot`]: one task that the board knows, in one [`State`] (I3).
-//! * [`Lane`]: the ready order of one (entry, queue, action), best [`Rank`] first (I4).
-//! * [`DatabaseEntry`]: one database, with the timer of its leases (I12).
-//! * [`Waiter`]: one process that waits for work of a queue, or for the end of a task.
+//! Reading order, low to high:
+//!
+//! * `time`: lengths and instants.
+//! * `layout`: the records in the slices: a [`Slot`] is one task that the board knows, in one
+//!   [`State`] (I3); a [`Lane`] is the ready order of one action of one [`Queue`], best [`Rank`]
+//!   first (I4); a [`DatabaseEntry`] is one database with the timer of its leases (I12); a
+//!   [`Waiter`] is one process that waits for work or for the end of a task.
+//! * `containers`: pools, lists and trees over slices.
+//! * `board`: the operations, one subject a file.
+//! * `backoff`, `outcome`: rules that need no board.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod backoff;
 mod board;
@@ -18,20 +25,23 @@ mod outcome;
 mod time;
 
 pub use backoff::Backoff;
-#[doc(hidden)]
+#[cfg(feature = "audit")]
 pub use board::audit::{Audit, LaneAudit};
-pub use board::databases::{BuildState, DatabaseEntry, MAX_DATABASES};
-pub use board::lanes::{Lane, LaneName, Queue};
 pub use board::leases::{Claim, Claimed, Extended, NEVER, Next, PersistedLease, Refusal};
-pub use board::notify::{NotifyRound, Settled};
+pub use board::notify::NotifyRound;
 pub use board::offers::Offered;
 pub use board::refill::NeedsRefill;
-pub use board::waiters::{WaitFor, Waiter};
-pub use board::{Board, Header, Parts, Sizes, Usage};
-pub use containers::list::ListHead;
-pub use containers::pool::NIL;
-pub use layout::names::{ACTION_MAX, Name, QUEUE_MAX, WORKER_MAX};
+pub use board::waiters::WaitFor;
+pub use board::{Board, Parts, Sizes, Usage};
+pub use layout::entry::{BuildState, DatabaseEntry, MAX_DATABASES};
+pub use layout::header::Header;
+pub use layout::lane::Lane;
+pub use layout::names::{ACTION_MAX, LaneName, Name, QUEUE_MAX, WORKER_MAX};
+pub use layout::nodes::{ListHead, NIL};
+pub use layout::notice::Notice;
+pub use layout::queue::Queue;
 pub use layout::rank::{Id, Rank};
 pub use layout::slot::{Slot, State, Ticket, TokenHash};
+pub use layout::waiter::Waiter;
 pub use outcome::{ABORTED, CANCELLED, COMPLETED, EXPIRED, End, Outcome, READY, RETRIED, WAITING};
 pub use time::{Micros, Monotonic, Timestamp, Wall};

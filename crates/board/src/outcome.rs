@@ -1,29 +1,37 @@
-//! What can become of a task: its statuses, and how a worker may end its ownership.
+//! The statuses of a task, and the outcomes with which a worker gives it back.
 
 /// How a worker gives a task back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
+    /// The work is done.
     Completed,
+    /// The work failed for good.
     Aborted,
+    /// The work failed and is to be tried again.
     Retry,
+    /// The worker hands the task back; the try does not count.
     Yield,
 }
 
-/// What an outcome means: the word in the contract, the status it settles the task with or the
-/// word in the history of a task that is ready again, and whether it may carry a result or an error.
+/// What an outcome means.
 struct Meaning {
     outcome: Outcome,
+    /// The outcome in SQL.
     word: &'static str,
     end: End,
+    /// Whether it may carry a result.
     result: bool,
+    /// Whether it may carry an error.
     error: bool,
 }
 
+/// What an outcome does with the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The task moves to the finished ones, with this status.
     Settled(&'static str),
-    /// The task is ready again, or aborted when it had its last try; this goes into its history.
+    /// The task is ready again, or aborted when it had its last try; this event goes into its
+    /// history.
     Released(&'static str),
 }
 
@@ -58,19 +66,24 @@ const MEANINGS: [Meaning; 4] = [
     },
 ];
 
-/// The statuses that a task can have in the end.
+/// The status of a task whose work is done.
 pub const COMPLETED: &str = "completed";
+/// The status of a task that failed for good.
 pub const ABORTED: &str = "aborted";
+/// The status of a task that was cancelled.
 pub const CANCELLED: &str = "cancelled";
+/// The status of a task that may be owned.
 pub const READY: &str = "ready";
+/// The status of a task that waits for its time or for other tasks.
 pub const WAITING: &str = "waiting";
 
-/// What the history says of a task that its worker gives back to be tried again.
+/// The event of a task that its worker gave back to be tried again.
 pub const RETRIED: &str = "TaskRetry";
-/// What the clock does with an expired lease.
+/// The event of a task whose lease expired.
 pub const EXPIRED: &str = "TaskTimeout";
 
 impl Outcome {
+    /// The outcome of its word in SQL; `None`: no such word.
     pub fn parse(word: &[u8]) -> Option<Outcome> {
         MEANINGS.iter().find(|it| it.word.as_bytes() == word).map(|it| it.outcome)
     }
@@ -79,18 +92,22 @@ impl Outcome {
         &MEANINGS[self as usize]
     }
 
+    /// The outcome's word in SQL.
     pub fn word(self) -> &'static str {
         self.meaning().word
     }
 
+    /// What it does with the task.
     pub fn end(self) -> End {
         self.meaning().end
     }
 
+    /// Whether it may carry a result.
     pub fn takes_result(self) -> bool {
         self.meaning().result
     }
 
+    /// Whether it may carry an error.
     pub fn takes_error(self) -> bool {
         self.meaning().error
     }

@@ -123,7 +123,9 @@ impl Wall {
 /// One instant, read from both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timestamp {
+    /// As leases run.
     pub monotonic: Monotonic,
+    /// As users see it.
     pub wall: Wall,
 }
 

@@ -1,4 +1,4 @@
-//! Stories about lanes: what is left to the table, and how it comes back.
+//! Lanes: what is left to the table, and how it comes back.
 
 mod memory;
 
@@ -8,21 +8,21 @@ use memory::small::*;
 
 /// I4
 #[test]
-fn a_task_that_is_woken_before_its_settling_was_told_is_not_stranded() {
+fn a_task_fired_before_the_board_learns_of_its_ending_is_not_stranded() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
-    // The settling committed and delays the task; the clock wakes it before the board was told.
+    // The ending committed and delays the task; the scheduler fires it before the board learns that.
     assert_eq!(board.offer(0, WORK, rank(1), NONE), Offered::Known);
     board.commit_end(ticket);
-    assert!(dry(&mut board, b"work").cursor <= rank(1));
+    assert!(lane_to_refill(&mut board, b"work").cursor <= rank(1));
 }
 
 /// I4
 #[test]
-fn a_task_that_is_put_while_it_is_taken_for_a_stray_is_not_stranded() {
+fn a_task_offered_while_it_is_taken_for_a_stray_is_not_stranded() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
@@ -30,16 +30,16 @@ fn a_task_that_is_put_while_it_is_taken_for_a_stray_is_not_stranded() {
     // Its row was not ready to the snapshot, but is by now.
     assert_eq!(board.offer(0, WORK, rank(1), NONE), Offered::Known);
     board.drop_stray(taken.ticket);
-    assert!(dry(&mut board, b"work").cursor <= rank(1));
+    assert!(lane_to_refill(&mut board, b"work").cursor <= rank(1));
 }
 
 /// I4
 #[test]
-fn a_lane_is_complete_only_if_nothing_was_left_since_its_refill_began() {
+fn a_lane_is_complete_only_if_nothing_was_left_to_the_table_since_its_refill_began() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let first = dry(&mut board, b"work");
+    let first = lane_to_refill(&mut board, b"work");
     assert!(board.begin_refill(&first, 5));
     assert!(!board.begin_refill(&first, 6), "one refiller at a time");
     assert!(matches!(board.next_task(0, b"work", None), Next::Refilling));
@@ -51,20 +51,20 @@ fn a_lane_is_complete_only_if_nothing_was_left_since_its_refill_began() {
     );
     board.end_refill(first.lane, 5, Rank::END);
     own(&mut board, 1);
-    assert_eq!(dry(&mut board, b"work").cursor, rank(2));
+    assert_eq!(lane_to_refill(&mut board, b"work").cursor, rank(2));
 }
 
 /// I4
 #[test]
-fn an_abandoned_refill_leaves_the_lane_as_dry_as_it_was() {
+fn after_an_abandoned_refill_the_lane_needs_one_as_before() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let first = dry(&mut board, b"work");
+    let first = lane_to_refill(&mut board, b"work");
     assert!(board.begin_refill(&first, 5));
     board.refill(0, first.lane, 5, &[(rank(1), NONE)]);
     board.abandon_refill(first.lane, 5);
-    let again = dry(&mut board, b"work");
+    let again = lane_to_refill(&mut board, b"work");
     assert_eq!(again.cursor, first.cursor);
     assert!(board.begin_refill(&again, 6));
     board.end_refill(first.lane, 5, Rank::END);
@@ -74,14 +74,14 @@ fn an_abandoned_refill_leaves_the_lane_as_dry_as_it_was() {
 }
 
 #[test]
-fn who_comes_late_to_a_dry_lane_refills_no_other_at_its_place() {
+fn a_late_refiller_does_not_refill_another_lane_at_the_same_index() {
     let mut memory = small(4, 1);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let late = dry(&mut board, b"work");
-    // The only lane is spilled for another one, as dry as the first.
+    let late = lane_to_refill(&mut board, b"work");
+    // The only lane is spilled for another one, which needs a refill, too.
     assert!(board.survey(0, LaneName { queue: b"rest", action: b"do" }));
-    let new = dry(&mut board, b"rest");
+    let new = lane_to_refill(&mut board, b"rest");
     assert_eq!((late.lane, late.cursor), (new.lane, new.cursor));
     assert!(!board.begin_refill(&late, 5));
     assert!(board.begin_refill(&new, 5));
@@ -103,12 +103,12 @@ fn a_lane_under_refill_keeps_no_other_from_being_spilled() {
 
 /// I8
 #[test]
-fn a_cleared_house_leaves_nothing_behind_however_small_the_steps() {
+fn a_cleared_database_leaves_nothing_behind_however_small_the_steps() {
     for step in 1..12 {
         let mut memory = small(8, 4);
         let mut board = memory.board();
         assert_eq!(board.register(2, 1), Some(1));
-        // The lanes of the first entry stand at low places, their slots at high ones.
+        // The lanes of the first database have low indexes, their slots high ones.
         board.survey(0, lane(b"first"));
         board.survey(0, lane(b"second"));
         for id in 1..=6 {
@@ -129,7 +129,7 @@ fn a_cleared_house_leaves_nothing_behind_however_small_the_steps() {
 
 /// I4
 #[test]
-fn a_board_full_of_leases_admits_nobody_and_evicts_none() {
+fn a_board_full_of_leases_takes_no_task_and_evicts_none() {
     let mut memory = small(2, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
@@ -153,13 +153,13 @@ fn a_task_asked_for_by_id_finds_room_on_a_board_full_of_queued_ones() {
     let taken = board.reserve(at, &claim(1_000, None), token_hash(1));
     board.undo_claim(taken.ticket);
     own(&mut board, 2);
-    assert_eq!(dry(&mut board, b"work").cursor, rank(2), "the evicted comes first");
+    assert_eq!(lane_to_refill(&mut board, b"work").cursor, rank(2), "the evicted comes first");
     board.audit();
 }
 
 /// I12
 #[test]
-fn houses_do_not_see_each_others_tasks() {
+fn databases_do_not_see_each_others_tasks() {
     let mut memory = small(8, 8);
     let mut board = memory.board();
     assert_eq!(board.register(1, 2), Some(1), "another creation is another entry (I12)");
@@ -170,7 +170,7 @@ fn houses_do_not_see_each_others_tasks() {
     assert_eq!(board.extend(1, 1, &token_hash(1), &claim(1_000, None), None), Extended::No);
     assert_eq!(board.next_expiry(1), Monotonic::NEVER);
     board.remove_task(1, 1);
-    assert!(board.peek(0, 1).is_some() && board.peek(1, 1).is_none());
+    assert!(board.slot_of(0, 1).is_some() && board.slot_of(1, 1).is_none());
 }
 
 #[test]
@@ -182,12 +182,12 @@ fn on_a_full_board_an_empty_lane_finds_the_room_that_was_promised() {
             let action: &[u8] = if id <= loud { b"loud" } else { b"other" };
             assert_eq!(board.offer(0, lane(action), rank(id), NONE), Offered::Queued);
         }
-        let dry = dry_of(&mut board, b"quiet");
+        let wanted = action_to_refill(&mut board, b"quiet");
         let room = board.room();
         assert_eq!(u128::from(room), loud / 2);
-        assert!(board.begin_refill(&dry, 5));
+        assert!(board.begin_refill(&wanted, 5));
         let tasks: Vec<(Rank, Micros)> =
             (0..room).map(|at| (rank(100 + u128::from(at)), NONE)).collect();
-        assert!(board.refill(0, dry.lane, 5, &tasks));
+        assert!(board.refill(0, wanted.lane, 5, &tasks));
     }
 }

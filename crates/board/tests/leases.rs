@@ -1,4 +1,4 @@
-//! Stories about leases: tokens, tickets and deadlines.
+//! Leases: tokens, tickets and deadlines.
 
 mod memory;
 
@@ -21,7 +21,7 @@ fn an_extension_without_a_length_has_the_length_the_lease_was_taken_with() {
 }
 
 #[test]
-fn a_late_owner_keeps_the_task_until_somebody_else_owns_it() {
+fn a_late_owner_keeps_the_task_until_another_worker_owns_it() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
@@ -44,8 +44,8 @@ fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_b
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     expire(&mut board);
-    let seized = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room");
-    let ticket = seized.expect("nobody owns it");
+    let withdrawn = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room");
+    let ticket = withdrawn.expect("no worker owns it");
     assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
     board.undo_end(ticket, Monotonic::MIN);
     assert!(matches!(board.next_task(0, b"work", None), Next::Empty), "it is not offered");
@@ -55,18 +55,20 @@ fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_b
 }
 
 #[test]
-fn a_task_that_its_lane_has_not_come_to_can_be_seized() {
+fn a_task_that_its_lane_has_not_come_to_can_be_withdrawn() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
-    let ticket = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("nobody owns it");
+    let ticket =
+        board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("no worker owns it");
     let again = board.withdraw(0, WORK, rank(1), NONE, 9).expect("a slot");
     assert!(matches!(again, Err(Refusal::Ending)));
     board.undo_end(ticket, Monotonic::MIN);
-    assert!(board.peek(0, 1).is_none(), "left to the table, where it was");
-    let ticket = board.withdraw(0, WORK, rank(2), NONE, 8).expect("room").expect("nobody owns it");
+    assert!(board.slot_of(0, 1).is_none(), "left to the table, where it was");
+    let ticket =
+        board.withdraw(0, WORK, rank(2), NONE, 8).expect("room").expect("no worker owns it");
     board.commit_end(ticket);
-    assert!(board.peek(0, 2).is_none());
+    assert!(board.slot_of(0, 2).is_none());
     board.audit();
 }
 
@@ -83,26 +85,26 @@ fn a_token_is_void_once_its_task_was_given_back() {
 }
 
 #[test]
-fn what_was_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
+fn a_task_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
     let taken = take(&mut board, 1);
     assert!(
         matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Stale)),
-        "nobody else can"
+        "no other transaction can"
     );
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("its own transaction can");
     board.undo_end(ticket, Monotonic::MIN);
     board.undo_claim(taken.ticket);
-    assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Queued);
+    assert_eq!(board.slot_of(0, 1).expect("a slot").state(), State::Queued);
     assert_eq!(board.next_expiry(0), Monotonic::NEVER);
     board.audit();
 }
 
 /// I3
 #[test]
-fn a_reservation_that_ran_out_is_the_clocks_not_its_transactions() {
+fn a_reservation_that_expired_is_the_schedulers_not_its_transactions() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
@@ -112,9 +114,9 @@ fn a_reservation_that_ran_out_is_the_clocks_not_its_transactions() {
     board.commit_claim(late.ticket);
     board.undo_claim(late.ticket);
     board.drop_stray(late.ticket);
-    assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Reserved);
+    assert_eq!(board.slot_of(0, 1).expect("a slot").state(), State::Reserved);
     board.commit_claim(new.ticket);
-    assert_eq!(board.peek(0, 1).expect("a slot").state(), State::Leased);
+    assert_eq!(board.slot_of(0, 1).expect("a slot").state(), State::Leased);
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn a_lease_that_was_extended_meanwhile_is_not_set_aside_to_an_earlier_time() {
 }
 
 #[test]
-fn a_dismissed_clock_is_known_to_be_gone() {
+fn a_scheduler_that_ended_is_known_to_be_gone() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.entry_mut(0).scheduler = 9;
@@ -143,7 +145,7 @@ fn a_dismissed_clock_is_known_to_be_gone() {
 
 /// I3, I8
 #[test]
-fn tickets_from_before_a_wreck_do_nothing() {
+fn tickets_from_before_a_crash_do_nothing() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     for id in 1..=3 {
@@ -151,12 +153,12 @@ fn tickets_from_before_a_wreck_do_nothing() {
     }
     let reserved = take(&mut board, 1);
     let leased = own(&mut board, 2);
-    let (settling, _) = board.begin_end(0, 2, &token_hash(2), 7).expect("a good token");
+    let (ending, _) = board.begin_end(0, 2, &token_hash(2), 7).expect("a good token");
     for id in 4..=6 {
         board.offer(0, lane(b"other"), rank(id), NONE);
     }
-    let dry = dry_of(&mut board, b"other");
-    assert!(board.begin_refill(&dry, 5));
+    let wanted = action_to_refill(&mut board, b"other");
+    assert!(board.begin_refill(&wanted, 5));
 
     for round in 0..2 {
         board.clear();
@@ -174,19 +176,19 @@ fn tickets_from_before_a_wreck_do_nothing() {
         board.commit_claim(reserved.ticket);
         board.drop_stray(reserved.ticket);
         assert!(!board.is_leased(leased.ticket) && !board.note_persisted(leased.ticket));
-        board.undo_end(settling, Monotonic(0));
-        board.requeue(settling, true);
-        board.commit_end(settling);
-        assert!(!board.begin_refill(&dry, 5));
-        assert!(!board.refill(0, dry.lane, 5, &[(rank(9), NONE)]));
-        board.abandon_refill(dry.lane, 5);
-        board.end_refill(dry.lane, 5, Rank::END);
+        board.undo_end(ending, Monotonic(0));
+        board.requeue(ending, true);
+        board.commit_end(ending);
+        assert!(!board.begin_refill(&wanted, 5));
+        assert!(!board.refill(0, wanted.lane, 5, &[(rank(9), NONE)]));
+        board.abandon_refill(wanted.lane, 5);
+        board.end_refill(wanted.lane, 5, Rank::END);
         assert_eq!(board.audit().lanes, before);
     }
 }
 
 #[test]
-fn a_lease_that_was_written_down_is_counted_once_when_it_ends() {
+fn a_persisted_lease_is_counted_once_when_it_ends() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
@@ -221,15 +223,15 @@ fn a_restored_lease_has_one_full_length_and_its_old_token() {
         in_history: true,
     };
     board.restore(at, &lease, NOW);
-    let slot = *board.peek(0, 1).expect("a slot");
-    assert!(slot.is_held() && slot.persisted && slot.in_history);
+    let slot = *board.slot_of(0, 1).expect("a slot");
+    assert!(slot.has_lease() && slot.persisted && slot.in_history);
     assert_eq!((slot.deadline, slot.since_at), (NOW.monotonic + length, since_at));
     assert_eq!((slot.progress, slot.worker.as_bytes()), (0.5, &b"w"[..]));
     assert!(board.begin_end(0, 1, &token_hash(1), 7).is_ok());
 }
 
 #[test]
-fn a_lease_that_ended_and_goes_on_was_not_written_down() {
+fn a_lease_that_ended_and_goes_on_is_not_persisted() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
@@ -237,20 +239,20 @@ fn a_lease_that_ended_and_goes_on_was_not_written_down() {
     assert!(board.is_leased(taken.ticket));
     expire(&mut board);
     assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
-    // Its end wrote the task's row, so what stands in the table is void.
+    // Its end wrote the task's row, so that the lease's row is void.
     assert!(!board.is_leased(taken.ticket) && !board.note_persisted(taken.ticket));
-    assert!(!board.peek(0, 1).expect("a slot").persisted);
+    assert!(!board.slot_of(0, 1).expect("a slot").persisted);
 }
 
 #[test]
-fn a_ready_task_is_held_for_whoever_ends_it_and_nobody_elses() {
+fn a_withdrawn_task_is_its_transactions_alone() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
     let ticket = board.withdraw(0, WORK, rank(1), NONE, 7).expect("room").expect("a ready task");
     assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
     assert!(matches!(board.withdraw(0, WORK, rank(1), NONE, 8), Some(Err(Refusal::Ending))));
-    let slot = board.peek(0, 1).expect("a slot");
+    let slot = board.slot_of(0, 1).expect("a slot");
     assert!(slot.is_ended_by(7) && !slot.is_ended_by(8));
     board.undo_end(ticket, Monotonic::MIN);
     own(&mut board, 1);
@@ -261,18 +263,18 @@ fn a_ready_task_is_held_for_whoever_ends_it_and_nobody_elses() {
 }
 
 #[test]
-fn a_task_that_the_board_did_not_know_is_held_as_well() {
+fn a_task_that_the_board_did_not_know_is_withdrawn_as_well() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.survey(0, WORK);
     let ticket = board.withdraw(0, WORK, rank(9), NONE, 7).expect("room").expect("a ready task");
-    assert_eq!(board.peek(0, 9).expect("a slot").state(), State::Ending);
+    assert_eq!(board.slot_of(0, 9).expect("a slot").state(), State::Ending);
     board.commit_end(ticket);
-    assert!(board.peek(0, 9).is_none());
+    assert!(board.slot_of(0, 9).is_none());
 }
 
 #[test]
-fn what_falls_due_before_the_clock_means_to_look_wants_it() {
+fn a_task_due_before_the_scheduler_means_to_wake_wakes_it() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.entry_mut(0).wake_at = Monotonic(2_000);
@@ -287,7 +289,7 @@ fn what_falls_due_before_the_clock_means_to_look_wants_it() {
     board.entry_mut(0).wall_offset = Micros(1_001_000);
     assert_eq!(board.next_duty(0), Monotonic(500), "the wall clock was set forward");
     board.entry_mut(0).paused = true;
-    assert!(!board.wants_scheduler(0), "nothing fires in a closed database");
+    assert!(!board.wants_scheduler(0), "nothing fires in a paused database");
     board.entry_mut(0).paused = false;
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);

@@ -1,4 +1,4 @@
-//! How much a board holds, what it takes, and what a move costs.
+//! How much a board holds, how much memory it takes, and what an operation costs.
 
 mod memory;
 
@@ -63,7 +63,7 @@ fn a_slot_takes_at_most_256_bytes_and_all_of_the_board_400_a_slot() {
 }
 
 #[test]
-fn ten_thousand_queues_stand_on_one_board() {
+fn one_board_holds_ten_thousand_queues() {
     let mut memory = large();
     let mut board = memory.board();
     for round in 0..3 {
@@ -177,7 +177,7 @@ fn no_order_of_a_hundred_thousand_tasks_makes_a_deep_tree() {
     }
 }
 
-/// What the board makes of a place without a seed: who knows it can make a tree a list.
+/// The weight that the board gives to an index without a seed: ids chosen by it make a tree a list.
 fn mix(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
     x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
@@ -186,7 +186,7 @@ fn mix(mut x: u32) -> u32 {
 
 /// I8
 #[test]
-fn who_does_not_know_the_seed_cannot_make_a_deep_tree() {
+fn without_the_seed_no_choice_of_ids_makes_a_deep_tree() {
     let depth = |seed: u32, tasks: u32| {
         let mut memory = large();
         let mut board = memory.board();

@@ -121,7 +121,7 @@ fn the_end_of_a_task_wakes_all_who_wait_for_it() {
         Some(NotifyRound { queues: 0, unsent: true })
     );
     assert_eq!((board.next_settled(0), board.next_settled(0)), (Some(7), None));
-    assert_eq!(board.next_announcement(0), Monotonic::NEVER);
+    assert_eq!(board.next_round(0), Monotonic::NEVER);
     board.audit();
 }
 
@@ -130,7 +130,7 @@ fn the_end_of_a_task_wakes_all_who_wait_for_it() {
 fn a_queue_is_announced_once_a_round_even_without_its_lanes() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
-    assert_eq!((board.next_announcement(0), round(&mut board, 0)), (Monotonic::NEVER, None));
+    assert_eq!((board.next_round(0), round(&mut board, 0)), (Monotonic::NEVER, None));
     assert!(!board.wants_scheduler(0));
     for id in 1..4 {
         board.offer(0, WORK, rank(id), NONE);
@@ -139,9 +139,9 @@ fn a_queue_is_announced_once_a_round_even_without_its_lanes() {
     }
     assert_eq!(board.usage().lanes_used, 0);
     assert_eq!(round(&mut board, 100), Some(vec!["work".to_owned()]));
-    assert_eq!((board.next_announcement(0), round(&mut board, 200)), (Monotonic::NEVER, None));
+    assert_eq!((board.next_round(0), round(&mut board, 200)), (Monotonic::NEVER, None));
     board.offer(0, WORK, rank(9), NONE);
-    assert_eq!((board.next_announcement(0), round(&mut board, 105)), (Monotonic(110), None));
+    assert_eq!((board.next_round(0), round(&mut board, 105)), (Monotonic(110), None));
     assert_eq!(round(&mut board, 110), Some(vec!["work".to_owned()]));
     board.audit();
 }
@@ -155,10 +155,10 @@ fn when_much_happens_there_are_fewer_rounds() {
     }
     assert!(round(&mut board, 100).is_some());
     board.offer(0, WORK, rank(33), NONE);
-    assert_eq!(board.next_announcement(0), Monotonic(180));
+    assert_eq!(board.next_round(0), Monotonic(180));
     assert!(round(&mut board, 180).is_some());
     board.offer(0, WORK, rank(34), NONE);
-    assert_eq!(board.next_announcement(0), Monotonic(190));
+    assert_eq!(board.next_round(0), Monotonic(190));
 }
 
 /// I11
@@ -189,7 +189,7 @@ fn while_a_queue_has_something_each_round_wakes_another() {
     assert_eq!(signalled(&mut board), [2]);
     own(&mut board, 1);
     assert_eq!(round(&mut board, 30), Some(vec![]));
-    assert_eq!((signalled(&mut board), board.next_announcement(0)), (vec![], Monotonic::NEVER));
+    assert_eq!((signalled(&mut board), board.next_round(0)), (vec![], Monotonic::NEVER));
     board.audit();
 }
 
@@ -201,7 +201,7 @@ fn in_a_closed_database_the_rounds_wake_nobody() {
     board.offer(0, WORK, rank(1), NONE);
     wait(&mut board, 0);
     assert!(round(&mut board, 0).is_some());
-    assert_eq!((signalled(&mut board), board.next_announcement(0)), (vec![], Monotonic::NEVER));
+    assert_eq!((signalled(&mut board), board.next_round(0)), (vec![], Monotonic::NEVER));
     board.entry_mut(0).paused = false;
     board.survey(0, WORK);
     assert_eq!(signalled(&mut board), [0]);

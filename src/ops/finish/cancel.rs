@@ -24,7 +24,8 @@ pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
         // The lease at the time of the lock goes into the history.
         with_board(|board| {
             let entry = db.find(board);
-            let lease = |id: &Uuid| board.peek(entry?, id.0).filter(|slot| slot.is_held()).copied();
+            let lease =
+                |id: &Uuid| board.slot_of(entry?, id.0).filter(|slot| slot.has_lease()).copied();
             endings.extend(some.iter().map(|id| Ending { lease: lease(id), ..Ending::of(*id) }));
         });
     }

@@ -17,7 +17,7 @@ pub fn withdraw(db: &Database, place: &BoardKey) -> Result<bool> {
     loop {
         xact::reserve(1);
         let (held, mine) = db.on_board(|board, entry| {
-            let mine = board.peek(entry, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
+            let mine = board.slot_of(entry, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
             (board.withdraw(entry, place.lane(), place.rank, place.timeout, me), mine)
         });
         match held.ok_or_else(error::board_full)? {

@@ -33,21 +33,21 @@ pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
     let mut found = Vec::new();
     while found.len() < ROWS_PER_TX {
         found.reserve(AT_ONCE);
-        let places = with_board(|board| {
-            let places = board.places();
-            for at in *from..places.min(*from + AT_ONCE as u32) {
+        let end = with_board(|board| {
+            let end = board.slots_end();
+            for at in *from..end.min(*from + AT_ONCE as u32) {
                 if let Some(slot) = board.slot_at(at, entry)
-                    && slot.is_held()
+                    && slot.has_lease()
                     && !slot.persisted
                     && is_old(slot)
                 {
                     found.push((slot.ticket(at), *slot));
                 }
             }
-            places
+            end
         });
         *from = from.saturating_add(AT_ONCE as u32);
-        if *from >= places {
+        if *from >= end {
             break;
         }
     }

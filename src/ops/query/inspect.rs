@@ -56,20 +56,20 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
         return Vec::new();
     };
     if let Some(id) = task {
-        let lease = with_board(|board| board.peek(entry, id.0).filter(|it| stands(it)).copied());
+        let lease = with_board(|board| board.slot_of(entry, id.0).filter(|it| stands(it)).copied());
         return lease.into_iter().collect();
     }
     let (mut leases, mut from) = (Vec::new(), 0);
     loop {
         leases.reserve(AT_ONCE);
-        let places = with_board(|board| {
-            let places = board.places();
-            let some = from..places.min(from + AT_ONCE as u32);
+        let end = with_board(|board| {
+            let end = board.slots_end();
+            let some = from..end.min(from + AT_ONCE as u32);
             leases.extend(some.filter_map(|at| board.slot_at(at, entry)).filter(|it| stands(it)));
-            places
+            end
         });
         from += AT_ONCE as u32;
-        if from >= places {
+        if from >= end {
             return leases;
         }
         pgrx::check_for_interrupts!();

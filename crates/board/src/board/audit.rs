@@ -1,33 +1,39 @@
 //! A walk over a whole board that finds any inconsistency. For tests: it allocates and takes long.
 
 use crate::board::Board;
-use crate::board::databases::BuildState;
 use crate::board::lanes::{ByFront, ByLength, ByRank};
 use crate::board::leases::ByDeadline;
-use crate::board::notify::NotifyState;
-use crate::board::waiters::WaiterState;
-use crate::containers::list;
-use crate::containers::pool::NIL;
-use crate::containers::treap::{TreapNodes, weight};
+use crate::containers::{list, treap};
+use crate::layout::entry::BuildState;
+use crate::layout::nodes::NIL;
+use crate::layout::queue::NotifyState;
 use crate::layout::rank::{Id, Rank};
 use crate::layout::slot::State;
+use crate::layout::waiter::WaiterState;
 
 /// A lane as an audit found it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LaneAudit {
+    /// The index of its database's entry.
     pub entry: u32,
+    /// Its queue's name.
     pub queue: Vec<u8>,
+    /// Its action.
     pub action: Vec<u8>,
+    /// From here on tasks may be known to the table only.
     pub cursor: Rank,
+    /// The process that refills it; 0: none.
     pub refiller: i32,
-    /// In order.
+    /// Its queued tasks, in order.
     pub queued: Vec<Id>,
+    /// How many slots it has, in all states.
     pub slots: u32,
 }
 
+/// What an audit found.
 #[derive(Clone, Debug)]
 pub struct Audit {
-    /// In the order of their places.
+    /// The lanes, in the order of their indexes.
     pub lanes: Vec<LaneAudit>,
     /// The depth of the deepest tree.
     pub depth: usize,
@@ -35,12 +41,11 @@ pub struct Audit {
 
 impl Board<'_> {
     /// Panics if anything on the board contradicts anything else.
-    #[doc(hidden)]
     pub fn audit(&mut self) -> Audit {
         let (slots, lanes, queues) = (self.slots.audit(), self.lanes.audit(), self.queues.audit());
         let mut audit = Audit { lanes: Vec::new(), depth: 0 };
-        // How many trees a slot stands in, and how many slots a lane has.
-        let mut stands = vec![0; slots.len()];
+        // How many trees each slot is in, and how many slots each lane has.
+        let mut trees = vec![0; slots.len()];
         let mut members = vec![0; lanes.len()];
         for (at, live) in (0..).zip(&slots) {
             let state = self.slots[at].state;
@@ -49,54 +54,51 @@ impl Board<'_> {
                 let lane = self.slots[at].lane;
                 assert!(lanes[lane as usize], "slot {at} has a lane");
                 members[lane as usize] += 1;
-                let (entry, id) = (self.entry_of(at), self.slots[at].id);
+                let (entry, id) = (self.entry_of_slot(&self.slots[at]), self.slots[at].id);
                 assert_eq!(self.find_slot(entry, id), Some(at), "a task has one slot (I3)");
             }
         }
 
-        let lengths = self.head.lengths;
-        let measured = in_order(&mut ByLength(self), lengths, &mut audit.depth);
-        assert_eq!(measured.len(), lanes.iter().filter(|live| **live).count(), "lanes measured");
-        assert!(measured.iter().all(|lane| lanes[*lane as usize]), "a measured lane is live");
+        let lengths = self.globals.lengths;
+        let by_length = treap::in_order(&mut ByLength(self), lengths, &mut audit.depth);
+        assert_eq!(by_length.len(), lanes.iter().filter(|live| **live).count(), "lanes by length");
+        assert!(by_length.iter().all(|lane| lanes[*lane as usize]), "a lane by length is live");
 
-        let mut listed = vec![false; lanes.len()];
+        let mut has_front = vec![false; lanes.len()];
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
             let queue = &self.queues[at];
             let (entry, fronts) = (queue.entry, queue.fronts);
-            assert_ne!(self.entry(entry).build_state, BuildState::Vacant, "a queue has a entry");
-            assert_eq!(
-                self.find_queue(entry, queue.name.as_bytes()),
-                Some(at),
-                "queue {at} is found"
-            );
-            for lane in in_order(&mut ByFront(self), fronts, &mut audit.depth) {
-                assert!(lanes[lane as usize], "a listed lane is live");
-                assert_eq!(self.lanes[lane].queue, at, "a lane is listed in its own queue");
-                listed[lane as usize] = true;
+            assert_ne!(self.entry(entry).build_state, BuildState::Vacant, "queue {at}'s database");
+            let name = queue.name;
+            assert_eq!(self.find_queue(entry, name.as_bytes()), Some(at), "queue {at} is found");
+            for lane in treap::in_order(&mut ByFront(self), fronts, &mut audit.depth) {
+                assert!(lanes[lane as usize], "a lane by front is live");
+                assert_eq!(self.lanes[lane].queue, at, "a lane is in its own queue's tree");
+                has_front[lane as usize] = true;
             }
         }
 
         let mut of_queue = vec![0; queues.len()];
         for (at, live) in (0..).zip(&lanes) {
-            assert_eq!(self.lanes.used() as usize, lanes.len());
+            assert_eq!(self.lanes.end() as usize, lanes.len());
             if !live {
                 continue;
             }
             let it = self.lanes[at];
-            assert!(it.is_used() && queues[it.queue as usize], "lane {at} has a queue");
+            assert!(it.used && queues[it.queue as usize], "lane {at} has a queue");
             of_queue[it.queue as usize] += 1;
             assert_eq!(self.find_lane(it.queue, it.action()), Some(at), "lane {at} is found");
-            let queued = in_order(&mut ByRank(self), it.root, &mut audit.depth);
+            let queued = treap::in_order(&mut ByRank(self), it.root, &mut audit.depth);
             assert_eq!(it.first, queued.first().copied().unwrap_or(NIL), "lane {at}'s first");
             assert_eq!(it.counts.queued as usize, queued.len(), "lane {at}'s queued");
             assert_eq!(it.counts.slots, members[at as usize], "lane {at}'s slots");
-            assert_eq!(listed[at as usize], self.front(at) != Rank::END, "lane {at} is listed");
+            assert_eq!(has_front[at as usize], self.front(at) != Rank::END, "lane {at}'s front");
             let wanted = it.counts.slots > 0 || it.refiller != 0 || it.cursor != Rank::END;
             assert!(wanted, "lane {at} is free when nothing refers to it");
             for slot in &queued {
                 assert_eq!(self.slots[*slot].lane, at);
                 assert_eq!(self.slots[*slot].state, State::Queued);
-                stands[*slot as usize] += 1;
+                trees[*slot as usize] += 1;
             }
             let queue = &self.queues[it.queue];
             audit.lanes.push(LaneAudit {
@@ -112,86 +114,76 @@ impl Board<'_> {
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
             let count: u32 = of_queue[at as usize];
             assert_eq!(self.queues[at].lanes, count, "queue {at}'s lanes");
-            let kept = count > 0 || self.queues[at].news != NotifyState::Idle;
-            assert!(kept, "queue {at} is free when it has neither lane nor news");
+            let wanted = count > 0 || self.queues[at].notify != NotifyState::Idle;
+            assert!(wanted, "queue {at} has a lane, or is to be announced");
         }
-        self.audit_news(&queues);
 
         for entry in 0..self.entries().len() as u32 {
             let timer = self.entry(entry).timer;
-            for slot in in_order(&mut ByDeadline(self), timer, &mut audit.depth) {
-                assert_eq!(self.entry_of(slot), entry, "a lease is in its own entry's timer");
+            for slot in treap::in_order(&mut ByDeadline(self), timer, &mut audit.depth) {
+                let its_entry = self.entry_of_slot(&self.slots[slot]);
+                assert_eq!(its_entry, entry, "a lease is in its own database's timer");
                 assert!(matches!(self.slots[slot].state, State::Reserved | State::Leased));
-                stands[slot as usize] += 1;
+                trees[slot as usize] += 1;
             }
         }
-        for (at, stands) in (0..).zip(stands) {
-            let due = match self.slots[at].state {
+        for (at, trees) in (0..).zip(trees) {
+            let expected = match self.slots[at].state {
                 State::Queued | State::Reserved | State::Leased => 1,
                 State::Free | State::Ending => 0,
             };
-            assert_eq!(stands, due, "slot {at} stands where its state says");
+            assert_eq!(trees, expected, "slot {at} is in the tree of its state");
         }
+        self.audit_rounds(&queues);
+        self.audit_waiters();
         audit
     }
-}
 
-impl Board<'_> {
-    fn audit_news(&mut self, queues: &[bool]) {
-        let (mut listed, mut settled) = (vec![false; queues.len()], 0);
+    fn audit_rounds(&mut self, queues: &[bool]) {
+        let (mut in_rounds, mut notices) = (vec![false; queues.len()], 0);
         for entry in 0..self.entries().len() {
-            let it = self.head.entries[entry];
-            let news = list::in_order(&mut self.queues, it.news);
-            assert_eq!(news.len(), it.listed as usize, "queues with news");
-            for queue in &news {
+            let it = self.globals.entries[entry];
+            let listed = list::in_order(&mut self.queues, it.in_rounds);
+            assert_eq!(listed.len(), it.in_rounds_len as usize, "queues in rounds");
+            for queue in &listed {
                 assert_eq!(self.queues[*queue].entry as usize, entry, "a queue's entry");
-                listed[*queue as usize] = true;
+                in_rounds[*queue as usize] = true;
             }
-            let results = list::in_order(&mut self.settled, it.settled).len();
-            let fresh =
-                news.iter().filter(|queue| self.queues[**queue].news == NotifyState::Pending);
-            assert_eq!(fresh.count() + results, it.unsent as usize, "what is to be announced");
-            settled += results;
+            let settled = list::in_order(&mut self.notices, it.notices).len();
+            let is_pending = |queue: &&u32| self.queues[**queue].notify == NotifyState::Pending;
+            let pending = listed.iter().filter(is_pending).count();
+            assert_eq!(pending + settled, it.unsent as usize, "what is to be announced");
+            notices += settled;
         }
-        let live = self.settled.audit().into_iter().filter(|live| *live).count();
-        assert_eq!(live, settled, "settled tasks");
-        let held = (0..).zip(queues).filter(|(at, live)| {
-            assert!(
-                !**live || (self.queues[*at].news != NotifyState::Idle) == listed[*at as usize]
-            );
+        let live = self.notices.audit().into_iter().filter(|live| *live).count();
+        assert_eq!(live, notices, "notices");
+        let parked = (0..).zip(queues).filter(|(at, live)| {
+            let is_idle = self.queues[*at].notify == NotifyState::Idle;
+            assert!(!**live || is_idle != in_rounds[*at as usize], "queue {at} in rounds");
             **live && self.queues[*at].lanes == 0
         });
-        assert_eq!(held.count(), self.head.parked as usize, "queues kept for their news");
-
-        let stages = self.waiters.audit();
-        let waiting = stages.iter().filter(|stage| **stage == WaiterState::Waiting).count();
-        assert_eq!(waiting, self.head.waiting as usize, "who waits is counted");
-        let called = stages.iter().filter(|stage| **stage == WaiterState::Signalled).count();
-        assert_eq!(self.signalled().len(), called, "who is called is listed");
+        assert_eq!(parked.count(), self.globals.parked as usize, "queues kept to be announced");
     }
-}
 
-/// The nodes of a tree in order, after checking that it is one: ordered, and a heap.
-fn in_order(forest: &mut impl TreapNodes, root: u32, deepest: &mut usize) -> Vec<u32> {
-    let (mut nodes, mut path) = (Vec::new(), Vec::new());
-    let (mut at, mut depth, mut parent) = (root, 0, NIL);
-    loop {
-        while at != NIL {
-            // Each child weighs less, so that a walk down ends whatever the links say.
-            let is_below = parent == NIL || weight(forest, at) < weight(forest, parent);
-            assert!(is_below, "a tree is a heap");
-            depth += 1;
-            *deepest = depth.max(*deepest);
-            path.push((at, depth));
-            (parent, at) = (at, forest.links(at).left);
+    fn audit_waiters(&mut self) {
+        let mut in_line = vec![false; self.waiters.len()];
+        for line in 0..self.lines.len() {
+            for at in list::in_order(self.waiters, self.lines[line]) {
+                assert_eq!(self.line(self.waiters[at as usize].hash), line, "waiter {at}'s line");
+                in_line[at as usize] = true;
+            }
         }
-        let Some((node, level)) = path.pop() else {
-            return nodes;
-        };
-        if let Some(before) = nodes.last() {
-            assert!(forest.before(*before, node), "the nodes of a tree are in order");
+        let of_state = |state| self.waiters.iter().filter(|it| it.state == state).count();
+        for (waiter, in_line) in self.waiters.iter().zip(in_line) {
+            assert_eq!(
+                waiter.state == WaiterState::Waiting,
+                in_line,
+                "a waiting process is in line"
+            );
         }
-        nodes.push(node);
-        (parent, at, depth) = (node, forest.links(node).right, level);
+        assert_eq!(of_state(WaiterState::Waiting), self.globals.waiting as usize, "waiters");
+        let signalled = of_state(WaiterState::Signalled);
+        let listed = list::in_order(self.waiters, self.globals.signalled).len();
+        assert_eq!(listed, signalled, "signalled waiters are listed");
     }
 }

@@ -1,93 +1,33 @@
-//! The ready order: lanes, and the trees that they stand in (I4).
-//!
-//! A lane's `cursor` splits its tasks: each ready task that ranks before it is on the board; what
-//! ranks at or behind it may be known to the table only. A complete lane's cursor is `Rank::END`.
+//! The ready order: lanes, and the trees that they are in (I4).
 
 use crate::board::Board;
-use crate::board::notify::NotifyState;
-use crate::containers::list::Link;
-use crate::containers::pool::{Chain, NIL, Node};
-use crate::containers::treap::{self, Links, TreapNodes};
-use crate::layout::names::{ACTION_MAX, Name, QUEUE_MAX, hash};
+use crate::containers::hash::hash;
+use crate::containers::treap::{self, TreapNodes};
+use crate::layout::lane::{Lane, LaneCounts};
+use crate::layout::names::{LaneName, Name};
+use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
+use crate::layout::queue::{NotifyState, Queue};
 use crate::layout::rank::Rank;
 use crate::layout::slot::State;
 
-/// A queue's name and an action's, with their hashes.
-#[derive(Clone, Copy, Debug)]
-pub struct LaneName<'a> {
-    pub queue: &'a [u8],
-    pub action: &'a [u8],
-}
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Queue {
-    pub(crate) chain: Chain,
-    pub(crate) entry: u32,
-    /// The tree of lanes that have something, the one with the best front first.
-    pub(crate) fronts: u32,
-    pub(crate) lanes: u32,
-    /// In the entry's list of queues with news.
-    pub(crate) link: Link,
-    pub(crate) news: NotifyState,
-    pub(crate) name: Name<QUEUE_MAX>,
-}
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Lane {
-    pub(crate) cursor: Rank,
-    /// The lowest rank that was left to the table since the refill under way began.
-    pub(crate) left: Rank,
-    pub(crate) chain: Chain,
-    by_front: Links,
-    by_length: Links,
-    pub(crate) queue: u32,
-    /// The tree of queued slots, and its first.
-    pub(crate) root: u32,
-    pub(crate) first: u32,
-    pub(crate) counts: Counts,
-    /// The process that refills the lane; 0: nobody.
-    pub(crate) refiller: i32,
-    /// A number that no other lane bore, even at the same place.
-    pub(crate) lane_id: u32,
-    pub(crate) used: bool,
-    action: Name<ACTION_MAX>,
-}
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct Counts {
-    pub(crate) queued: u32,
-    /// Slots of this lane, whatever their state.
-    pub(crate) slots: u32,
-}
-
-impl Counts {
-    /// How a lane sorts among all by length: the longest is last, one that could go is first.
+impl LaneCounts {
+    /// How a lane sorts among all by length: the longest is last, one that may be spilled is first.
     fn length(self, refilled: bool) -> (u32, u32) {
         (self.queued, if self.queued == 0 { self.slots + u32::from(refilled) } else { 0 })
     }
 }
 
 impl Lane {
-    pub fn is_used(&self) -> bool {
-        self.used
-    }
-
-    pub fn action(&self) -> &[u8] {
-        self.action.as_bytes()
-    }
-
     fn length(&self) -> (u32, u32) {
         self.counts.length(self.refiller != 0)
     }
 }
 
 impl Board<'_> {
-    /// A place that `clear` made unused still holds what stood there.
+    /// Whether there is a lane at an index.
     pub(crate) fn is_lane(&self, lane: u32) -> bool {
-        lane < self.lanes.used() && self.lanes[lane].used
+        // A lane that `clear` made unused still has the fields that it had.
+        lane < self.lanes.end() && self.lanes[lane].used
     }
 
     pub(crate) fn find_queue(&self, entry: u32, queue: &[u8]) -> Option<u32> {
@@ -98,7 +38,8 @@ impl Board<'_> {
         self.lanes.find(hash(queue, action), |it| it.queue == queue && it.action() == action)
     }
 
-    pub(crate) fn lane(&mut self, entry: u32, name: LaneName) -> Option<u32> {
+    /// A lane, made if it is new, if need be in place of one without slots; `None`: no place is left.
+    pub(crate) fn find_or_add_lane(&mut self, entry: u32, name: LaneName) -> Option<u32> {
         let queue = self.find_queue(entry, name.queue);
         if let Some(lane) = queue.and_then(|queue| self.find_lane(queue, name.action)) {
             return Some(lane);
@@ -109,51 +50,55 @@ impl Board<'_> {
         // Spilling may have freed the queue that was found.
         let queue = match self.find_queue(entry, name.queue) {
             Some(queue) => queue,
-            None => self.queues.add(
-                hash(entry, name.queue),
-                Queue {
-                    chain: Chain::NONE,
-                    entry,
-                    fronts: NIL,
-                    lanes: 0,
-                    link: Link::NONE,
-                    news: NotifyState::Idle,
-                    name: Name::new(name.queue),
-                },
-            )?,
+            None => self.add_queue(entry, name.queue)?,
         };
         let lane_id = self.next_generation();
         let lane = self.lanes.add(
             hash(queue, name.action),
             Lane {
                 cursor: Rank::END,
-                left: Rank::END,
+                left_to_table: Rank::END,
                 chain: Chain::NONE,
-                by_front: Links::NONE,
-                by_length: Links::NONE,
+                by_front: TreapLinks::NONE,
+                by_length: TreapLinks::NONE,
                 queue,
                 root: NIL,
                 first: NIL,
-                counts: Counts { queued: 0, slots: 0 },
+                counts: LaneCounts { queued: 0, slots: 0 },
                 refiller: 0,
                 lane_id,
                 used: true,
                 action: Name::new(name.action),
             },
         )?;
-        if self.queues[queue].lanes == 0 && self.queues[queue].news != NotifyState::Idle {
-            self.head.parked -= 1;
+        if self.queues[queue].lanes == 0 && self.queues[queue].notify != NotifyState::Idle {
+            self.globals.parked -= 1;
         }
         self.queues[queue].lanes += 1;
-        self.measure(lane);
+        self.link_length(lane);
         Some(lane)
+    }
+
+    fn add_queue(&mut self, entry: u32, name: &[u8]) -> Option<u32> {
+        self.queues.add(
+            hash(entry, name),
+            Queue {
+                chain: Chain::NONE,
+                entry,
+                fronts: NIL,
+                lanes: 0,
+                link: Link::NONE,
+                notify: NotifyState::Idle,
+                name: Name::new(name),
+            },
+        )
     }
 
     /// Forgets a lane that has no slots, to make room for another: its tasks are left to the table.
     pub(crate) fn spill_lane(&mut self) -> Option<()> {
-        let lengths = self.head.lengths;
-        let lane = treap::first(&mut ByLength(self), lengths);
-        if lane == NIL || self.lanes[lane].counts.slots > 0 || self.lanes[lane].refiller != 0 {
+        let lengths = self.globals.lengths;
+        let lane = treap::first(&mut ByLength(self), lengths)?;
+        if self.lanes[lane].counts.slots > 0 || self.lanes[lane].refiller != 0 {
             return None;
         }
         let entry = self.queues[self.lanes[lane].queue].entry;
@@ -170,12 +115,13 @@ impl Board<'_> {
         }
     }
 
+    /// Frees a lane that has no slots.
     pub(crate) fn forget_lane(&mut self, lane: u32) {
         if self.lanes[lane].counts.slots > 0 {
             return;
         }
-        self.unlist(lane);
-        self.unmeasure(lane);
+        self.unlink_front(lane);
+        self.unlink_length(lane);
         let queue = self.lanes[lane].queue;
         self.lanes[lane].used = false;
         self.lanes.free(lane);
@@ -185,13 +131,13 @@ impl Board<'_> {
         }
     }
 
-    /// Queues a slot that stands in no tree.
+    /// Queues a slot that is in no tree.
     pub(crate) fn enqueue(&mut self, at: u32) {
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
         self.slots[at].state = State::Queued;
         let leads = rank < self.front(lane);
         if leads {
-            self.unlist(lane);
+            self.unlink_front(lane);
         }
         let root = self.lanes[lane].root;
         self.lanes[lane].root = treap::insert(&mut ByRank(self), root, at);
@@ -199,9 +145,9 @@ impl Board<'_> {
         if first == NIL || rank < self.slots[first].rank() {
             self.lanes[lane].first = at;
         }
-        self.resize(lane, 1, 0);
+        self.change_counts(lane, 1, 0);
         if leads {
-            self.list(lane);
+            self.link_front(lane);
         }
     }
 
@@ -210,28 +156,29 @@ impl Board<'_> {
         let lane = self.slots[at].lane;
         let leads = self.lanes[lane].first == at;
         if leads {
-            self.unlist(lane);
+            self.unlink_front(lane);
         }
         let root = self.lanes[lane].root;
         let root = treap::remove(&mut ByRank(self), root, at);
         self.lanes[lane].root = root;
         if leads {
             let first = treap::first(&mut ByRank(self), root);
-            self.lanes[lane].first = first;
+            self.lanes[lane].first = first.unwrap_or(NIL);
         }
-        self.resize(lane, -1, 0);
+        self.change_counts(lane, -1, 0);
         if leads {
-            self.list(lane);
+            self.link_front(lane);
         }
     }
 
-    /// One slot of the lane is gone.
-    pub(crate) fn shrink(&mut self, lane: u32) {
-        self.resize(lane, 0, -1);
+    /// Counts a slot of the lane that was freed.
+    pub(crate) fn note_slot_freed(&mut self, lane: u32) {
+        self.change_counts(lane, 0, -1);
         self.release_lane(lane);
     }
 
-    /// The rank of the lane's next task, on the board or, at the best, in the table.
+    /// The rank of the lane's next task, or the lowest that a task in the table may have.
+    /// `Rank::END`: the lane has nothing.
     pub(crate) fn front(&self, lane: u32) -> Rank {
         let it = &self.lanes[lane];
         match it.first {
@@ -243,11 +190,11 @@ impl Board<'_> {
     /// The queue's lane with the best front.
     pub(crate) fn best_lane(&mut self, queue: u32) -> Option<u32> {
         let root = self.queues[queue].fronts;
-        Some(treap::first(&mut ByFront(self), root)).filter(|lane| *lane != NIL)
+        treap::first(&mut ByFront(self), root)
     }
 
-    /// Lanes with nothing to offer stand in no queue's tree.
-    pub(crate) fn list(&mut self, lane: u32) {
+    /// Puts a lane into its queue's tree, if it has something.
+    pub(crate) fn link_front(&mut self, lane: u32) {
         if self.front(lane) != Rank::END {
             let queue = self.lanes[lane].queue;
             let root = self.queues[queue].fronts;
@@ -255,7 +202,8 @@ impl Board<'_> {
         }
     }
 
-    pub(crate) fn unlist(&mut self, lane: u32) {
+    /// Takes a lane out of its queue's tree, before its front changes.
+    pub(crate) fn unlink_front(&mut self, lane: u32) {
         if self.front(lane) != Rank::END {
             let queue = self.lanes[lane].queue;
             let root = self.queues[queue].fronts;
@@ -264,7 +212,7 @@ impl Board<'_> {
     }
 
     /// Changes the lane's counts of queued slots and of slots in all.
-    pub(crate) fn resize(&mut self, lane: u32, queued: i32, slots: i32) {
+    pub(crate) fn change_counts(&mut self, lane: u32, queued: i32, slots: i32) {
         let before = self.lanes[lane].length();
         let mut after = self.lanes[lane].counts;
         after.queued = after.queued.wrapping_add_signed(queued);
@@ -272,35 +220,38 @@ impl Board<'_> {
         if after.length(self.lanes[lane].refiller != 0) == before {
             self.lanes[lane].counts = after;
         } else {
-            self.unmeasure(lane);
+            self.unlink_length(lane);
             self.lanes[lane].counts = after;
-            self.measure(lane);
+            self.link_length(lane);
         }
     }
 
     pub(crate) fn longest_lane(&mut self) -> Option<u32> {
-        let lengths = self.head.lengths;
-        Some(treap::last(&mut ByLength(self), lengths)).filter(|lane| *lane != NIL)
+        let lengths = self.globals.lengths;
+        treap::last(&mut ByLength(self), lengths)
     }
 
-    pub(crate) fn measure(&mut self, lane: u32) {
-        let lengths = self.head.lengths;
-        self.head.lengths = treap::insert(&mut ByLength(self), lengths, lane);
+    /// Puts a lane into the tree of all lanes.
+    pub(crate) fn link_length(&mut self, lane: u32) {
+        let lengths = self.globals.lengths;
+        self.globals.lengths = treap::insert(&mut ByLength(self), lengths, lane);
     }
 
-    pub(crate) fn unmeasure(&mut self, lane: u32) {
-        let lengths = self.head.lengths;
-        self.head.lengths = treap::remove(&mut ByLength(self), lengths, lane);
+    /// Takes a lane out of the tree of all lanes, before its length changes.
+    pub(crate) fn unlink_length(&mut self, lane: u32) {
+        let lengths = self.globals.lengths;
+        self.globals.lengths = treap::remove(&mut ByLength(self), lengths, lane);
     }
 }
 
+/// The queued slots of a lane, best rank first.
 pub(crate) struct ByRank<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl TreapNodes for ByRank<'_, '_> {
     fn seed(&self) -> u32 {
-        self.0.head.seed
+        self.0.globals.seed
     }
-    fn links(&mut self, slot: u32) -> &mut Links {
+    fn links(&mut self, slot: u32) -> &mut TreapLinks {
         &mut self.0.slots[slot].links
     }
     fn before(&self, a: u32, b: u32) -> bool {
@@ -308,13 +259,14 @@ impl TreapNodes for ByRank<'_, '_> {
     }
 }
 
+/// The lanes of a queue that have something, best front first.
 pub(crate) struct ByFront<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl TreapNodes for ByFront<'_, '_> {
     fn seed(&self) -> u32 {
-        self.0.head.seed
+        self.0.globals.seed
     }
-    fn links(&mut self, lane: u32) -> &mut Links {
+    fn links(&mut self, lane: u32) -> &mut TreapLinks {
         &mut self.0.lanes[lane].by_front
     }
     fn before(&self, a: u32, b: u32) -> bool {
@@ -322,34 +274,17 @@ impl TreapNodes for ByFront<'_, '_> {
     }
 }
 
+/// All lanes, the longest last.
 pub(crate) struct ByLength<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl TreapNodes for ByLength<'_, '_> {
     fn seed(&self) -> u32 {
-        self.0.head.seed
+        self.0.globals.seed
     }
-    fn links(&mut self, lane: u32) -> &mut Links {
+    fn links(&mut self, lane: u32) -> &mut TreapLinks {
         &mut self.0.lanes[lane].by_length
     }
     fn before(&self, a: u32, b: u32) -> bool {
         (self.0.lanes[a].length(), a) < (self.0.lanes[b].length(), b)
-    }
-}
-
-impl Node for Lane {
-    fn chain(&mut self) -> &mut Chain {
-        &mut self.chain
-    }
-    fn chain_ref(&self) -> &Chain {
-        &self.chain
-    }
-}
-
-impl Node for Queue {
-    fn chain(&mut self) -> &mut Chain {
-        &mut self.chain
-    }
-    fn chain_ref(&self) -> &Chain {
-        &self.chain
     }
 }

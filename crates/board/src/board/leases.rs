@@ -1,11 +1,10 @@
 //! Leases: taking the best task, keeping it, and the ways in which ownership ends.
 
 use crate::board::Board;
-use crate::board::lanes::LaneName;
 use crate::board::refill::NeedsRefill;
-use crate::containers::pool::NIL;
-use crate::containers::treap::{self, Links, TreapNodes};
-use crate::layout::names::{Name, WORKER_MAX};
+use crate::containers::treap::{self, TreapNodes};
+use crate::layout::names::{LaneName, Name};
+use crate::layout::nodes::{NIL, TreapLinks};
 use crate::layout::rank::{Id, Rank};
 use crate::layout::slot::{Slot, State, Ticket, TokenHash};
 use crate::time::{Micros, Monotonic, Timestamp, Wall};
@@ -13,54 +12,70 @@ use crate::time::{Micros, Monotonic, Timestamp, Wall};
 /// A lease of this length or longer never expires (100 years).
 pub const NEVER: Micros = Micros::from_days(36_525);
 
-/// Who wants to own, and for how long.
+/// A worker's wish to own or keep tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
+    /// The worker's name.
     pub worker: &'a [u8],
     /// The process in whose transaction this happens.
     pub holder: i32,
+    /// When leases begin.
     pub now: Timestamp,
-    /// The lease's length asked for; else the task's own, else `fallback`.
+    /// The length that the worker asks for; else the task's own, else `fallback`.
     pub length: Option<Micros>,
+    /// The length of a lease for which neither worker nor task gives one.
     pub fallback: Micros,
 }
 
 /// A task that was taken off its lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimed {
+    /// The right to commit or undo the claim.
     pub ticket: Ticket,
+    /// The task.
     pub id: Id,
     /// `None`: the lease never expires.
     pub deadline_at: Option<Wall>,
 }
 
-/// A lease as it stands in the table.
+/// A lease as its row in the table has it.
 #[derive(Clone, Copy, Debug)]
 pub struct PersistedLease<'a> {
+    /// Proves the lease.
     pub token_hash: TokenHash,
+    /// The worker's name.
     pub worker: &'a [u8],
+    /// When the lease began.
     pub since_at: Wall,
+    /// The length that the lease was taken with.
     pub length: Micros,
+    /// How far the worker said it was: 0 to 1.
     pub progress: f64,
+    /// The task's row counts this lease as a try already and has its assignment in the history.
     pub in_history: bool,
 }
 
-/// What comes next in a queue.
+/// What is next in a queue.
 #[derive(Clone, Copy, Debug)]
 pub enum Next {
+    /// The slot of the next task.
     Task(u32),
     /// The next task, if there is one, is known to the table only.
     NeedsRefill(NeedsRefill),
-    /// As `NeedsRefill`, and somebody is reading it already.
+    /// As `NeedsRefill`, and another process refills the lane already.
     Refilling,
+    /// No lane has anything.
     Empty,
 }
 
+/// What became of a wish to extend a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extended {
+    /// The lease has the new deadline.
     Yes,
+    /// The token is not valid.
     No,
-    /// The clock has it in hand: ask again in a moment.
+    /// The scheduler ends the lease at this moment: ask again.
     Busy,
 }
 
@@ -69,13 +84,14 @@ pub enum Extended {
 pub enum Refusal {
     /// The token is not the one of this task's last owner.
     Stale,
-    /// The clock has it in hand: ask again in a moment.
+    /// The scheduler ends the lease at this moment: ask again.
     Busy,
-    /// Another transaction, or this one, is ending it already.
+    /// A transaction ends the lease already: another one, or this one.
     Ending,
 }
 
 impl Slot {
+    /// Sets the deadline to `length` from now.
     fn lease_for(&mut self, now: Timestamp, length: Micros) {
         (self.deadline, self.deadline_at) = if length >= NEVER {
             (Monotonic::NEVER, Wall::NEVER)
@@ -83,15 +99,10 @@ impl Slot {
             (now.monotonic + length, now.wall + length)
         };
     }
-
-    /// The deadline as the worker was told it; `None`: the lease never expires.
-    pub fn deadline_at(&self) -> Option<Wall> {
-        Some(self.deadline_at).filter(|at| *at != Wall::NEVER)
-    }
 }
 
 impl Board<'_> {
-    /// The next task of a queue, by all its actions or by some.
+    /// What is next in a queue, by all its actions or by some.
     pub fn next_task(&mut self, entry: u32, queue: &[u8], actions: Option<&[&[u8]]>) -> Next {
         let Some(queue) = self.find_queue(entry, queue) else {
             return Next::Empty;
@@ -133,17 +144,17 @@ impl Board<'_> {
         slot.persisted = false;
         slot.progress = 0.0;
         slot.since_at = claim.now.wall;
-        slot.worker = Name::<WORKER_MAX>::new(claim.worker);
+        slot.worker = Name::new(claim.worker);
         let own = Some(slot.timeout).filter(|timeout| *timeout > Micros::ZERO);
         slot.length = claim.length.or(own).unwrap_or(claim.fallback);
         slot.lease_for(claim.now, slot.length);
-        let taken = Claimed {
+        let claimed = Claimed {
             ticket: Ticket { slot: at, generation },
             id: slot.id,
             deadline_at: slot.deadline_at(),
         };
         self.start_timer(at);
-        taken
+        claimed
     }
 
     /// The reservation's transaction committed: the worker owns the task.
@@ -178,13 +189,13 @@ impl Board<'_> {
         match slot.state {
             State::Leased => self.stop_timer(at),
             State::Reserved if slot.holder == claim.holder => self.stop_timer(at),
-            // Expired, and nobody owned it since: the worker has it again.
+            // Expired, and no worker owned it since: its worker has it again.
             State::Queued => {
                 self.dequeue(at);
                 self.slots[at].state = State::Leased;
             }
             State::Ending if slot.holder == self.entry(entry).scheduler => return Extended::Busy,
-            // As one that is queued, should its ending roll back.
+            // As one that is queued, if its ending rolls back.
             State::Ending if slot.previous_state == State::Queued => {
                 self.slots[at].previous_state = State::Leased
             }
@@ -200,7 +211,8 @@ impl Board<'_> {
         Extended::Yes
     }
 
-    /// Begins to end a lease: compares the token and holds the slot in one step (I7).
+    /// Begins to end a lease: compares the token and marks the slot in one step (I7). Returns the
+    /// right to commit or undo that, and the lease.
     pub fn begin_end(
         &mut self,
         entry: u32,
@@ -220,12 +232,12 @@ impl Board<'_> {
             State::Ending => return Err(Refusal::Ending),
             State::Reserved | State::Free => return Err(Refusal::Stale),
         }
-        Ok(self.hold(at, holder))
+        Ok(self.mark_ending(at, holder))
     }
 
-    /// Holds a ready task that nobody owns, for a transaction that ends it or makes it wait; its slot
-    /// is made if the lane has not come to it. `None`: no place can be made, since all that is on the
-    /// board is leased.
+    /// Takes a ready task that no worker owns off its lane, for a transaction that ends it or makes
+    /// it wait; its slot is made if the lane has not come to it. `None`: no slot can be made, since
+    /// all are leased.
     pub fn withdraw(
         &mut self,
         entry: u32,
@@ -239,7 +251,7 @@ impl Board<'_> {
         Some(match slot.state {
             State::Queued => {
                 self.dequeue(at);
-                Ok(self.hold(at, holder).0)
+                Ok(self.mark_ending(at, holder).0)
             }
             State::Ending if slot.holder == self.entry(entry).scheduler => Err(Refusal::Busy),
             State::Ending => Err(Refusal::Ending),
@@ -247,7 +259,8 @@ impl Board<'_> {
         })
     }
 
-    fn hold(&mut self, at: u32, holder: i32) -> (Ticket, Slot) {
+    /// Gives a slot to a transaction that ends its lease.
+    fn mark_ending(&mut self, at: u32, holder: i32) -> (Ticket, Slot) {
         let slot = &mut self.slots[at];
         slot.previous_state = slot.state;
         slot.state = State::Ending;
@@ -256,7 +269,7 @@ impl Board<'_> {
         (Ticket { slot: at, generation: slot.generation }, *slot)
     }
 
-    /// The clock takes an expired lease in hand; `None`: nothing is due.
+    /// Begins to end the first lease that has expired; `None`: none has.
     pub fn take_expired(
         &mut self,
         entry: u32,
@@ -265,14 +278,14 @@ impl Board<'_> {
     ) -> Option<(Ticket, Slot)> {
         let at = self.first_to_expire(entry).filter(|at| self.slots[*at].deadline <= now)?;
         self.stop_timer(at);
-        // A reservation that ran out is no longer its transaction's to commit_claim or to put back.
+        // A reservation that expired is no longer its transaction's to commit or undo.
         self.slots[at].generation = self.next_generation();
         self.slots[at].state = State::Leased;
-        Some(self.hold(at, holder))
+        Some(self.mark_ending(at, holder))
     }
 
-    /// Moves a lease's deadline for the timer only: the clock could not end it. Never to an earlier
-    /// time, lest somebody extended it meanwhile.
+    /// Moves a lease's deadline for the timer only, when the scheduler could not end the lease. Never
+    /// to an earlier time: the worker may have extended the lease meanwhile.
     pub fn defer_expiry(&mut self, entry: u32, id: Id, until: Monotonic) {
         if let Some(at) = self.find_slot(entry, id)
             && self.slots[at].state == State::Leased
@@ -284,17 +297,18 @@ impl Board<'_> {
         }
     }
 
-    /// The next deadline of a lease in a database.
+    /// When the first lease of a database expires.
     pub fn next_expiry(&mut self, entry: u32) -> Monotonic {
         self.first_to_expire(entry).map_or(Monotonic::NEVER, |at| self.slots[at].deadline)
     }
 
     fn first_to_expire(&mut self, entry: u32) -> Option<u32> {
         let root = self.entry(entry).timer;
-        Some(treap::first(&mut ByDeadline(self), root)).filter(|at| *at != NIL)
+        treap::first(&mut ByDeadline(self), root)
     }
 
-    /// The settling's transaction rolled back: the lease goes on as it was, but not before `retry_at`.
+    /// The ending's transaction rolled back: the lease goes on as it was, and does not expire before
+    /// `retry_at`.
     pub fn undo_end(&mut self, ticket: Ticket, retry_at: Monotonic) {
         if !self.is_at(ticket, State::Ending) {
             return;
@@ -308,37 +322,37 @@ impl Board<'_> {
         }
     }
 
-    /// The settling committed and the task is ready again. An `expired` lease's token stays good
-    /// until somebody else owns the task.
+    /// The ending committed and the task is ready again. An `expired` lease's token stays valid until
+    /// another worker owns the task.
     pub fn requeue(&mut self, ticket: Ticket, expired: bool) {
         if self.is_at(ticket, State::Ending) {
             let slot = &mut self.slots[ticket.slot];
             slot.token_valid = expired;
             slot.in_history = expired;
             slot.progress = 0.0;
-            self.note_end(ticket.slot);
+            self.note_lease_ended(ticket.slot);
             self.requeue_slot(ticket.slot);
         }
     }
 
-    /// The settling committed and the task is no longer live.
+    /// The ending committed and the task is settled, deleted, or waits.
     pub fn commit_end(&mut self, ticket: Ticket) {
         if self.is_at(ticket, State::Ending) {
             self.drop_slot(ticket.slot);
         }
     }
 
-    /// A reserved slot turned out to be a stray: the table does not have its task (I5).
+    /// A reserved slot is a stray: the transaction does not see its task as ready in the table (I5).
     pub fn drop_stray(&mut self, ticket: Ticket) {
         if self.is_at(ticket, State::Reserved) {
-            // Whoever looked may not see what others do: the lane's next refill looks again (I4).
+            // Other transactions may see it as ready: the lane's next refill looks again (I4).
             self.slots[ticket.slot].reoffered = true;
             self.drop_slot(ticket.slot);
         }
     }
 
-    /// The task was cancelled or deleted: its slot goes, whatever state it is in (I3), and whoever
-    /// waits for its end looks again.
+    /// The task was cancelled or deleted: its slot goes, whatever state it is in (I3), and processes
+    /// that wait for its end look again.
     pub fn remove_task(&mut self, entry: u32, id: Id) {
         self.wake_all(entry, id);
         if let Some(at) = self.find_slot(entry, id) {
@@ -346,7 +360,7 @@ impl Board<'_> {
         }
     }
 
-    /// Leases a queued slot as a lease that was read from the table says, for one full length (I1).
+    /// Leases a queued slot as a row of the table says, for one full length (I1).
     pub fn restore(&mut self, at: u32, lease: &PersistedLease, now: Timestamp) {
         if self.slots[at].state != State::Queued {
             return;
@@ -364,14 +378,6 @@ impl Board<'_> {
         slot.length = lease.length;
         slot.lease_for(now, lease.length);
         self.start_timer(at);
-    }
-
-    pub(crate) fn is_at(&self, ticket: Ticket, state: State) -> bool {
-        if ticket.slot >= self.slots.used() {
-            return false;
-        }
-        let slot = &self.slots[ticket.slot];
-        slot.generation == ticket.generation && slot.state == state
     }
 
     fn slot_of_token(&self, entry: u32, id: Id, token_hash: &TokenHash) -> Option<u32> {
@@ -400,7 +406,7 @@ impl Board<'_> {
             State::Reserved | State::Leased => self.stop_timer(at),
             State::Ending => {}
         }
-        self.note_end(at);
+        self.note_lease_ended(at);
         self.slots[at].state = State::Free;
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
         if self.slots[at].reoffered {
@@ -408,37 +414,38 @@ impl Board<'_> {
             self.note_ready(self.lanes[lane].queue);
         }
         self.slots.free(at);
-        self.shrink(lane);
+        self.note_slot_freed(lane);
     }
 
-    /// A lease that stands in the table has ended: the clock has a row to clear away.
-    fn note_end(&mut self, at: u32) {
+    /// Counts a lease that has ended, if the scheduler has to delete its row.
+    fn note_lease_ended(&mut self, at: u32) {
         if std::mem::take(&mut self.slots[at].persisted) {
-            let entry = self.entry_of(at);
+            let entry = self.entry_of_slot(&self.slots[at]);
             self.entry_mut(entry).ended_persisted += 1;
         }
     }
 
     fn start_timer(&mut self, at: u32) {
-        let entry = self.entry_of(at);
+        let entry = self.entry_of_slot(&self.slots[at]);
         let root = self.entry(entry).timer;
         self.entry_mut(entry).timer = treap::insert(&mut ByDeadline(self), root, at);
     }
 
     fn stop_timer(&mut self, at: u32) {
-        let entry = self.entry_of(at);
+        let entry = self.entry_of_slot(&self.slots[at]);
         let root = self.entry(entry).timer;
         self.entry_mut(entry).timer = treap::remove(&mut ByDeadline(self), root, at);
     }
 }
 
+/// The reserved and leased slots of a database, the first to expire first.
 pub(crate) struct ByDeadline<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl TreapNodes for ByDeadline<'_, '_> {
     fn seed(&self) -> u32 {
-        self.0.head.seed
+        self.0.globals.seed
     }
-    fn links(&mut self, slot: u32) -> &mut Links {
+    fn links(&mut self, slot: u32) -> &mut TreapLinks {
         &mut self.0.slots[slot].links
     }
     fn before(&self, a: u32, b: u32) -> bool {

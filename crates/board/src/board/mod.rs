@@ -1,5 +1,6 @@
-//! The board as a whole: its memory, and what every move needs.
+//! The board as a whole: its memory, and what every operation needs.
 
+#[cfg(feature = "audit")]
 pub mod audit;
 pub mod databases;
 pub mod lanes;
@@ -9,30 +10,43 @@ pub mod offers;
 pub mod refill;
 pub mod waiters;
 
-use crate::board::databases::{DatabaseEntry, MAX_DATABASES};
-use crate::board::lanes::{Lane, Queue};
-use crate::board::notify::{MAX_PARKED, Settled};
-use crate::board::waiters::{Waiter, Waiters};
-use crate::containers::list::ListHead;
-use crate::containers::pool::{NIL, Pool, PoolHead};
+use crate::containers::hash::hash;
+use crate::containers::pool::{Pool, PoolNode};
+use crate::layout::entry::{DatabaseEntry, MAX_DATABASES};
+use crate::layout::header::{Globals, Header, PoolHeads};
+use crate::layout::lane::Lane;
+use crate::layout::nodes::{Chain, ListHead, NIL};
+use crate::layout::notice::Notice;
+use crate::layout::queue::Queue;
 use crate::layout::rank::Id;
 use crate::layout::slot::{Slot, State, Ticket};
+use crate::layout::waiter::Waiter;
 
-/// How much memory a board of so many slots needs: the lengths of the slices in [`Parts`].
+/// How many queues without lanes are kept to be announced; more are not announced.
+pub(crate) const MAX_PARKED: usize = 256;
+
+/// How much memory a board needs: the lengths of the slices in [`Parts`]. Numbers of buckets are
+/// powers of two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
+    /// How many tasks the board holds.
     pub slots: usize,
+    /// Buckets of the slots' index.
     pub slot_buckets: usize,
+    /// How many lanes it holds.
     pub lanes: usize,
+    /// Buckets of the lanes' index, of the queues', and of the notices'.
     pub lane_buckets: usize,
     /// Processes that may wait.
     pub waiters: usize,
+    /// Lines of waiters.
     pub waiter_buckets: usize,
 }
 
 impl Sizes {
-    /// Lanes, and queues, are a quarter as many as slots, and a thousand at the least: a queue whose
-    /// lanes find no place is served lane after lane, no longer in the order of all.
+    /// The sizes for so many slots and processes. There are a quarter as many lanes as slots, and at
+    /// least 1,024: a queue whose lanes find no place is served lane by lane, no longer in the order
+    /// of all.
     pub fn of(slots: usize, processes: usize) -> Sizes {
         let lanes = (slots / 4).max(1_024);
         Sizes {
@@ -45,87 +59,72 @@ impl Sizes {
         }
     }
 
-    /// Queues; their buckets are as many as the lanes'.
+    /// How many queues the board holds.
     pub fn queues(&self) -> usize {
         self.lanes + MAX_PARKED
     }
 
-    /// Settled tasks that are to be announced; their buckets are as many as the lanes'.
-    pub fn settled(&self) -> usize {
+    /// How many settled tasks to be announced it holds.
+    pub fn notices(&self) -> usize {
         self.lanes
     }
 }
 
-/// What stands once on a board.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Header {
-    slots: PoolHead,
-    lanes: PoolHead,
-    queues: PoolHead,
-    settled: PoolHead,
-    rest: Globals,
-}
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Globals {
-    /// The tree of all lanes, the longest last.
-    pub(crate) lengths: u32,
-    generation: u32,
-    pub(crate) seed: u32,
-    /// Queues without lanes, kept for their news.
-    pub(crate) parked: u32,
-    /// How many processes wait.
-    pub(crate) waiting: u32,
-    /// Processes that were woken and are to be told.
-    pub(crate) signalled: ListHead,
-    pub(crate) entries: [DatabaseEntry; MAX_DATABASES],
-}
-
-/// The memory of a board, lent by the caller.
+/// The memory of a board, lent by the caller. [`Sizes`] tells how long each slice is.
+#[allow(missing_docs, reason = "each slice is named for its records")]
 pub struct Parts<'a> {
-    pub head: &'a mut Header,
+    pub header: &'a mut Header,
     pub slots: &'a mut [Slot],
     pub slot_buckets: &'a mut [u32],
     pub lanes: &'a mut [Lane],
     pub lane_buckets: &'a mut [u32],
     pub queues: &'a mut [Queue],
     pub queue_buckets: &'a mut [u32],
-    pub settled: &'a mut [Settled],
-    pub settled_buckets: &'a mut [u32],
+    pub notices: &'a mut [Notice],
+    pub notice_buckets: &'a mut [u32],
     pub waiters: &'a mut [Waiter],
     pub waiter_buckets: &'a mut [ListHead],
 }
 
+/// A board, borrowed from its memory for as long as the caller holds its lock.
 pub struct Board<'a> {
-    pub(crate) head: &'a mut Globals,
+    pub(crate) globals: &'a mut Globals,
     pub(crate) slots: Pool<'a, Slot>,
     pub(crate) lanes: Pool<'a, Lane>,
     pub(crate) queues: Pool<'a, Queue>,
-    pub(crate) settled: Pool<'a, Settled>,
-    pub(crate) waiters: Waiters<'a>,
+    pub(crate) notices: Pool<'a, Notice>,
+    pub(crate) waiters: &'a mut [Waiter],
+    /// The lines of waiters; as many as a power of two.
+    pub(crate) lines: &'a mut [ListHead],
 }
 
 /// How full a board is.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// How many tasks it holds at most.
     pub slots: u32,
+    /// How many tasks it has.
     pub slots_used: u32,
+    /// How many lanes it holds at most.
     pub lanes: u32,
+    /// How many lanes it has.
     pub lanes_used: u32,
 }
 
 impl<'a> Board<'a> {
+    /// The board in some memory, which holds one already or is to be cleared.
     pub fn on(parts: Parts<'a>) -> Board<'a> {
-        let Header { slots, lanes, queues, settled, rest } = parts.head;
+        let Header { pools, globals } = parts.header;
+        let PoolHeads { slots, lanes, queues, notices } = pools;
+        assert!(parts.waiter_buckets.len().is_power_of_two());
         Board {
-            head: rest,
+            globals,
             slots: Pool::new(slots, parts.slots, parts.slot_buckets),
             lanes: Pool::new(lanes, parts.lanes, parts.lane_buckets),
             queues: Pool::new(queues, parts.queues, parts.queue_buckets),
-            settled: Pool::new(settled, parts.settled, parts.settled_buckets),
-            waiters: Waiters::new(parts.waiters, parts.waiter_buckets),
+            notices: Pool::new(notices, parts.notices, parts.notice_buckets),
+            waiters: parts.waiters,
+            lines: parts.waiter_buckets,
         }
     }
 
@@ -134,31 +133,29 @@ impl<'a> Board<'a> {
         self.slots.clear();
         self.lanes.clear();
         self.queues.clear();
-        self.settled.clear();
-        self.waiters.clear();
+        self.notices.clear();
+        self.waiters.fill(Waiter::IDLE);
+        self.lines.fill(ListHead::EMPTY);
         // Tickets from before must stay void, so the generations go on.
-        let Globals { generation, seed, .. } = *self.head;
-        *self.head = Globals {
+        let Globals { generation, seed, .. } = *self.globals;
+        *self.globals = Globals {
             lengths: NIL,
             generation,
             seed,
             parked: 0,
             waiting: 0,
-            signalled: ListHead::NONE,
+            signalled: ListHead::EMPTY,
             entries: [DatabaseEntry::VACANT; MAX_DATABASES],
         };
     }
 
-    /// Gives an empty board a random number, so that nobody can choose ids or priorities that make
+    /// Gives an empty board a random number, so that users cannot choose ids or priorities that make
     /// its trees and chains long.
     pub fn set_seed(&mut self, seed: u32) {
-        self.head.seed = seed;
+        self.globals.seed = seed;
     }
 
-    pub(crate) fn slot_hash(&self, entry: u32, id: Id) -> u32 {
-        Slot::hash(entry ^ self.head.seed, id)
-    }
-
+    /// How full the board is.
     pub fn usage(&self) -> Usage {
         Usage {
             slots: self.slots.capacity(),
@@ -168,58 +165,85 @@ impl<'a> Board<'a> {
         }
     }
 
+    /// The index of a task's slot.
     pub fn find_slot(&self, entry: u32, id: Id) -> Option<u32> {
-        self.slots
-            .find(self.slot_hash(entry, id), |slot| slot.id == id && self.lives_in(slot, entry))
+        self.slots.find(self.id_hash(entry, id), |slot| {
+            slot.id == id && self.entry_of_slot(slot) == entry
+        })
     }
 
-    /// The slot of a task, as it is now.
-    pub fn peek(&self, entry: u32, id: Id) -> Option<&Slot> {
+    /// A task's slot.
+    pub fn slot_of(&self, entry: u32, id: Id) -> Option<&Slot> {
         self.find_slot(entry, id).map(|at| &self.slots[at])
     }
 
-    /// The slot at a place, if a task of this entry stands there.
+    /// The slot at an index, if it has a task of this database.
     pub fn slot_at(&self, at: u32, entry: u32) -> Option<&Slot> {
         self.is_in_entry(at, entry).then(|| &self.slots[at])
     }
 
-    /// Whether the lease of a ticket has not ended, and nobody is ending it.
+    /// The end of the slots' indexes: a walk over the slots with `slot_at` ends there.
+    pub fn slots_end(&self) -> u32 {
+        self.slots.end()
+    }
+
+    /// Whether the lease of a ticket has not ended, and no transaction ends it.
     pub fn is_leased(&self, ticket: Ticket) -> bool {
         self.is_at(ticket, State::Leased)
     }
 
     /// Notes that a lease was written to the table; false when it has ended meanwhile.
     pub fn note_persisted(&mut self, ticket: Ticket) -> bool {
-        let stands = self.is_leased(ticket);
-        if stands {
+        let leased = self.is_leased(ticket);
+        if leased {
             self.slots[ticket.slot].persisted = true;
         }
-        stands
+        leased
     }
 
-    /// How many places a walk over the slots must look at.
-    pub fn places(&self) -> u32 {
-        self.slots.used()
+    pub(crate) fn is_at(&self, ticket: Ticket, state: State) -> bool {
+        if ticket.slot >= self.slots.end() {
+            return false;
+        }
+        let slot = &self.slots[ticket.slot];
+        slot.generation == ticket.generation && slot.state == state
     }
 
-    /// A place that `clear` made unused still holds what stood there.
+    /// The hash of a task's id.
+    pub(crate) fn id_hash(&self, entry: u32, id: Id) -> u32 {
+        hash(entry ^ self.globals.seed, &id.to_ne_bytes())
+    }
+
+    /// Whether a slot has a task of this database.
     pub(crate) fn is_in_entry(&self, at: u32, entry: u32) -> bool {
-        at < self.slots.used()
+        // A slot that `clear` made unused still has the fields that it had.
+        at < self.slots.end()
             && self.slots[at].state != State::Free
-            && self.lives_in(&self.slots[at], entry)
+            && self.entry_of_slot(&self.slots[at]) == entry
     }
 
-    fn lives_in(&self, slot: &Slot, entry: u32) -> bool {
-        self.queues[self.lanes[slot.lane].queue].entry == entry
+    pub(crate) fn entry_of_slot(&self, slot: &Slot) -> u32 {
+        self.queues[self.lanes[slot.lane].queue].entry
     }
 
-    pub(crate) fn entry_of(&self, at: u32) -> u32 {
-        self.queues[self.lanes[self.slots[at].lane].queue].entry
-    }
-
-    /// A number that no slot of this board bore before.
+    /// A number that this board did not give before.
     pub(crate) fn next_generation(&mut self) -> u32 {
-        self.head.generation = self.head.generation.wrapping_add(1);
-        self.head.generation
+        self.globals.generation = self.globals.generation.wrapping_add(1);
+        self.globals.generation
     }
 }
+
+macro_rules! pool_node {
+    ($($record:ty),*) => {
+        $(impl PoolNode for $record {
+            fn chain(&self) -> &Chain {
+                &self.chain
+            }
+            fn chain_mut(&mut self) -> &mut Chain {
+                &mut self.chain
+            }
+        })*
+    };
+}
+
+pool_node!(Slot, Lane, Queue, Notice);

@@ -1,48 +1,50 @@
-//! Offering: what becomes ready is put into its lane, in place of the tail of the longest one if the
-//! board is full, or left to the table (I4).
+//! Offering: a task that becomes ready is put into its lane, in place of the tail of the longest one
+//! if the board is full, or is left to the table (I4).
 
 use crate::board::Board;
-use crate::board::lanes::{ByRank, LaneName};
-use crate::containers::pool::NIL;
+use crate::board::lanes::ByRank;
 use crate::containers::treap;
+use crate::layout::names::LaneName;
 use crate::layout::rank::Rank;
 use crate::layout::slot::Slot;
 use crate::time::Micros;
 
-/// What became of a task that was put on the board.
+/// What became of a task that was offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offered {
+    /// It is in its lane.
     Queued,
-    /// The board knew it already.
+    /// It had a slot already.
     Known,
-    /// Left to the table: a refill will find it.
+    /// It is left to the table: a refill will find it.
     LeftToTable,
 }
 
 impl Board<'_> {
-    /// Offers a ready task. An upsert: a task that has a slot already, in whatever state, stays as it is (I3).
+    /// Offers a ready task whose own lease length is `timeout`, or zero. An upsert: a task that has a
+    /// slot already, in whatever state, stays as it is (I3).
     pub fn offer(&mut self, entry: u32, name: LaneName, rank: Rank, timeout: Micros) -> Offered {
         if let Some(at) = self.find_slot(entry, rank.id) {
             self.slots[at].reoffered = true;
             return Offered::Known;
         }
-        let Some(lane) = self.lane(entry, name) else {
+        let Some(lane) = self.find_or_add_lane(entry, name) else {
             self.entry_mut(entry).lanes_spilled += 1;
             self.wake_worker(entry, name.queue);
             return Offered::LeftToTable;
         };
-        let put = if rank >= self.lanes[lane].cursor {
+        let offered = if rank >= self.lanes[lane].cursor {
             self.leave_to_table(lane, rank);
             Offered::LeftToTable
         } else {
-            self.place(entry, lane, rank, timeout)
+            self.insert_slot(entry, lane, rank, timeout)
         };
         self.note_ready(self.lanes[lane].queue);
-        put
+        offered
     }
 
-    /// Makes sure that a task has a slot, even one that its lane has not come to; `None` when no
-    /// place can be made, since all that is on the board is leased.
+    /// Makes sure that a task has a slot, even one that its lane has not come to. Returns the slot's
+    /// index; `None` when no slot can be made, since all are leased.
     pub fn ensure_slot(
         &mut self,
         entry: u32,
@@ -53,7 +55,7 @@ impl Board<'_> {
         if let Some(at) = self.find_slot(entry, rank.id) {
             return Some(at);
         }
-        let lane = self.lane(entry, name)?;
+        let lane = self.find_or_add_lane(entry, name)?;
         if self.slots.is_full() {
             let evicted = self.longest_lane().and_then(|longest| self.evict_tail(longest));
             if evicted.is_none() {
@@ -61,28 +63,34 @@ impl Board<'_> {
                 return None;
             }
         }
-        self.place(entry, lane, rank, timeout);
+        self.insert_slot(entry, lane, rank, timeout);
         self.find_slot(entry, rank.id)
     }
 
     /// Makes a slot for a task and queues it, if need be in place of the tail of the longest lane.
-    pub(crate) fn place(&mut self, entry: u32, lane: u32, rank: Rank, timeout: Micros) -> Offered {
+    pub(crate) fn insert_slot(
+        &mut self,
+        entry: u32,
+        lane: u32,
+        rank: Rank,
+        timeout: Micros,
+    ) -> Offered {
         if self.slots.is_full() && !self.evict_for(lane, rank) {
             self.leave_to_table(lane, rank);
             return Offered::LeftToTable;
         }
         let slot = Slot::new(lane, rank, timeout);
-        let Some(at) = self.slots.add(self.slot_hash(entry, rank.id), slot) else {
+        let Some(at) = self.slots.add(self.id_hash(entry, rank.id), slot) else {
             self.leave_to_table(lane, rank);
             return Offered::LeftToTable;
         };
         self.slots[at].generation = self.next_generation();
-        self.resize(lane, 0, 1);
+        self.change_counts(lane, 0, 1);
         self.enqueue(at);
         Offered::Queued
     }
 
-    /// Frees one slot for `rank`; false when everything queued is worth more, or all is leased.
+    /// Frees one slot for `rank`; false when it ranks behind all that is queued, or all is leased.
     fn evict_for(&mut self, lane: u32, rank: Rank) -> bool {
         let own = self.lanes[lane].counts.queued;
         let longer = self.longest_lane().filter(|other| self.lanes[*other].counts.queued > own);
@@ -93,7 +101,7 @@ impl Board<'_> {
         self.evict_tail(victim).is_some()
     }
 
-    /// Leaves the last queued task of a lane to the table.
+    /// Leaves the last queued task of a lane to the table; `None`: none is queued.
     fn evict_tail(&mut self, lane: u32) -> Option<()> {
         let tail = self.tail(lane)?;
         let rank = self.slots[tail].rank();
@@ -104,35 +112,36 @@ impl Board<'_> {
 
     fn tail(&mut self, lane: u32) -> Option<u32> {
         let root = self.lanes[lane].root;
-        Some(treap::last(&mut ByRank(self), root)).filter(|tail| *tail != NIL)
+        treap::last(&mut ByRank(self), root)
     }
 
-    /// Leaves everything from `rank` on to the table.
+    /// Leaves all tasks from `rank` on to the table.
     pub(crate) fn leave_to_table(&mut self, lane: u32, rank: Rank) {
-        let moves = rank < self.front(lane);
-        if moves {
-            self.unlist(lane);
+        let leads = rank < self.front(lane);
+        if leads {
+            self.unlink_front(lane);
         }
         let it = &mut self.lanes[lane];
         it.cursor = it.cursor.min(rank);
-        it.left = it.left.min(rank);
-        if moves {
-            self.list(lane);
+        it.left_to_table = it.left_to_table.min(rank);
+        if leads {
+            self.link_front(lane);
         }
     }
 
-    /// Marks one lane as known to the table only, from its first task on (rebuild, refresh).
+    /// Marks one lane as known to the table only, from its first task on (rebuild, refresh). False
+    /// when there is no place for the lane.
     pub fn survey(&mut self, entry: u32, name: LaneName) -> bool {
-        match self.lane(entry, name) {
+        match self.find_or_add_lane(entry, name) {
             Some(lane) => {
                 self.leave_to_table(lane, Rank::FIRST);
                 self.note_ready(self.lanes[lane].queue);
+                true
             }
             None => {
                 self.entry_mut(entry).lanes_spilled += 1;
-                return false;
+                false
             }
         }
-        true
     }
 }

@@ -1,4 +1,4 @@
-//! Refilling a dry lane from the table, one refiller at a time, from where the lane stopped (I4).
+//! Refilling a lane from the table, one refiller at a time, from where the lane stopped (I4).
 
 use crate::board::Board;
 use crate::board::offers::Offered;
@@ -9,20 +9,22 @@ use crate::time::Micros;
 /// A lane whose next task only the table knows.
 #[derive(Clone, Copy, Debug)]
 pub struct NeedsRefill {
+    /// The lane's index.
     pub lane: u32,
     /// Where in the table's order to read on.
     pub cursor: Rank,
+    /// The lane's action.
     pub action: Name<ACTION_MAX>,
     pub(crate) lane_id: u32,
 }
 
 impl Board<'_> {
-    /// Whether nothing can be placed any more: no slot is free, and none is queued.
+    /// Whether no task can be queued: no slot is free, and none is queued that could be evicted.
     pub fn is_leased_out(&mut self) -> bool {
         self.slots.is_full() && self.queued_in_longest() == 0
     }
 
-    /// How many tasks a refill could place: what is free, and the half of the longest lane.
+    /// How many tasks a refill could queue: the free slots, and half of the longest lane's.
     pub fn room(&mut self) -> u32 {
         self.slots.capacity() - self.slots.live() + self.queued_in_longest() / 2
     }
@@ -31,22 +33,23 @@ impl Board<'_> {
         self.longest_lane().map_or(0, |longest| self.lanes[longest].counts.queued)
     }
 
-    /// Makes the caller the only one who refills this lane; false when somebody does or need not.
-    pub fn begin_refill(&mut self, dry: &NeedsRefill, refiller: i32) -> bool {
-        if !self.is_refilled_by(dry.lane, 0) {
+    /// Makes the caller the only process that refills this lane; false when another one does, or the
+    /// lane has changed since.
+    pub fn begin_refill(&mut self, wanted: &NeedsRefill, refiller: i32) -> bool {
+        if !self.is_refilled_by(wanted.lane, 0) {
             return false;
         }
-        let lane = &mut self.lanes[dry.lane];
-        if lane.lane_id != dry.lane_id || lane.cursor != dry.cursor {
+        let lane = &mut self.lanes[wanted.lane];
+        if lane.lane_id != wanted.lane_id || lane.cursor != wanted.cursor {
             return false;
         }
-        lane.left = Rank::END;
-        self.set_refiller(dry.lane, refiller);
+        lane.left_to_table = Rank::END;
+        self.set_refiller(wanted.lane, refiller);
         true
     }
 
-    /// Queues tasks read from the table, in order; false when the board has no room for the rest,
-    /// or the lane is no longer the refiller's.
+    /// Queues tasks read from the table, in order, each with its own lease length or zero. False
+    /// when the board has no room for the rest, or the lane is no longer the refiller's.
     pub fn refill(
         &mut self,
         entry: u32,
@@ -57,25 +60,25 @@ impl Board<'_> {
         self.is_refilled_by(lane, refiller)
             && tasks.iter().all(|&(rank, timeout)| {
                 self.find_slot(entry, rank.id).is_some()
-                    || self.place(entry, lane, rank, timeout) == Offered::Queued
+                    || self.insert_slot(entry, lane, rank, timeout) == Offered::Queued
             })
     }
 
-    /// ListHead a refill that read everything before `cursor` (`Rank::END`: there is nothing more).
-    /// What was left to the table meanwhile moves the cursor back to it.
+    /// Ends a refill that read everything before `cursor` (`Rank::END`: there is nothing more).
+    /// Tasks that were left to the table meanwhile move the cursor back to the first of them.
     pub fn end_refill(&mut self, lane: u32, refiller: i32, cursor: Rank) {
         if !self.is_refilled_by(lane, refiller) {
             return;
         }
-        self.unlist(lane);
+        self.unlink_front(lane);
         let it = &mut self.lanes[lane];
-        it.cursor = cursor.min(it.left);
-        self.list(lane);
+        it.cursor = cursor.min(it.left_to_table);
+        self.link_front(lane);
         self.set_refiller(lane, 0);
         self.release_lane(lane);
     }
 
-    /// Gives up a refill: the lane stays as dry as it was.
+    /// Gives up a refill: the lane is to be refilled as before.
     pub fn abandon_refill(&mut self, lane: u32, refiller: i32) {
         if self.is_refilled_by(lane, refiller) {
             self.set_refiller(lane, 0);
@@ -87,8 +90,8 @@ impl Board<'_> {
     }
 
     fn set_refiller(&mut self, lane: u32, refiller: i32) {
-        self.unmeasure(lane);
+        self.unlink_length(lane);
         self.lanes[lane].refiller = refiller;
-        self.measure(lane);
+        self.link_length(lane);
     }
 }

@@ -1,78 +1,54 @@
-//! First-in, first-out lists over nodes that live in slices.
+//! First-in, first-out lists.
 
-use crate::containers::pool::NIL;
+use crate::layout::nodes::{Link, ListHead, NIL};
 
-/// A node's place in its list.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Link {
-    before: u32,
-    next: u32,
-}
-
-impl Link {
-    pub const NONE: Link = Link { before: NIL, next: NIL };
-
-    pub fn next(self) -> u32 {
-        self.next
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C)]
-pub struct ListHead {
-    pub first: u32,
-    last: u32,
-}
-
-impl ListHead {
-    pub const NONE: ListHead = ListHead { first: NIL, last: NIL };
-}
-
-/// Where the nodes of a list are.
-pub trait Links {
+/// The records that a list links.
+pub trait ListNodes {
+    /// A record's place in the list.
     fn link(&mut self, node: u32) -> &mut Link;
 }
 
-/// Adds a node that stands in no list at the end.
-pub fn push(nodes: &mut (impl Links + ?Sized), ends: &mut ListHead, node: u32) {
-    *nodes.link(node) = Link { before: ends.last, next: NIL };
-    match ends.last {
-        NIL => ends.first = node,
+/// Adds a record that is in no list at the end.
+pub fn push(nodes: &mut (impl ListNodes + ?Sized), list: &mut ListHead, node: u32) {
+    *nodes.link(node) = Link { before: list.last, next: NIL };
+    match list.last {
+        NIL => list.first = node,
         last => nodes.link(last).next = node,
     }
-    ends.last = node;
+    list.last = node;
 }
 
-pub fn remove(nodes: &mut (impl Links + ?Sized), ends: &mut ListHead, node: u32) {
+/// Takes a record out of its list.
+pub fn remove(nodes: &mut (impl ListNodes + ?Sized), list: &mut ListHead, node: u32) {
     let Link { before, next } = std::mem::replace(nodes.link(node), Link::NONE);
     match before {
-        NIL => ends.first = next,
+        NIL => list.first = next,
         before => nodes.link(before).next = next,
     }
     match next {
-        NIL => ends.last = before,
+        NIL => list.last = before,
         next => nodes.link(next).before = before,
     }
 }
 
-/// Takes the first node off a list.
-pub fn pop(nodes: &mut (impl Links + ?Sized), ends: &mut ListHead) -> Option<u32> {
-    let first = Some(ends.first).filter(|first| *first != NIL)?;
-    remove(nodes, ends, first);
+/// Takes the first record off a list; `None`: the list is empty.
+pub fn pop(nodes: &mut (impl ListNodes + ?Sized), list: &mut ListHead) -> Option<u32> {
+    let first = Some(list.first).filter(|first| *first != NIL)?;
+    remove(nodes, list, first);
     Some(first)
 }
 
-/// The nodes of a list in order, after checking its links. For tests.
-pub(crate) fn in_order(nodes: &mut (impl Links + ?Sized), ends: ListHead) -> Vec<u32> {
+/// The records of a list in order, after checking its links.
+#[cfg(feature = "audit")]
+pub fn in_order(nodes: &mut (impl ListNodes + ?Sized), list: ListHead) -> Vec<u32> {
     let (mut found, mut before) = (Vec::new(), NIL);
-    let mut at = ends.first;
+    let mut at = list.first;
     while at != NIL {
         let link = *nodes.link(at);
         assert_eq!(link.before, before, "a list's links agree");
         found.push(at);
         (before, at) = (at, link.next);
     }
-    assert_eq!(ends.last, before, "a list ends where it says");
+    assert_eq!(list.last, before, "a list ends where its head says");
     found
 }

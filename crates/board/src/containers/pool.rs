@@ -1,55 +1,31 @@
-//! A pool of nodes in a slice, with a free list and a hash index of chains.
+//! A pool of records with a free list and a hash index of chains.
 
-/// No node.
-pub const NIL: u32 = u32::MAX;
+use crate::layout::nodes::{Chain, NIL, PoolHead};
 
-/// A node's place in its hash chain, or in the free list.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Chain {
-    next: u32,
-    hash: u32,
+/// A record that a pool links.
+pub trait PoolNode {
+    /// The record's place in its chain or in the free list.
+    fn chain(&self) -> &Chain;
+    /// As `chain`, to change it.
+    fn chain_mut(&mut self) -> &mut Chain;
 }
 
-impl Chain {
-    pub const NONE: Chain = Chain { next: NIL, hash: 0 };
-
-    pub fn hash(self) -> u32 {
-        self.hash
-    }
-}
-
-pub trait Node {
-    fn chain(&mut self) -> &mut Chain;
-    fn chain_ref(&self) -> &Chain;
-}
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct PoolHead {
-    free: u32,
-    /// Nodes from here on have never been used: a fresh board touches no memory it does not need.
-    fresh: u32,
-    live: u32,
-}
-
-impl PoolHead {
-    pub const EMPTY: PoolHead = PoolHead { free: NIL, fresh: 0, live: 0 };
-}
-
+/// A pool of records.
 pub struct Pool<'a, T> {
     head: &'a mut PoolHead,
     nodes: &'a mut [T],
-    /// Heads of the chains; as many as a power of two.
+    /// The first records of the chains; as many as a power of two.
     buckets: &'a mut [u32],
 }
 
-impl<'a, T: Node> Pool<'a, T> {
+impl<'a, T: PoolNode> Pool<'a, T> {
+    /// A pool over the caller's memory, which holds one already or is to be cleared.
     pub fn new(head: &'a mut PoolHead, nodes: &'a mut [T], buckets: &'a mut [u32]) -> Self {
         assert!(buckets.len().is_power_of_two());
         Pool { head, nodes, buckets }
     }
 
+    /// Makes the pool empty, whatever its memory holds.
     pub fn clear(&mut self) {
         *self.head = PoolHead::EMPTY;
         self.buckets.fill(NIL);
@@ -60,23 +36,25 @@ impl<'a, T: Node> Pool<'a, T> {
         &mut self.buckets[hash as usize & mask]
     }
 
-    pub fn find(&self, hash: u32, same: impl Fn(&T) -> bool) -> Option<u32> {
+    /// The index of the record with this hash that `is_same` accepts.
+    pub fn find(&self, hash: u32, is_same: impl Fn(&T) -> bool) -> Option<u32> {
         let mut at = self.buckets[hash as usize & (self.buckets.len() - 1)];
         while at != NIL {
             let node = &self.nodes[at as usize];
-            if node.chain_ref().hash == hash && same(node) {
+            if node.chain().hash == hash && is_same(node) {
                 return Some(at);
             }
-            at = node.chain_ref().next;
+            at = node.chain().next;
         }
         None
     }
 
+    /// Whether no record can be added.
     pub fn is_full(&self) -> bool {
         self.head.free == NIL && self.head.fresh as usize >= self.nodes.len()
     }
 
-    /// Adds a node; `None` when the pool is full.
+    /// Adds a record; returns its index, or `None` when the pool is full.
     pub fn add(&mut self, hash: u32, mut node: T) -> Option<u32> {
         let at = match self.head.free {
             NIL if self.is_full() => return None,
@@ -85,67 +63,74 @@ impl<'a, T: Node> Pool<'a, T> {
                 self.head.fresh - 1
             }
             free => {
-                self.head.free = self.nodes[free as usize].chain_ref().next;
+                self.head.free = self.nodes[free as usize].chain().next;
                 free
             }
         };
-        *node.chain() = Chain { next: std::mem::replace(self.bucket(hash), at), hash };
+        *node.chain_mut() = Chain { next: std::mem::replace(self.bucket(hash), at), hash };
         self.nodes[at as usize] = node;
         self.head.live += 1;
         Some(at)
     }
 
-    /// Takes a node out of its chain and gives its place to the free list.
+    /// Removes a record.
     pub fn free(&mut self, at: u32) {
-        let Chain { next, hash } = *self[at].chain_ref();
+        let Chain { next, hash } = *self[at].chain();
         let mut before = *self.bucket(hash);
         if before == at {
             *self.bucket(hash) = next;
         } else {
-            while self[before].chain_ref().next != at {
-                before = self[before].chain_ref().next;
+            while self[before].chain().next != at {
+                before = self[before].chain().next;
             }
-            self[before].chain().next = next;
+            self[before].chain_mut().next = next;
         }
-        *self[at].chain() = Chain { next: self.head.free, hash: 0 };
+        *self[at].chain_mut() = Chain { next: self.head.free, hash: 0 };
         self.head.free = at;
         self.head.live -= 1;
     }
 
+    /// How many records are in use.
     pub fn live(&self) -> u32 {
         self.head.live
     }
 
+    /// How many records the pool can have.
     pub fn capacity(&self) -> u32 {
         self.nodes.len() as u32
     }
 
-    /// Which of the places ever used are live, after checking the chains and the free list.
-    pub(crate) fn audit(&self) -> Vec<bool> {
+    /// The end of the indexes that were ever used: a walk over the pool ends there.
+    pub fn end(&self) -> u32 {
+        self.head.fresh
+    }
+
+    /// Which of the indexes ever used have a record, after checking the chains and the free list.
+    #[cfg(feature = "audit")]
+    pub fn audit(&self) -> Vec<bool> {
         let mut live = vec![true; self.head.fresh as usize];
         let mut at = self.head.free;
         while at != NIL {
-            assert!(std::mem::take(&mut live[at as usize]), "a place is free once");
-            at = self[at].chain_ref().next;
+            assert!(std::mem::take(&mut live[at as usize]), "a record is free once");
+            at = self[at].chain().next;
         }
         let mut chained = vec![false; live.len()];
         for (bucket, head) in self.buckets.iter().enumerate() {
             let mut at = *head;
             while at != NIL {
-                let Chain { next, hash } = *self[at].chain_ref();
-                assert_eq!(hash as usize & (self.buckets.len() - 1), bucket, "node {at}'s bucket");
+                let Chain { next, hash } = *self[at].chain();
+                assert_eq!(
+                    hash as usize & (self.buckets.len() - 1),
+                    bucket,
+                    "record {at}'s bucket"
+                );
                 assert!(!std::mem::replace(&mut chained[at as usize], true), "in one chain, once");
                 at = next;
             }
         }
-        assert_eq!(live, chained, "what is not free is in a chain");
-        assert_eq!(live.iter().filter(|it| **it).count(), self.head.live as usize, "live nodes");
+        assert_eq!(live, chained, "a record that is not free is in a chain");
+        assert_eq!(live.iter().filter(|it| **it).count(), self.head.live as usize, "live records");
         live
-    }
-
-    /// How many of the first places were ever used: a walk over the pool ends there.
-    pub fn used(&self) -> u32 {
-        self.head.fresh
     }
 }
 

@@ -1,29 +1,20 @@
-//! Ordered trees over nodes that live in slices: a treap whose heap order comes from the node's
-//! own index and the board's seed, so that it needs no memory beside two links a node.
+//! Ordered trees: treaps whose heap order comes from the record's own index and the board's seed,
+//! so that a record needs no memory beside two links.
 
-use crate::containers::pool::NIL;
-use crate::layout::names::mix;
+use crate::containers::hash::mix;
+use crate::layout::nodes::{NIL, TreapLinks};
 
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Links {
-    pub left: u32,
-    pub right: u32,
-}
-
-impl Links {
-    pub const NONE: Links = Links { left: NIL, right: NIL };
-}
-
-/// What a tree needs to know of its nodes. The order must not change while a node is in the tree.
+/// The records that a tree links. Their order must not change while they are in the tree.
 pub trait TreapNodes {
-    /// What nobody outside knows: else a user could choose priorities that make a tree a list.
+    /// A number that users do not know, so that they cannot choose ranks that make a tree a list.
     fn seed(&self) -> u32;
-    fn links(&mut self, node: u32) -> &mut Links;
+    /// A record's children.
+    fn links(&mut self, node: u32) -> &mut TreapLinks;
+    /// Whether `a` comes before `b`.
     fn before(&self, a: u32, b: u32) -> bool;
 }
 
-/// Where a subtree hangs: below a node, or as the root.
+/// Where a subtree hangs: below a record, or as the root.
 #[derive(Clone, Copy)]
 enum Position {
     Root,
@@ -31,93 +22,120 @@ enum Position {
     Right(u32),
 }
 
-/// The node's weight; a heavier node stands above. A bijection: no two weigh the same.
-pub(crate) fn weight(forest: &impl TreapNodes, node: u32) -> u32 {
-    mix(node ^ forest.seed())
+/// The record's weight; a heavier one is higher in the tree. No two weigh the same.
+pub fn weight(nodes: &impl TreapNodes, node: u32) -> u32 {
+    mix(node ^ nodes.seed())
 }
 
-fn attach(forest: &mut impl TreapNodes, root: &mut u32, hook: Position, node: u32) {
-    match hook {
+fn attach(nodes: &mut impl TreapNodes, root: &mut u32, position: Position, node: u32) {
+    match position {
         Position::Root => *root = node,
-        Position::Left(parent) => forest.links(parent).left = node,
-        Position::Right(parent) => forest.links(parent).right = node,
+        Position::Left(parent) => nodes.links(parent).left = node,
+        Position::Right(parent) => nodes.links(parent).right = node,
     }
 }
 
-/// Puts `node` into the tree; returns the tree's root.
-pub fn insert(forest: &mut impl TreapNodes, mut root: u32, node: u32) -> u32 {
-    let (mut hook, mut at) = (Position::Root, root);
-    while at != NIL && weight(forest, at) > weight(forest, node) {
-        (hook, at) = step(forest, node, at);
+/// Puts a record into a tree; returns the tree's root.
+pub fn insert(nodes: &mut impl TreapNodes, mut root: u32, node: u32) -> u32 {
+    let (mut position, mut at) = (Position::Root, root);
+    while at != NIL && weight(nodes, at) > weight(nodes, node) {
+        (position, at) = step(nodes, node, at);
     }
-    attach(forest, &mut root, hook, node);
-    // What stood here is split by `node` into what runs before and what runs after it.
+    attach(nodes, &mut root, position, node);
+    // The subtree that was here is split into the records before `node` and those after it.
     let (mut before, mut after) = (Position::Left(node), Position::Right(node));
     while at != NIL {
-        if forest.before(at, node) {
-            attach(forest, &mut root, before, at);
+        if nodes.before(at, node) {
+            attach(nodes, &mut root, before, at);
             before = Position::Right(at);
-            at = forest.links(at).right;
+            at = nodes.links(at).right;
         } else {
-            attach(forest, &mut root, after, at);
+            attach(nodes, &mut root, after, at);
             after = Position::Left(at);
-            at = forest.links(at).left;
+            at = nodes.links(at).left;
         }
     }
-    attach(forest, &mut root, before, NIL);
-    attach(forest, &mut root, after, NIL);
+    attach(nodes, &mut root, before, NIL);
+    attach(nodes, &mut root, after, NIL);
     root
 }
 
-/// Takes `node` out of the tree; returns the tree's root.
-pub fn remove(forest: &mut impl TreapNodes, mut root: u32, node: u32) -> u32 {
-    let (mut hook, mut at) = (Position::Root, root);
+/// Takes a record out of its tree; returns the tree's root.
+pub fn remove(nodes: &mut impl TreapNodes, mut root: u32, node: u32) -> u32 {
+    let (mut position, mut at) = (Position::Root, root);
     while at != node {
-        assert!(at != NIL, "a node to remove stands in its tree");
-        (hook, at) = step(forest, node, at);
+        assert!(at != NIL, "a record to remove is in its tree");
+        (position, at) = step(nodes, node, at);
     }
-    let Links { mut left, mut right } = *forest.links(node);
+    let TreapLinks { mut left, mut right } = *nodes.links(node);
     while left != NIL && right != NIL {
-        if weight(forest, left) > weight(forest, right) {
-            attach(forest, &mut root, hook, left);
-            hook = Position::Right(left);
-            left = forest.links(left).right;
+        if weight(nodes, left) > weight(nodes, right) {
+            attach(nodes, &mut root, position, left);
+            position = Position::Right(left);
+            left = nodes.links(left).right;
         } else {
-            attach(forest, &mut root, hook, right);
-            hook = Position::Left(right);
-            right = forest.links(right).left;
+            attach(nodes, &mut root, position, right);
+            position = Position::Left(right);
+            right = nodes.links(right).left;
         }
     }
-    attach(forest, &mut root, hook, if left == NIL { right } else { left });
-    *forest.links(node) = Links::NONE;
+    attach(nodes, &mut root, position, if left == NIL { right } else { left });
+    *nodes.links(node) = TreapLinks::NONE;
     root
 }
 
 /// One step down from `at` on the way to where `node` belongs.
-fn step(forest: &mut impl TreapNodes, node: u32, at: u32) -> (Position, u32) {
-    if forest.before(node, at) {
-        (Position::Left(at), forest.links(at).left)
+fn step(nodes: &mut impl TreapNodes, node: u32, at: u32) -> (Position, u32) {
+    if nodes.before(node, at) {
+        (Position::Left(at), nodes.links(at).left)
     } else {
-        (Position::Right(at), forest.links(at).right)
+        (Position::Right(at), nodes.links(at).right)
     }
 }
 
-pub fn first(forest: &mut impl TreapNodes, root: u32) -> u32 {
-    outermost(root, |node| forest.links(node).left)
+/// The first record of a tree.
+pub fn first(nodes: &mut impl TreapNodes, root: u32) -> Option<u32> {
+    outermost(root, |node| nodes.links(node).left)
 }
 
-pub fn last(forest: &mut impl TreapNodes, root: u32) -> u32 {
-    outermost(root, |node| forest.links(node).right)
+/// The last record of a tree.
+pub fn last(nodes: &mut impl TreapNodes, root: u32) -> Option<u32> {
+    outermost(root, |node| nodes.links(node).right)
 }
 
-fn outermost(mut node: u32, mut child: impl FnMut(u32) -> u32) -> u32 {
-    if node == NIL {
-        return NIL;
+fn outermost(root: u32, mut child: impl FnMut(u32) -> u32) -> Option<u32> {
+    let mut found = None;
+    let mut at = root;
+    while at != NIL {
+        found = Some(at);
+        at = child(at);
     }
+    found
+}
+
+/// The records of a tree in order, after checking that it is one: ordered, and a heap. `deepest` is
+/// raised to the tree's depth.
+#[cfg(feature = "audit")]
+pub fn in_order(nodes: &mut impl TreapNodes, root: u32, deepest: &mut usize) -> Vec<u32> {
+    let (mut found, mut path) = (Vec::new(), Vec::new());
+    let (mut at, mut depth, mut parent) = (root, 0, NIL);
     loop {
-        match child(node) {
-            NIL => return node,
-            next => node = next,
+        while at != NIL {
+            // Each child weighs less, so that a walk down ends whatever the links say.
+            let is_below = parent == NIL || weight(nodes, at) < weight(nodes, parent);
+            assert!(is_below, "a tree is a heap");
+            depth += 1;
+            *deepest = depth.max(*deepest);
+            path.push((at, depth));
+            (parent, at) = (at, nodes.links(at).left);
         }
+        let Some((node, level)) = path.pop() else {
+            return found;
+        };
+        if let Some(before) = found.last() {
+            assert!(nodes.before(*before, node), "the records of a tree are in order");
+        }
+        found.push(node);
+        (parent, at, depth) = (node, nodes.links(node).right, level);
     }
 }

@@ -1,11 +1,14 @@
-//! Names of fixed capacity, as they stand in the board's memory.
+//! Names of fixed capacity.
 
+/// The most bytes of a queue's name.
 pub const QUEUE_MAX: usize = 48;
+/// The most bytes of an action.
 pub const ACTION_MAX: usize = 128;
+/// The most bytes of a worker's name.
 pub const WORKER_MAX: usize = 128;
 
-/// A byte string of at most `N` (≤ 255) bytes. The doors refuse longer ones; here the rest is cut
-/// rather than trusted.
+/// A byte string of at most `N` (≤ 255) bytes. The SQL functions refuse longer ones; here the rest
+/// is cut off, so that no length is trusted.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Name<const N: usize> {
@@ -14,8 +17,10 @@ pub struct Name<const N: usize> {
 }
 
 impl<const N: usize> Name<N> {
+    /// A name without bytes.
     pub const EMPTY: Self = Name { len: 0, bytes: [0; N] };
 
+    /// The first `N` bytes of `text`.
     pub fn new(text: &[u8]) -> Self {
         let len = text.len().min(N);
         let mut name = Self::EMPTY;
@@ -24,6 +29,7 @@ impl<const N: usize> Name<N> {
         name
     }
 
+    /// The name's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len).min(N)]
     }
@@ -35,18 +41,11 @@ impl<const N: usize> PartialEq for Name<N> {
     }
 }
 
-/// A 32-bit hash (FNV-1a, then mixed) for the board's chains.
-pub(crate) fn hash(seed: u32, bytes: &[u8]) -> u32 {
-    let mut hash = 0x811c_9dc5 ^ mix(seed);
-    for byte in bytes {
-        hash = (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    }
-    mix(hash)
-}
-
-/// A bijection on 32 bits (the finaliser of MurmurHash3): distinct in, distinct out.
-pub(crate) fn mix(mut x: u32) -> u32 {
-    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
-    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
-    x ^ (x >> 16)
+/// The names of a lane: its queue's and its action.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneName<'a> {
+    /// The queue's name.
+    pub queue: &'a [u8],
+    /// The action; may be empty.
+    pub action: &'a [u8],
 }

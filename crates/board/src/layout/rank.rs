@@ -6,12 +6,16 @@ use std::cmp::Ordering;
 /// A task's id: the sixteen bytes of its uuid, big-endian, so that it sorts as PostgreSQL sorts it.
 pub type Id = u128;
 
-/// A task's place in its lane. Less is sooner: higher priority first, then the older, then the id.
+/// A task's place in its lane. Less is sooner: the higher priority first, then the older task, then
+/// the lower id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Rank {
+    /// The task's id.
     pub id: Id,
+    /// When the task was submitted.
     pub created: Wall,
+    /// The task's priority; a higher one runs first.
     pub priority: u32,
 }
 

@@ -1,17 +1,19 @@
 //! One task on the board.
 
-use crate::containers::pool::{Chain, Node};
-use crate::containers::treap::Links;
-use crate::layout::names::{Name, WORKER_MAX, hash};
+use crate::layout::names::{Name, WORKER_MAX};
+use crate::layout::nodes::{Chain, TreapLinks};
 use crate::layout::rank::{Id, Rank};
 use crate::time::{Micros, Monotonic, Wall};
 
-/// What proves a lease: the first half of the SHA-256 of its token. The token itself is never kept.
+/// What proves a lease: the first half of the SHA-256 of its token. The board never has the token
+/// itself (I7).
 pub type TokenHash = [u8; 16];
 
+/// What a slot's task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
+    /// The slot has no task.
     Free,
     /// In its lane, to be taken.
     Queued,
@@ -19,54 +21,62 @@ pub enum State {
     Reserved,
     /// Owned by a worker.
     Leased,
-    /// A transaction in flight, or the clock, ends its lease.
+    /// A transaction in flight, or the scheduler, ends its lease.
     Ending,
 }
 
-/// A transaction's right to end what it began with a slot. Void once the slot's generation moved on.
+/// A transaction's right to end what it began with a slot. Void once the slot has another
+/// generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket {
+    /// The slot's index.
     pub slot: u32,
-    pub generation: u32,
+    pub(crate) generation: u32,
 }
 
+/// One task on the board.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Slot {
     // The first 64 bytes, a cache line, hold what trees and chains look at.
+    /// The task's id.
     pub id: Id,
-    pub created: Wall,
-    /// When the lease ends: what the timer goes by.
+    pub(crate) created: Wall,
+    /// When the lease ends: the order of the timer. The scheduler may defer it.
     pub deadline: Monotonic,
-    pub priority: u32,
-    /// In the lane's tree while queued, in the entry's timer while reserved or leased.
-    pub(crate) links: Links,
+    pub(crate) priority: u32,
+    /// In the lane's tree while queued, in the database's timer while reserved or leased.
+    pub(crate) links: TreapLinks,
     pub(crate) chain: Chain,
     pub(crate) lane: u32,
     pub(crate) generation: u32,
-    /// The process in whose transaction the slot is reserved or settling.
+    /// The process in whose transaction the slot is reserved or ending.
     pub(crate) holder: i32,
-    /// The deadline as the worker was told it.
-    pub deadline_at: Wall,
+    /// The deadline that the worker was told.
+    pub(crate) deadline_at: Wall,
     /// When the lease began.
     pub since_at: Wall,
     /// The length that the lease was taken with.
     pub length: Micros,
     /// The task's own lease length; zero: none.
     pub timeout: Micros,
+    /// Proves the lease while `token_valid`.
     pub token_hash: TokenHash,
+    /// How far the worker says it is: 0 to 1.
     pub progress: f64,
     pub(crate) state: State,
-    /// The state that a failed settling goes back to.
+    /// The state that an ending goes back to when it rolls back.
     pub(crate) previous_state: State,
-    /// The token_hash is good: a lease stands, or the last one ended by expiry and nobody owned since.
+    /// The token is good: the task is leased, or its last lease expired and no worker owned the task
+    /// since.
     pub(crate) token_valid: bool,
-    /// The task's row already counts this lease as a try and has its assignment in the history.
+    /// The task's row counts this lease as a try already and has its assignment in the history.
     pub in_history: bool,
-    /// Offered again since its transaction began: when it goes, its row may be ready all the same.
+    /// Offered again since its transaction began: when the slot goes, the row may be ready.
     pub(crate) reoffered: bool,
-    /// The lease was written behind to the table.
+    /// The lease was written to the table.
     pub persisted: bool,
+    /// The worker that has the lease.
     pub worker: Name<{ WORKER_MAX }>,
 }
 
@@ -84,7 +94,7 @@ impl Slot {
             token_hash: [0; 16],
             progress: 0.0,
             chain: Chain::NONE,
-            links: Links::NONE,
+            links: TreapLinks::NONE,
             lane,
             generation: 0,
             holder: 0,
@@ -98,16 +108,23 @@ impl Slot {
         }
     }
 
+    /// The task's place in its lane.
     pub fn rank(&self) -> Rank {
         Rank { id: self.id, created: self.created, priority: self.priority }
     }
 
+    /// What the task does.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Whether a worker holds the task: its lease was committed and has not ended.
-    pub fn is_held(&self) -> bool {
+    /// The deadline that the worker was told; `None`: the lease never expires.
+    pub fn deadline_at(&self) -> Option<Wall> {
+        Some(self.deadline_at).filter(|at| *at != Wall::NEVER)
+    }
+
+    /// Whether a worker has a lease that was committed and has not ended.
+    pub fn has_lease(&self) -> bool {
         match self.state {
             State::Leased => true,
             State::Ending => self.previous_state == State::Leased,
@@ -115,36 +132,24 @@ impl Slot {
         }
     }
 
-    /// As `is_held`, but to the process itself what its own transaction did counts already.
+    /// As `has_lease`, but what the process's own transaction did counts already.
     pub fn has_lease_for(&self, process: i32) -> bool {
         match self.state {
             State::Reserved | State::Ending if self.holder == process => {
                 self.state == State::Reserved
             }
-            _ => self.is_held(),
+            _ => self.has_lease(),
         }
     }
 
-    /// Whether this process's transaction ends the task's lease, or holds the task.
+    /// Whether this process's transaction ends the task's lease, or withdrew the task.
     pub fn is_ended_by(&self, process: i32) -> bool {
         self.state == State::Ending && self.holder == process
     }
 
+    /// The slot's ticket as it is now; `slot` is the slot's index.
     pub fn ticket(&self, slot: u32) -> Ticket {
         Ticket { slot, generation: self.generation }
-    }
-
-    pub(crate) fn hash(entry: u32, id: Id) -> u32 {
-        hash(entry, &id.to_ne_bytes())
-    }
-}
-
-impl Node for Slot {
-    fn chain(&mut self) -> &mut Chain {
-        &mut self.chain
-    }
-    fn chain_ref(&self) -> &Chain {
-        &self.chain
     }
 }
 

@@ -1,21 +1,21 @@
-//! Memory for a board, as shared memory is: zeroed, and never initialised by hand.
+//! Memory for a board: zeroed as shared memory is, and never initialised by hand.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 pub mod small;
 
-use board::{Board, Header, Lane, ListHead, NIL, Parts, Queue, Settled, Sizes, Slot, Waiter};
+use board::{Board, Header, Lane, ListHead, NIL, Notice, Parts, Queue, Sizes, Slot, Waiter};
 
 pub struct Memory {
-    head: Vec<Header>,
+    header: Vec<Header>,
     slots: Vec<Slot>,
     slot_buckets: Vec<u32>,
     lanes: Vec<Lane>,
     lane_buckets: Vec<u32>,
     queues: Vec<Queue>,
     queue_buckets: Vec<u32>,
-    settled: Vec<Settled>,
-    settled_buckets: Vec<u32>,
+    notices: Vec<Notice>,
+    notice_buckets: Vec<u32>,
     waiters: Vec<Waiter>,
     waiter_buckets: Vec<ListHead>,
 }
@@ -29,15 +29,15 @@ fn zeroed<T: Copy>(count: usize) -> Vec<T> {
 impl Memory {
     pub fn new(sizes: Sizes) -> Memory {
         let mut memory = Memory {
-            head: zeroed(1),
+            header: zeroed(1),
             slots: zeroed(sizes.slots),
             slot_buckets: vec![NIL - 1; sizes.slot_buckets],
             lanes: zeroed(sizes.lanes),
             lane_buckets: vec![NIL - 1; sizes.lane_buckets],
             queues: zeroed(sizes.queues()),
             queue_buckets: vec![NIL - 1; sizes.lane_buckets],
-            settled: zeroed(sizes.settled()),
-            settled_buckets: vec![NIL - 1; sizes.lane_buckets],
+            notices: zeroed(sizes.notices()),
+            notice_buckets: vec![NIL - 1; sizes.lane_buckets],
             waiters: zeroed(sizes.waiters),
             waiter_buckets: zeroed(sizes.waiter_buckets),
         };
@@ -47,15 +47,15 @@ impl Memory {
 
     pub fn board(&mut self) -> Board<'_> {
         Board::on(Parts {
-            head: &mut self.head[0],
+            header: &mut self.header[0],
             slots: &mut self.slots,
             slot_buckets: &mut self.slot_buckets,
             lanes: &mut self.lanes,
             lane_buckets: &mut self.lane_buckets,
             queues: &mut self.queues,
             queue_buckets: &mut self.queue_buckets,
-            settled: &mut self.settled,
-            settled_buckets: &mut self.settled_buckets,
+            notices: &mut self.notices,
+            notice_buckets: &mut self.notice_buckets,
             waiters: &mut self.waiters,
             waiter_buckets: &mut self.waiter_buckets,
         })
@@ -63,15 +63,15 @@ impl Memory {
 
     /// What all the slices take.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.head[..])
+        size_of_val(&self.header[..])
             + size_of_val(&self.slots[..])
             + size_of_val(&self.slot_buckets[..])
             + size_of_val(&self.lanes[..])
             + size_of_val(&self.lane_buckets[..])
             + size_of_val(&self.queues[..])
             + size_of_val(&self.queue_buckets[..])
-            + size_of_val(&self.settled[..])
-            + size_of_val(&self.settled_buckets[..])
+            + size_of_val(&self.notices[..])
+            + size_of_val(&self.notice_buckets[..])
             + size_of_val(&self.waiters[..])
             + size_of_val(&self.waiter_buckets[..])
     }

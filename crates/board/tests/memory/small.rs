@@ -1,4 +1,4 @@
-//! A small board with one open entry, and short names for what is done with it.
+//! A small board with one built database, and short names for what is done with it.
 
 use board::{
     Board, BuildState, Claim, Claimed, LaneName, Micros, Monotonic, NeedsRefill, Next, Rank, Sizes,
@@ -45,7 +45,7 @@ pub fn token_hash(number: u8) -> TokenHash {
     [number; 16]
 }
 
-/// Reserves what comes next.
+/// Reserves the next task.
 pub fn take(board: &mut Board, number: u8) -> Claimed {
     match board.next_task(0, b"work", None) {
         Next::Task(at) => board.reserve(at, &claim(NOW.monotonic.0, None), token_hash(number)),
@@ -59,10 +59,10 @@ pub fn own(board: &mut Board, number: u8) -> Claimed {
     taken
 }
 
-pub fn dry(board: &mut Board, queue: &[u8]) -> NeedsRefill {
+pub fn lane_to_refill(board: &mut Board, queue: &[u8]) -> NeedsRefill {
     match board.next_task(0, queue, None) {
-        Next::NeedsRefill(dry) => dry,
-        front => panic!("not dry, but {front:?}"),
+        Next::NeedsRefill(wanted) => wanted,
+        front => panic!("no lane to refill, but {front:?}"),
     }
 }
 
@@ -72,10 +72,10 @@ pub fn expire(board: &mut Board) {
     board.requeue(ticket, true);
 }
 
-pub fn dry_of(board: &mut Board, action: &[u8]) -> NeedsRefill {
+pub fn action_to_refill(board: &mut Board, action: &[u8]) -> NeedsRefill {
     board.survey(0, lane(action));
     match board.next_task(0, b"work", Some(&[action])) {
-        Next::NeedsRefill(dry) => dry,
-        front => panic!("not dry, but {front:?}"),
+        Next::NeedsRefill(wanted) => wanted,
+        front => panic!("no lane to refill, but {front:?}"),
     }
 }

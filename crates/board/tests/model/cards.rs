@@ -6,7 +6,7 @@ use board::{
 };
 
 use super::check::Expect;
-use super::{Act, Card, Key, LaneKey, Right, Row, World, clock_of};
+use super::world::{Act, Card, Key, LaneKey, Right, Row, World, scheduler_of};
 
 impl Card {
     fn new(row: &Row, epoch: u64) -> Card {
@@ -33,7 +33,7 @@ impl Card {
         }
     }
 
-    pub fn is_held(&self) -> bool {
+    pub fn has_lease(&self) -> bool {
         self.state == State::Leased
             || self.state == State::Ending && self.previous_state == State::Leased
     }
@@ -69,7 +69,7 @@ impl World<'_> {
             return Expect::default();
         };
         self.ended[key.0 as usize] += u32::from(card.persisted);
-        // What was put again while it stood here may be ready all the same.
+        // A task that was offered again while it had a slot may be ready in the table.
         let left = if card.again { vec![(card.lane, card.rank)] } else { Vec::new() };
         Expect { left, ..Expect::default() }
     }
@@ -175,7 +175,7 @@ impl World<'_> {
     pub fn drop_stray(&mut self, right: Right) {
         self.board.drop_stray(right.ticket);
         self.spent.push((right, true));
-        // Whoever looked may have seen less than others do: the next refill looks again.
+        // Other transactions may see it as ready: the next refill looks again.
         let stray = self.reserved(right).map(|card| card.again = true).is_some();
         let expect = if stray { self.remove(right.key) } else { Expect::default() };
         self.reconcile(expect);
@@ -200,11 +200,11 @@ impl World<'_> {
         let should = match self.hashed(key, token_hash) {
             None => Extended::No,
             Some(card) if card.state == State::Reserved && card.holder != pid => Extended::No,
-            Some(card) if card.state == State::Ending && card.holder == clock_of(key.0) => {
+            Some(card) if card.state == State::Ending && card.holder == scheduler_of(key.0) => {
                 Extended::Busy
             }
             Some(card) => {
-                // Nobody owned it since: the worker has it again, whatever becomes of its ending.
+                // No worker owned it since: its worker has it again, even if its ending rolls back.
                 if card.state == State::Queued {
                     card.state = State::Leased;
                 } else if card.state == State::Ending && card.previous_state == State::Queued {
@@ -228,7 +228,7 @@ impl World<'_> {
             None => Some(Refusal::Stale),
             Some(card) => match card.state {
                 State::Reserved if card.holder != pid => Some(Refusal::Stale),
-                State::Ending if card.holder == clock_of(key.0) => Some(Refusal::Busy),
+                State::Ending if card.holder == scheduler_of(key.0) => Some(Refusal::Busy),
                 State::Ending => Some(Refusal::Ending),
                 _ => {
                     card.previous_state = std::mem::replace(&mut card.state, State::Ending);
@@ -249,7 +249,7 @@ impl World<'_> {
 
     pub fn take_expired(&mut self, entry: u32) -> Option<Right> {
         let serial = self.serial();
-        let pid = clock_of(entry);
+        let pid = scheduler_of(entry);
         let taken = self.board.take_expired(entry, self.now.monotonic, pid);
         let timed = self.cards.iter().filter(|(key, card)| {
             key.0 == entry && matches!(card.state, State::Reserved | State::Leased)
@@ -325,7 +325,7 @@ impl World<'_> {
         self.reconcile(expect);
     }
 
-    /// Gives a ready task a slot wherever its lane stands; `None` when all of the board is leased.
+    /// Gives a ready task a slot, even one that its lane has not come to; `None` when all of the board is leased.
     pub fn ensure_slot(&mut self, key: Key) -> Option<u32> {
         let row = self.rows[&key].clone();
         let place =

@@ -2,42 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use board::{BuildState, LaneAudit, Monotonic, Next, Rank, Slot, State};
+use board::{BuildState, Monotonic, Next, Rank, Slot, State, Wall};
 
-use super::{ACTIONS, Card, Key, LaneKey, MAX_DATABASES, QUEUES, World, action_name, queue_name};
+use super::world::{
+    ACTIONS, Card, Key, LaneKey, MAX_DATABASES, QUEUES, Snapshot, World, action_name, queue_name,
+};
 
-/// How the board looked after the last call.
-#[derive(Clone, Debug, Default)]
-pub struct Look {
-    pub lanes: BTreeMap<LaneKey, LaneAudit>,
-    pub used: u32,
-    pub spilled: [bool; MAX_DATABASES as usize],
-}
-
-/// How often what happened: a property that nothing puts to the test is worth nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
-    pub evicted: u64,
-    pub left: u64,
-    pub spilled: u64,
-    pub strays: u64,
-    pub known: u64,
-    pub expired: u64,
-    pub stale: u64,
-    pub refilled: u64,
-    pub interrupted: u64,
-    pub handed: u64,
-    pub seized: u64,
-    /// Extended after it had run out, while somebody ended it.
-    pub revived: u64,
-}
-
-/// What a call may do beside what the cards say already.
+/// What a call may do beside what the cards have already.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
-    /// Offered or read just now: they stand on the board, or were left to the table.
+    /// Offered or read just now: they are on the board, or were left to the table.
     pub arrivals: Vec<Key>,
-    /// They come wherever the cursor of their lane stands: read by a refill, or asked for by id.
+    /// They come wherever their lane's cursor is: read by a refill, or asked for by id.
     pub read: bool,
     /// Asked for by id: even in place of a better one.
     pub asked: bool,
@@ -51,7 +27,7 @@ pub struct Expect {
     pub ended: Option<(LaneKey, Rank)>,
 }
 
-impl Look {
+impl Snapshot {
     fn cursor(&self, lane: LaneKey) -> Rank {
         self.lanes.get(&lane).map_or(Rank::END, |it| it.cursor)
     }
@@ -66,23 +42,23 @@ impl Look {
 }
 
 impl World<'_> {
-    pub fn look_around(&mut self) -> Look {
+    pub fn take_snapshot(&mut self) -> Snapshot {
         let lanes = self.board.audit().lanes.into_iter().map(|it| {
             let queue = (0..QUEUES).find(|queue| queue_name(*queue) == it.queue);
             let action = (0..ACTIONS).find(|action| action_name(*action) == it.action);
             ((it.entry, queue.expect("a queue"), action.expect("an action")), it)
         });
-        Look {
+        Snapshot {
             lanes: lanes.collect(),
             used: self.board.usage().slots_used,
             spilled: std::array::from_fn(|entry| self.board.entry(entry as u32).lanes_spilled > 0),
         }
     }
 
-    /// Compares the board with the cards, and settles what the board was free to decide.
+    /// Compares the board with the cards, and takes over what the board was free to decide.
     pub fn reconcile(&mut self, mut expect: Expect) {
-        let before = std::mem::take(&mut self.look);
-        let after = self.look_around();
+        let before = std::mem::take(&mut self.last);
+        let after = self.take_snapshot();
         let slots = self.slots();
         for key in slots.keys() {
             assert!(self.cards.contains_key(key), "a slot that should not be: {key:?}");
@@ -119,15 +95,15 @@ impl World<'_> {
         for (key, slot) in &slots {
             compare(key, slot, &self.cards[key]);
         }
-        self.check_house(&before, &after);
+        self.check_entries(&before, &after);
         self.check_nothing_stranded(&after);
-        self.look = after;
+        self.last = after;
     }
 
     fn slots(&self) -> BTreeMap<Key, Slot> {
         let mut slots = BTreeMap::new();
         for entry in 0..MAX_DATABASES {
-            for slot in (0..self.board.places()).filter_map(|at| self.board.slot_at(at, entry)) {
+            for slot in (0..self.board.slots_end()).filter_map(|at| self.board.slot_at(at, entry)) {
                 let twice = slots.insert((entry, slot.id), *slot);
                 assert!(twice.is_none(), "a task has one slot (I3)");
             }
@@ -137,7 +113,13 @@ impl World<'_> {
     }
 
     /// Why a new task found no place; whether its lane knows.
-    fn check_left(&self, expect: &Expect, before: &Look, after: &Look, card: &Card) -> bool {
+    fn check_left(
+        &self,
+        expect: &Expect,
+        before: &Snapshot,
+        after: &Snapshot,
+        card: &Card,
+    ) -> bool {
         let full = self.board.usage();
         if !after.lanes.contains_key(&card.lane) {
             assert!(after.spilled[card.lane.0 as usize], "a task without a lane is spilled");
@@ -158,10 +140,16 @@ impl World<'_> {
         true
     }
 
-    /// Only the tail of the longest lane may go, only for somebody else, only from a full board.
-    fn check_evicted(&mut self, expect: &Expect, before: &Look, after: &Look, evicted: &[Card]) {
+    /// Only the tail of the longest lane may go, only for another task, only from a full board.
+    fn check_evicted(
+        &mut self,
+        expect: &Expect,
+        before: &Snapshot,
+        after: &Snapshot,
+        evicted: &[Card],
+    ) {
         let came = expect.arrivals.iter().filter(|key| self.cards.contains_key(key)).count();
-        assert!(evicted.len() <= came, "evicted for nobody: {evicted:?}");
+        assert!(evicted.len() <= came, "evicted for no other: {evicted:?}");
         self.tally.evicted += evicted.len() as u64;
         for card in evicted {
             let usage = self.board.usage();
@@ -179,7 +167,7 @@ impl World<'_> {
         }
     }
 
-    fn check_cursors(&mut self, expect: &Expect, before: &Look, after: &Look) {
+    fn check_cursors(&mut self, expect: &Expect, before: &Snapshot, after: &Snapshot) {
         for (lane, rank) in &expect.left {
             for refill in self.refills.iter_mut().filter(|it| it.lane == *lane) {
                 refill.left = refill.left.min(*rank);
@@ -213,14 +201,14 @@ impl World<'_> {
         self.tally.spilled += spilled;
     }
 
-    fn check_house(&mut self, before: &Look, after: &Look) {
+    fn check_entries(&mut self, before: &Snapshot, after: &Snapshot) {
         for entry in 0..MAX_DATABASES {
             let timed = self.cards.iter().filter(|(key, card)| {
                 key.0 == entry && matches!(card.state, State::Reserved | State::Leased)
             });
             let next = timed.map(|(_, card)| card.deadline).min().unwrap_or(Monotonic::NEVER);
             assert_eq!(self.board.next_expiry(entry), next, "the next deadline");
-            let duty = next.min(self.board.next_announcement(entry));
+            let duty = next.min(self.board.next_round(entry));
             let wants = duty < self.board.entry(entry).wake_at;
             assert_eq!(self.board.wants_scheduler(entry), wants);
             let at = entry as usize;
@@ -235,18 +223,18 @@ impl World<'_> {
         }
     }
 
-    /// Whatever is ready and has no slot is behind its lane's cursor, or in a entry that spilled (I4).
-    fn check_nothing_stranded(&self, after: &Look) {
+    /// A ready task without a slot is behind its lane's cursor, or in a database that spilled (I4).
+    fn check_nothing_stranded(&self, after: &Snapshot) {
         for (key, row) in self.rows.iter().filter(|(_, row)| row.ready) {
-            let closed = self.board.entry(key.0).build_state != BuildState::Built;
-            let known = closed || self.cards.contains_key(key) || self.puts.contains(key);
+            let unbuilt = self.board.entry(key.0).build_state != BuildState::Built;
+            let known = unbuilt || self.cards.contains_key(key) || self.puts.contains(key);
             if !known && !after.spilled[key.0 as usize] {
                 assert!(after.cursor(row.lane) <= row.rank, "stranded: {key:?} {row:?}");
             }
         }
     }
 
-    /// Nobody comes before a better one, on the board or in the table.
+    /// No task comes before a better one, on the board or in the table.
     pub fn check_front(&mut self, entry: u32, queue: u8, actions: Option<&[u8]>, front: &Next) {
         let asked = |lane: LaneKey| {
             lane.0 == entry
@@ -263,7 +251,7 @@ impl World<'_> {
         let in_table = in_table.map(|(_, row)| row.rank).min();
         let in_table = in_table.filter(|_| self.board.entry(entry).lanes_spilled == 0);
         let best = queued.into_iter().chain(in_table).min();
-        let lanes = || self.look.lanes.iter().filter(|(lane, _)| asked(**lane));
+        let lanes = || self.last.lanes.iter().filter(|(lane, _)| asked(**lane));
         match front {
             Next::Task(at) => {
                 let slot = self.board.slot_at(*at, entry).expect("a task of the entry");
@@ -271,10 +259,13 @@ impl World<'_> {
                 assert_eq!(Some(slot.rank()), best, "the best is handed out");
                 assert!(lanes().all(|(_, it)| it.cursor > slot.rank()));
             }
-            Next::NeedsRefill(dry) => {
-                assert!(best.is_none_or(|best| dry.cursor <= best), "a lane is dry where it says");
+            Next::NeedsRefill(wanted) => {
+                assert!(
+                    best.is_none_or(|best| wanted.cursor <= best),
+                    "a lane is refilled from its cursor"
+                );
                 let lane = lanes().find(|(lane, it)| {
-                    action_name(lane.2) == dry.action.as_bytes() && it.cursor == dry.cursor
+                    action_name(lane.2) == wanted.action.as_bytes() && it.cursor == wanted.cursor
                 });
                 assert_eq!(lane.expect("such a lane").1.refiller, 0);
             }
@@ -296,51 +287,16 @@ fn compare(key: &Key, slot: &Slot, card: &Card) {
     assert_eq!((slot.rank(), slot.timeout), (card.rank, card.timeout));
     assert_eq!((slot.in_history, slot.persisted), (card.in_history, card.persisted), "{key:?}");
     assert_eq!(slot.progress, card.progress);
-    assert_eq!(slot.is_held(), card.is_held());
+    assert_eq!(slot.has_lease(), card.has_lease());
     if card.state != State::Queued {
-        assert_eq!((slot.deadline, slot.deadline_at), (card.deadline, card.deadline_at), "{key:?}");
+        assert_eq!(
+            (slot.deadline, slot.deadline_at().unwrap_or(Wall::NEVER)),
+            (card.deadline, card.deadline_at),
+            "{key:?}"
+        );
         assert_eq!((slot.since_at, slot.length), (card.since_at, card.length), "{key:?}");
         assert!(card.token_hash.is_none_or(|token_hash| token_hash == slot.token_hash), "{key:?}");
         assert!(card.token_hash.is_some() || card.previous_state == State::Queued, "{key:?}");
         assert_eq!(slot.worker.as_bytes(), card.worker);
-    }
-}
-
-impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 12] {
-        [
-            ("evicted", self.evicted),
-            ("left", self.left),
-            ("spilled", self.spilled),
-            ("strays", self.strays),
-            ("known", self.known),
-            ("expired", self.expired),
-            ("stale", self.stale),
-            ("refilled", self.refilled),
-            ("interrupted", self.interrupted),
-            ("handed", self.handed),
-            ("seized", self.seized),
-            ("revived", self.revived),
-        ]
-    }
-}
-
-impl std::ops::Add for Tally {
-    type Output = Tally;
-    fn add(self, it: Tally) -> Tally {
-        Tally {
-            evicted: self.evicted + it.evicted,
-            left: self.left + it.left,
-            spilled: self.spilled + it.spilled,
-            strays: self.strays + it.strays,
-            known: self.known + it.known,
-            expired: self.expired + it.expired,
-            stale: self.stale + it.stale,
-            refilled: self.refilled + it.refilled,
-            interrupted: self.interrupted + it.interrupted,
-            handed: self.handed + it.handed,
-            seized: self.seized + it.seized,
-            revived: self.revived + it.revived,
-        }
     }
 }

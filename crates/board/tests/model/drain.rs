@@ -1,21 +1,21 @@
-//! The end of a game: everything is let go, and the table must come out empty.
+//! The end of a sequence: all transactions end, and each task is owned and settled once.
 
 use std::collections::BTreeSet;
 
 use board::{Rank, State};
 
-use super::moves::{End, Outcome};
-use super::{Act, Key, MAX_DATABASES, Move, QUEUES, World};
+use super::operations::Operation;
+use super::world::{Act, End, Key, MAX_DATABASES, Outcome, QUEUES, World};
 
 impl World<'_> {
-    /// ListHead all that is under way, then owns and finishes one task after the other (I4).
+    /// Ends all that is under way, then owns and finishes one task after the other (I4).
     pub fn drain(&mut self) {
-        self.let_go();
+        self.end_all();
         let ready: BTreeSet<Key> =
             self.rows.iter().filter(|(_, row)| row.ready).map(|(key, _)| *key).collect();
         let from = self.handed.len();
         for pass in 0.. {
-            assert!(pass < 200, "the board never comes to an end");
+            assert!(pass < 200, "the board hands out tasks without end");
             for entry in 0..MAX_DATABASES {
                 for queue in 0..QUEUES {
                     self.drain_queue(entry as u8, queue);
@@ -67,11 +67,11 @@ impl World<'_> {
     }
 
     fn is_drained(&mut self, entry: u32, queue: u8) -> bool {
-        let front = self.board.next_task(entry, &super::queue_name(queue), None);
+        let front = self.board.next_task(entry, &super::world::queue_name(queue), None);
         matches!(front, board::Next::Empty)
     }
 
-    fn let_go(&mut self) {
+    fn end_all(&mut self) {
         let pids: Vec<i32> = self.transactions.keys().copied().collect();
         for pid in pids {
             if pid % 2 == 0 { self.roll_back(pid, usize::MAX) } else { self.commit(pid, false) }
@@ -93,7 +93,7 @@ impl World<'_> {
             self.commit(50, false);
         }
         while self.rows.values().any(|row| !row.ready) {
-            self.play(&Move::Wake { pick: 0, late: false });
+            self.apply(&Operation::Wake { pick: 0, late: false });
         }
     }
 }

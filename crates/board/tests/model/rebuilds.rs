@@ -1,12 +1,12 @@
-//! Looking at the table anew: a survey of all lanes, and a board that is built again.
+//! A survey of all lanes, and a board that is built again.
 
 use board::BuildState;
 
 use super::check::Expect;
-use super::{Card, Key, MAX_DATABASES, World};
+use super::world::{Card, Key, MAX_DATABASES, World};
 
 impl World<'_> {
-    /// What an administrator's refresh does: nothing is taken for known.
+    /// What an administrator's refresh does: each lane is to be read from the table again.
     pub fn refresh(&mut self, entry: u32) {
         let before = self.board.entry(entry).lanes_spilled;
         for lane in self.ready_lanes(entry) {
@@ -14,12 +14,12 @@ impl World<'_> {
         }
         if self.board.entry(entry).lanes_spilled == before {
             self.board.entry_mut(entry).lanes_spilled = 0;
-            self.look.spilled[entry as usize] = false;
+            self.last.spilled[entry as usize] = false;
         }
         self.reconcile(Expect::default());
     }
 
-    /// A entry is cleared and built from its tables again, leases that were written behind first.
+    /// A database is cleared and built from its tables again, persisted leases first.
     pub fn rebuild(&mut self, entry: u32, chunk: u32) {
         self.board.entry_mut(entry).build_state = BuildState::Unbuilt;
         let leases: Vec<(Key, Card)> = (self.cards.iter())
@@ -33,9 +33,9 @@ impl World<'_> {
         self.board.remove(entry);
         self.cards.retain(|key, _| key.0 != entry);
         self.ended[entry as usize] = 0;
-        self.look = self.look_around();
-        assert!(self.look.lanes.keys().all(|lane| lane.0 != entry), "a cleared entry has no lanes");
-        self.void_refills(|refill| refill.lane.0 == entry);
+        self.last = self.take_snapshot();
+        assert!(self.last.lanes.keys().all(|lane| lane.0 != entry), "a cleared entry has no lanes");
+        self.forget_refills(|refill| refill.lane.0 == entry);
 
         self.register(entry);
         self.reconcile(Expect::default());
@@ -46,14 +46,14 @@ impl World<'_> {
         self.board.entry_mut(entry).build_state = BuildState::Built;
     }
 
-    /// Somebody died while changing the board: all of it is built from the tables again.
+    /// A process died while it changed the board: all of it is built from the tables again.
     pub fn wreck(&mut self) {
         self.board.clear();
         self.cards.clear();
         self.ended = [0; MAX_DATABASES as usize];
         (0..MAX_DATABASES).for_each(|entry| self.register(entry));
-        self.look = self.look_around();
-        self.void_refills(|_| true);
+        self.last = self.take_snapshot();
+        self.forget_refills(|_| true);
         self.reconcile(Expect::default());
         for entry in 0..MAX_DATABASES {
             self.refresh(entry);

@@ -1,19 +1,19 @@
-//! Refills, step by step, with other moves in between.
+//! Refills, step by step, with other operations in between.
 
 use board::{Micros, NeedsRefill, Rank, Wall};
 
 use super::check::Expect;
-use super::{LaneKey, Refill, World};
+use super::world::{LaneKey, Refill, World};
 
 impl World<'_> {
-    /// False when somebody refills the lane already, or when it is not as dry as it was.
-    pub fn begin_refill(&mut self, lane: LaneKey, dry: &NeedsRefill) -> bool {
+    /// False when another process refills the lane already, or when it has changed since.
+    pub fn begin_refill(&mut self, lane: LaneKey, wanted: &NeedsRefill) -> bool {
         let pid = 100 + self.serial() as i32;
-        let begun = self.board.begin_refill(dry, pid);
+        let begun = self.board.begin_refill(wanted, pid);
         if begun {
-            let (at, read) = (dry.lane, dry.cursor);
+            let (at, read) = (wanted.lane, wanted.cursor);
             let (rows, left) = (Vec::new(), Rank::END);
-            assert_eq!(self.look.lanes[&lane].cursor, read);
+            assert_eq!(self.last.lanes[&lane].cursor, read);
             self.refills.push(Refill { pid, at, lane, read, rows, placed: 0, full: false, left });
         }
         self.reconcile(Expect::default());
@@ -79,12 +79,12 @@ impl World<'_> {
         self.end_refill(at);
     }
 
-    /// The lanes are gone; their refillers do not know it yet and end as ever.
-    pub fn void_refills(&mut self, which: impl Fn(&Refill) -> bool) {
-        let (void, rest) = self.refills.drain(..).partition(which);
+    /// The lanes are gone; their refillers do not know it yet and end as usual.
+    pub fn forget_refills(&mut self, which: impl Fn(&Refill) -> bool) {
+        let (gone, rest) = self.refills.drain(..).partition(which);
         self.refills = rest;
-        let void: Vec<Refill> = void;
-        for refill in void {
+        let gone: Vec<Refill> = gone;
+        for refill in gone {
             let rank = Rank { id: 1, created: Wall(0), priority: 9 };
             assert!(!self.board.refill(refill.lane.0, refill.at, refill.pid, &[(rank, Micros(0))]));
             if refill.pid % 2 == 0 {

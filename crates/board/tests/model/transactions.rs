@@ -2,8 +2,8 @@
 
 use board::{Micros, Monotonic, Refusal, State, TokenHash};
 
-use super::moves::{End, Outcome, Verb, nth};
-use super::{Act, Key, Right, World, clock_of};
+use super::operations::{Verb, nth};
+use super::world::{Act, End, Key, Outcome, Right, World, scheduler_of};
 
 impl World<'_> {
     /// The statement that reads the rows of what was reserved, under a snapshot taken then.
@@ -36,8 +36,8 @@ impl World<'_> {
         }
     }
 
-    /// Somebody locks the row of a ready task that nobody owns: half of the time of one whose last
-    /// worker is late.
+    /// A transaction locks the row of a ready task that no worker owns: half of the time of one whose
+    /// last worker is late.
     pub fn seize_some(&mut self, entry: u32, pid: i32, pick: u8, outcome: Outcome) {
         self.finish_commit(pid);
         let locked = self.locked();
@@ -59,7 +59,7 @@ impl World<'_> {
         }
     }
 
-    /// Holds a ready task that nobody owns; the caller has locked its row.
+    /// Withdraws a ready task that no worker owns; the caller has locked its row.
     pub fn seize(&mut self, pid: i32, key: Key) -> Option<Right> {
         let serial = self.serial();
         let row = self.rows[&key].clone();
@@ -75,7 +75,7 @@ impl World<'_> {
                     self.tally.seized += 1;
                     None
                 }
-                State::Ending if card.holder == clock_of(key.0) => Some(Refusal::Busy),
+                State::Ending if card.holder == scheduler_of(key.0) => Some(Refusal::Busy),
                 State::Ending => Some(Refusal::Ending),
                 _ => Some(Refusal::Stale),
             }
@@ -98,7 +98,7 @@ impl World<'_> {
     }
 
     pub fn due(&mut self, entry: u32, max: u8, outcome: Outcome) {
-        let pid = clock_of(entry);
+        let pid = scheduler_of(entry);
         self.finish_commit(pid);
         for _ in 0..max {
             let Some(right) = self.take_expired(entry) else {

@@ -1,28 +1,12 @@
-//! The moves, and what the table and its transactions have to do with each.
+//! The operations, and what the table and its transactions have to do with each.
 
 use board::{Id, Micros, Next, Rank, State, Wall};
 
 use super::check::Expect;
-use super::{
-    ACTIONS, Key, LaneKey, MAX_DATABASES, QUEUES, Refill, Row, World, action_name, queue_name,
+use super::world::{
+    ACTIONS, End, Key, LaneKey, MAX_DATABASES, Outcome, QUEUES, Refill, Row, World, action_name,
+    queue_name,
 };
-
-/// How a settling ends when it commits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    Finish,
-    Requeue,
-    /// Live, but not ready before somebody wakes it.
-    Delay,
-    /// It was not ready in the table.
-    Stray,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct End {
-    pub outcome: Outcome,
-    pub expired: bool,
-}
 
 /// A callback that comes too late.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +21,7 @@ pub enum Verb {
 
 /// Numbers are taken modulo what there is to choose from.
 #[derive(Clone, Debug)]
-pub enum Move {
+pub enum Operation {
     Submit {
         lane: u8,
         priority: u32,
@@ -79,7 +63,7 @@ pub enum Move {
         pick: u8,
         outcome: Outcome,
     },
-    /// Somebody is about to end a ready task that nobody owns, or to make it wait.
+    /// A transaction is about to end a ready task that no worker owns, or to make it wait.
     Seize {
         holder: u8,
         pick: u8,
@@ -111,7 +95,7 @@ pub enum Move {
         pick: u8,
         verb: Verb,
     },
-    /// Somebody found a lane dry and comes late to refill it.
+    /// A process found that a lane needs a refill, and comes late to refill it.
     BeginRefill {
         pick: u8,
     },
@@ -140,7 +124,7 @@ pub enum Move {
         chunk: u32,
     },
     Wreck,
-    /// The clock sets a lease aside that it could not end.
+    /// The scheduler sets a lease aside that it could not end.
     Postpone {
         pick: u8,
         by: Micros,
@@ -168,9 +152,9 @@ fn entry_of(holder: u8) -> (u32, i32) {
 }
 
 impl World<'_> {
-    pub fn play(&mut self, it: &Move) {
+    pub fn apply(&mut self, it: &Operation) {
         match *it {
-            Move::Submit { lane, priority, created, timeout, delayed, late } => {
+            Operation::Submit { lane, priority, created, timeout, delayed, late } => {
                 let lane = lane_of(lane);
                 let id = Id::from(self.serial().wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 let rank = Rank { id, created, priority };
@@ -179,7 +163,7 @@ impl World<'_> {
                     self.offer((lane.0, id), late);
                 }
             }
-            Move::Wake { pick, late } => {
+            Operation::Wake { pick, late } => {
                 let locked = self.locked();
                 let asleep =
                     self.rows.iter().filter(|(key, row)| !row.ready && !locked.contains(key));
@@ -188,7 +172,7 @@ impl World<'_> {
                     self.offer(key, late);
                 }
             }
-            Move::Cancel { pick, late } => {
+            Operation::Cancel { pick, late } => {
                 let locked = self.locked();
                 if let Some(key) =
                     nth(pick, self.rows.keys().filter(|key| !locked.contains(key)).copied())
@@ -197,11 +181,11 @@ impl World<'_> {
                     if late { self.gones.push(key) } else { self.remove_task(key) }
                 }
             }
-            Move::CatchUp { pick } => self.catch_up(pick),
-            Move::Own { holder, queue, actions, max, length, patient } => {
+            Operation::CatchUp { pick } => self.catch_up(pick),
+            Operation::Own { holder, queue, actions, max, length, patient } => {
                 self.own(holder, queue % QUEUES, actions, max, length, patient);
             }
-            Move::OwnOne { holder, pick } => {
+            Operation::OwnOne { holder, pick } => {
                 let (entry, pid) = entry_of(holder);
                 self.finish_commit(pid);
                 let ready = self.rows.iter().filter(|(key, row)| row.ready && key.0 == entry);
@@ -212,32 +196,32 @@ impl World<'_> {
                     self.reserve(pid, at, key, None);
                 }
             }
-            Move::Inspect { holder } => self.inspect(entry_of(holder).1),
-            Move::Settle { holder, pick, outcome } => {
+            Operation::Inspect { holder } => self.inspect(entry_of(holder).1),
+            Operation::Settle { holder, pick, outcome } => {
                 let (entry, pid) = entry_of(holder);
                 self.finish_commit(pid);
-                let of_house = self.tokens.iter().rev().filter(|token| token.0.0 == entry);
-                if let Some((key, token_hash)) = nth(pick, of_house.copied()) {
+                let of_database = self.tokens.iter().rev().filter(|token| token.0.0 == entry);
+                if let Some((key, token_hash)) = nth(pick, of_database.copied()) {
                     self.settle(pid, key, &token_hash, End { outcome, expired: false });
                 }
             }
-            Move::Seize { holder, pick, outcome } => {
+            Operation::Seize { holder, pick, outcome } => {
                 let (entry, pid) = entry_of(holder);
                 self.seize_some(entry, pid, pick, outcome);
             }
-            Move::Commit { holder, late } => self.commit(entry_of(holder).1, late),
-            Move::RollBack { holder, acts } => self.roll_back(entry_of(holder).1, acts.into()),
-            Move::Due { entry, max, outcome } => {
+            Operation::Commit { holder, late } => self.commit(entry_of(holder).1, late),
+            Operation::RollBack { holder, acts } => self.roll_back(entry_of(holder).1, acts.into()),
+            Operation::Due { entry, max, outcome } => {
                 self.due(u32::from(entry) % MAX_DATABASES, max, outcome)
             }
-            Move::Extend { holder, pick, length, progress } => {
+            Operation::Extend { holder, pick, length, progress } => {
                 let (entry, pid) = entry_of(holder);
                 if let Some((key, token_hash)) = self.token_to_extend(entry, pick) {
                     self.extend(pid, key, &token_hash, length, progress);
                 }
             }
-            Move::Persist { pick } => {
-                let held = self.cards.iter_mut().filter(|(_, card)| card.is_held());
+            Operation::Persist { pick } => {
+                let held = self.cards.iter_mut().filter(|(_, card)| card.has_lease());
                 if let Some((key, _)) = nth(pick, held.map(|(key, card)| (*key, card.persisted))) {
                     let at = self.board.find_slot(key.0, key.1).expect("a slot");
                     let ticket = self.board.slot_at(at, key.0).expect("a slot").ticket(at);
@@ -248,29 +232,35 @@ impl World<'_> {
                     assert_eq!(self.board.note_persisted(ticket), stands);
                 }
             }
-            Move::Replay { pick, verb } => self.replay(pick, verb),
-            Move::BeginRefill { pick } => {
-                if let Some((lane, dry)) = nth(pick, self.dries.iter().rev().copied()) {
-                    self.begin_refill(lane, &dry);
+            Operation::Replay { pick, verb } => self.replay(pick, verb),
+            Operation::BeginRefill { pick } => {
+                if let Some((lane, wanted)) = nth(pick, self.wanted.iter().rev().copied()) {
+                    self.begin_refill(lane, &wanted);
                 }
             }
-            Move::Read { pick, limit } => self.with_refill(pick, |it, at| it.read_on(at, limit)),
-            Move::Place { pick, count } => {
+            Operation::Read { pick, limit } => {
+                self.with_refill(pick, |it, at| it.read_on(at, limit))
+            }
+            Operation::Place { pick, count } => {
                 self.with_refill(pick, |it, at| it.place_some(at, count))
             }
-            Move::EndRefill { pick } => self.with_refill(pick, |it, at| it.end_refill(at)),
-            Move::AbandonRefill { pick } => self.with_refill(pick, |it, at| it.abandon_refill(at)),
-            Move::Survey { lane } => self.survey(lane_of(lane)),
-            Move::Refresh { entry } => self.refresh(u32::from(entry) % MAX_DATABASES),
-            Move::Rebuild { entry, chunk } => self.rebuild(u32::from(entry) % MAX_DATABASES, chunk),
-            Move::Wreck => self.wreck(),
-            Move::Postpone { pick, by } => {
+            Operation::EndRefill { pick } => self.with_refill(pick, |it, at| it.end_refill(at)),
+            Operation::AbandonRefill { pick } => {
+                self.with_refill(pick, |it, at| it.abandon_refill(at))
+            }
+            Operation::Survey { lane } => self.survey(lane_of(lane)),
+            Operation::Refresh { entry } => self.refresh(u32::from(entry) % MAX_DATABASES),
+            Operation::Rebuild { entry, chunk } => {
+                self.rebuild(u32::from(entry) % MAX_DATABASES, chunk)
+            }
+            Operation::Wreck => self.wreck(),
+            Operation::Postpone { pick, by } => {
                 if let Some(key) = nth(pick, self.cards.keys().copied()) {
                     self.postpone(key, self.now.monotonic + by);
                 }
             }
-            Move::Tick { by } => self.now.monotonic = self.now.monotonic + by,
-            Move::Step { by } => self.now.wall = self.now.wall + by,
+            Operation::Tick { by } => self.now.monotonic = self.now.monotonic + by,
+            Operation::Step { by } => self.now.wall = self.now.wall + by,
         }
         self.reconcile(Expect::default());
     }
@@ -299,7 +289,7 @@ impl World<'_> {
         }
     }
 
-    /// Takes up to `max` of the best tasks; who is `patient` reads from the table what is there only.
+    /// Owns up to `max` of the best tasks; a `patient` owner refills lanes from the table.
     pub fn own(
         &mut self,
         holder: u8,
@@ -330,13 +320,13 @@ impl World<'_> {
                     self.reserve(pid, at, (entry, id), length);
                     taken += 1;
                 }
-                Next::NeedsRefill(dry) => {
-                    let action = dry.action.as_bytes();
+                Next::NeedsRefill(wanted) => {
+                    let action = wanted.action.as_bytes();
                     let action = (0..ACTIONS).find(|it| action_name(*it) == action);
                     let lane = (entry, queue, action.expect("a known action"));
-                    self.dries.push((lane, dry));
-                    assert!(self.begin_refill(lane, &dry), "a dry lane is refilled");
-                    assert!(!self.board.begin_refill(&dry, 99), "by one at a time");
+                    self.wanted.push((lane, wanted));
+                    assert!(self.begin_refill(lane, &wanted), "a lane is refilled");
+                    assert!(!self.board.begin_refill(&wanted, 99), "by one at a time");
                     if !patient {
                         break;
                     }

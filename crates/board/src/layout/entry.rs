@@ -1,0 +1,102 @@
+//! A database on the board.
+
+use crate::layout::nodes::{ListHead, NIL};
+use crate::time::{Micros, Monotonic, Wall};
+
+/// How many databases of one server may use the extension at once.
+pub const MAX_DATABASES: usize = 128;
+
+/// Whether a database's part of the board was built from its tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum BuildState {
+    /// No database has this entry.
+    Vacant,
+    /// Known, but not built from its tables yet: hands out nothing.
+    Unbuilt,
+    /// Built.
+    Built,
+}
+
+/// One database with one creation of the extension in it (I12).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DatabaseEntry {
+    /// When the scheduler means to wake. An earlier duty must wake it.
+    pub wake_at: Monotonic,
+    /// When the scheduler runs deferred countdowns, at the earliest.
+    pub countdown_at: Monotonic,
+    /// When the next waiting task falls due, or earlier.
+    pub next_due: Wall,
+    /// How far the wall clock is ahead of the monotonic one. The scheduler reads it each time it
+    /// fires, so that it notices a step of the wall clock.
+    pub wall_offset: Micros,
+    /// The database's oid.
+    pub database: u32,
+    /// The extension's oid: another one after each CREATE EXTENSION.
+    pub extension: u32,
+    /// The scheduler's process id; 0: none runs.
+    pub scheduler: i32,
+    /// How many persisted leases have ended: rows of theirs are to be deleted.
+    pub ended_persisted: u32,
+    /// The tree of reserved and leased slots by deadline, the first to expire first.
+    pub(crate) timer: u32,
+    /// Whether the database's part of the board is built.
+    pub build_state: BuildState,
+    /// Countdowns were deferred that the scheduler is to run.
+    pub countdown_deferred: bool,
+    /// The tables were changed directly: the lanes are to be surveyed.
+    pub refresh: bool,
+    /// The database hands out and fires nothing (I12).
+    pub paused: bool,
+    /// A function was called in this database: it is not being restored.
+    pub used: bool,
+    /// The scheduler has made the partitions of settled tasks.
+    pub prepared: bool,
+    /// The process that builds the board while no scheduler runs; 0: none.
+    pub builder: i32,
+    /// How often a lane found no place on the board since the last survey: its tasks are known to
+    /// the table only (I4).
+    pub lanes_spilled: u32,
+    /// Queues that notification rounds go through.
+    pub(crate) in_rounds: ListHead,
+    /// How many queues `in_rounds` has.
+    pub(crate) in_rounds_len: u32,
+    /// Settled tasks to be announced.
+    pub(crate) notices: ListHead,
+    /// How many queues and settled tasks are to be announced.
+    pub(crate) unsent: u32,
+    /// How many tasks got ready since the last round.
+    pub(crate) ready_since_round: u32,
+    /// No round begins before.
+    pub(crate) quiet_until: Monotonic,
+}
+
+impl DatabaseEntry {
+    /// An entry of no database.
+    pub const VACANT: DatabaseEntry = DatabaseEntry {
+        wake_at: Monotonic::NEVER,
+        countdown_at: Monotonic(0),
+        next_due: Wall::NEVER,
+        wall_offset: Micros::ZERO,
+        database: 0,
+        extension: 0,
+        scheduler: 0,
+        ended_persisted: 0,
+        timer: NIL,
+        build_state: BuildState::Vacant,
+        countdown_deferred: false,
+        refresh: false,
+        paused: false,
+        used: false,
+        prepared: false,
+        builder: 0,
+        lanes_spilled: 0,
+        in_rounds: ListHead::EMPTY,
+        in_rounds_len: 0,
+        notices: ListHead::EMPTY,
+        unsent: 0,
+        ready_since_round: 0,
+        quiet_until: Monotonic::MIN,
+    };
+}

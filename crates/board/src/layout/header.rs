@@ -1,0 +1,41 @@
+//! What a board has once: the heads of its pools, and its globals.
+
+use crate::layout::entry::{DatabaseEntry, MAX_DATABASES};
+use crate::layout::nodes::{ListHead, PoolHead};
+
+/// The part of a board before its slices.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Header {
+    pub(crate) pools: PoolHeads,
+    pub(crate) globals: Globals,
+}
+
+/// The heads of the pools.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PoolHeads {
+    pub(crate) slots: PoolHead,
+    pub(crate) lanes: PoolHead,
+    pub(crate) queues: PoolHead,
+    pub(crate) notices: PoolHead,
+}
+
+/// What concerns all of a board.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Globals {
+    /// The tree of all lanes by length, the longest last.
+    pub(crate) lengths: u32,
+    /// The last number given to a ticket or a lane.
+    pub(crate) generation: u32,
+    /// A random number that users do not know.
+    pub(crate) seed: u32,
+    /// How many queues are kept without lanes, to be announced.
+    pub(crate) parked: u32,
+    /// How many processes wait.
+    pub(crate) waiting: u32,
+    /// Waiters that were woken and whose latches are to be set.
+    pub(crate) signalled: ListHead,
+    pub(crate) entries: [DatabaseEntry; MAX_DATABASES],
+}

@@ -1,0 +1,33 @@
+//! A queue that has lanes, or is to be announced.
+
+use crate::layout::names::{Name, QUEUE_MAX};
+use crate::layout::nodes::{Chain, Link};
+
+/// A queue.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Queue {
+    pub(crate) chain: Chain,
+    /// The index of its database's entry.
+    pub(crate) entry: u32,
+    /// The tree of lanes that have something, the one with the best front first.
+    pub(crate) fronts: u32,
+    /// How many lanes it has.
+    pub(crate) lanes: u32,
+    /// In the database's list of queues that rounds go through.
+    pub(crate) link: Link,
+    pub(crate) notify: NotifyState,
+    pub(crate) name: Name<QUEUE_MAX>,
+}
+
+/// What notification rounds have to do for a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum NotifyState {
+    /// Nothing.
+    Idle,
+    /// It is to be announced.
+    Pending,
+    /// It was announced; more of its waiters are to be woken.
+    Sent,
+}

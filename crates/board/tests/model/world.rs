@@ -1,0 +1,274 @@
+//! What the model knows: the table, what should be on the board, and what is under way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use board::{
+    Board, BuildState, Id, LaneAudit, LaneName, Micros, Monotonic, NeedsRefill, Rank, State,
+    Ticket, Timestamp, TokenHash, Wall,
+};
+
+pub const MAX_DATABASES: u32 = 2;
+pub const QUEUES: u8 = 2;
+pub const ACTIONS: u8 = 3;
+
+/// A task of a database.
+pub type Key = (u32, Id);
+
+/// Database, queue, action.
+pub type LaneKey = (u32, u8, u8);
+
+/// A live task as the table has it, committed.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub lane: LaneKey,
+    pub rank: Rank,
+    pub timeout: Micros,
+    pub ready: bool,
+}
+
+/// A task as the board should have it.
+#[derive(Clone, Debug)]
+pub struct Card {
+    pub lane: LaneKey,
+    pub rank: Rank,
+    pub timeout: Micros,
+    pub state: State,
+    pub previous_state: State,
+    pub holder: i32,
+    /// The token that counts.
+    pub token_hash: Option<TokenHash>,
+    pub deadline: Monotonic,
+    pub deadline_at: Wall,
+    pub since_at: Wall,
+    pub length: Micros,
+    pub progress: f64,
+    pub in_history: bool,
+    pub persisted: bool,
+    pub worker: Vec<u8>,
+    /// It was offered again since its transaction began.
+    pub again: bool,
+    /// What its tickets are good for: moves on with each arrival, reservation and expiry.
+    pub epoch: u64,
+    /// The acts that may end what was begun with it.
+    pub reserved_by: u64,
+    pub settling_by: u64,
+}
+
+/// A transaction's right to end what it began with a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Right {
+    pub key: Key,
+    pub ticket: Ticket,
+    pub serial: u64,
+    pub epoch: u64,
+}
+
+/// What an ending does when it commits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Finish,
+    Requeue,
+    /// Live, but not ready until it is fired.
+    Delay,
+    /// It was not ready in the table.
+    Stray,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    pub outcome: Outcome,
+    pub expired: bool,
+}
+
+/// What a transaction in flight did.
+#[derive(Clone, Debug)]
+pub enum Act {
+    Reserve { right: Right, ready: bool },
+    Settle { right: Right, end: End },
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Transaction {
+    pub acts: Vec<Act>,
+    /// Committed for all to see, but its callbacks did not run yet.
+    pub committed: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Refill {
+    pub pid: i32,
+    /// The lane's place on the board.
+    pub at: u32,
+    pub lane: LaneKey,
+    /// Everything before was read.
+    pub read: Rank,
+    pub rows: Vec<(Rank, Micros)>,
+    pub placed: usize,
+    pub full: bool,
+    /// The lowest rank left to the table since the refill began.
+    pub left: Rank,
+}
+
+/// How the board looked after the last call.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub lanes: BTreeMap<LaneKey, LaneAudit>,
+    pub used: u32,
+    pub spilled: [bool; MAX_DATABASES as usize],
+}
+
+/// How often each thing happened: a property is worth nothing if no sequence puts it to the test.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub evicted: u64,
+    pub left: u64,
+    pub spilled: u64,
+    pub strays: u64,
+    pub known: u64,
+    pub expired: u64,
+    pub stale: u64,
+    pub refilled: u64,
+    pub interrupted: u64,
+    pub handed: u64,
+    pub seized: u64,
+    /// Extended after it had expired, while a transaction ended it.
+    pub revived: u64,
+}
+
+pub struct World<'b> {
+    pub board: Board<'b>,
+    pub rows: BTreeMap<Key, Row>,
+    pub cards: BTreeMap<Key, Card>,
+    pub transactions: BTreeMap<i32, Transaction>,
+    pub refills: Vec<Refill>,
+    /// Lanes that a process may still mean to refill.
+    pub wanted: Vec<(LaneKey, NeedsRefill)>,
+    /// Commits whose callbacks did not run yet.
+    pub puts: Vec<Key>,
+    pub gones: Vec<Key>,
+    /// Rights that were used; true: of a reservation.
+    pub spent: Vec<(Right, bool)>,
+    pub tokens: Vec<(Key, TokenHash)>,
+    /// The tasks that were handed out, in this order.
+    pub handed: Vec<Key>,
+    pub ended: [u32; MAX_DATABASES as usize],
+    pub now: Timestamp,
+    pub last: Snapshot,
+    pub tally: Tally,
+    serial: u64,
+}
+
+pub fn queue_name(queue: u8) -> Vec<u8> {
+    format!("queue {queue}").into_bytes()
+}
+
+pub fn action_name(action: u8) -> Vec<u8> {
+    format!("action {action}").into_bytes()
+}
+
+pub fn scheduler_of(entry: u32) -> i32 {
+    90 + entry as i32
+}
+
+impl<'b> World<'b> {
+    pub fn on(board: Board<'b>) -> World<'b> {
+        let mut world = World {
+            board,
+            rows: BTreeMap::new(),
+            cards: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            refills: Vec::new(),
+            wanted: Vec::new(),
+            puts: Vec::new(),
+            gones: Vec::new(),
+            spent: Vec::new(),
+            tokens: Vec::new(),
+            handed: Vec::new(),
+            ended: [0; MAX_DATABASES as usize],
+            now: Timestamp { monotonic: Monotonic(1_000), wall: Wall(1_000_000) },
+            last: Snapshot::default(),
+            tally: Tally::default(),
+            serial: 0,
+        };
+        for entry in 0..MAX_DATABASES {
+            world.register(entry);
+            world.board.entry_mut(entry).build_state = BuildState::Built;
+        }
+        world.last = world.take_snapshot();
+        world
+    }
+
+    pub fn register(&mut self, entry: u32) {
+        assert_eq!(self.board.register(1_000 + entry, 1), Some(entry));
+        self.board.entry_mut(entry).scheduler = scheduler_of(entry);
+    }
+
+    pub fn serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// The keys of rows that a transaction in flight has locked.
+    pub fn locked(&self) -> BTreeSet<Key> {
+        let acts = self.transactions.values().filter(|it| !it.committed).flat_map(|it| &it.acts);
+        acts.filter_map(|act| match act {
+            Act::Settle { right, .. } => Some(right.key),
+            Act::Reserve { .. } => None,
+        })
+        .collect()
+    }
+
+    pub fn is_ready(&self, key: Key) -> bool {
+        self.rows.get(&key).is_some_and(|row| row.ready)
+    }
+
+    /// The lanes that have something ready in the table.
+    pub fn ready_lanes(&self, entry: u32) -> BTreeSet<LaneKey> {
+        let rows = self.rows.values().filter(|row| row.ready && row.lane.0 == entry);
+        rows.map(|row| row.lane).collect()
+    }
+
+    pub fn named<T>(&mut self, lane: LaneKey, call: impl FnOnce(&mut Board, LaneName) -> T) -> T {
+        let (queue, action) = (queue_name(lane.1), action_name(lane.2));
+        call(&mut self.board, LaneName { queue: &queue, action: &action })
+    }
+}
+
+impl Tally {
+    pub fn all(&self) -> [(&'static str, u64); 12] {
+        [
+            ("evicted", self.evicted),
+            ("left", self.left),
+            ("spilled", self.spilled),
+            ("strays", self.strays),
+            ("known", self.known),
+            ("expired", self.expired),
+            ("stale", self.stale),
+            ("refilled", self.refilled),
+            ("interrupted", self.interrupted),
+            ("handed", self.handed),
+            ("seized", self.seized),
+            ("revived", self.revived),
+        ]
+    }
+}
+
+impl std::ops::Add for Tally {
+    type Output = Tally;
+    fn add(self, it: Tally) -> Tally {
+        Tally {
+            evicted: self.evicted + it.evicted,
+            left: self.left + it.left,
+            spilled: self.spilled + it.spilled,
+            strays: self.strays + it.strays,
+            known: self.known + it.known,
+            expired: self.expired + it.expired,
+            stale: self.stale + it.stale,
+            refilled: self.refilled + it.refilled,
+            interrupted: self.interrupted + it.interrupted,
+            handed: self.handed + it.handed,
+            seized: self.seized + it.seized,
+            revived: self.revived + it.revived,
+        }
+    }
+}

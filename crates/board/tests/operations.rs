@@ -1,0 +1,135 @@
+//! Random sequences of operations: the board does what a naive model says.
+
+mod memory;
+mod model;
+
+use board::{Micros, NEVER, Sizes, Wall};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use memory::Memory;
+use model::operations::{Operation, Verb};
+use model::world::{Outcome, Tally, World};
+
+#[derive(Clone, Debug)]
+struct Sequence {
+    seed: u32,
+    slots: usize,
+    lanes: usize,
+    operations: Vec<Operation>,
+}
+
+fn sequences() -> impl Strategy<Value = Sequence> {
+    let slots = prop_oneof![3 => 4..16_usize, 1 => 16..64_usize];
+    let lanes = prop_oneof![1 => 2..6_usize, 2 => 12..20_usize];
+    (any::<u32>(), slots, lanes, vec(operations(), 1..90))
+        .prop_map(|(seed, slots, lanes, operations)| Sequence { seed, slots, lanes, operations })
+}
+
+fn operations() -> impl Strategy<Value = Operation> {
+    let length = || prop_oneof![3 => Just(None), 2 => (1..60_i64).prop_map(|it| Some(Micros(it))), 1 => Just(Some(NEVER))];
+    let outcome =
+        || prop_oneof![Just(Outcome::Finish), Just(Outcome::Requeue), Just(Outcome::Delay)];
+    let verb = prop_oneof![
+        Just(Verb::Confirm),
+        Just(Verb::PutBack),
+        Just(Verb::DropStray),
+        Just(Verb::Finish),
+        Just(Verb::Requeue),
+        Just(Verb::Unsettle)
+    ];
+    let late = || prop::bool::weighted(0.3);
+    let holder = || 0..6_u8;
+    let actions = prop_oneof![3 => Just(None), 1 => (0..8_u8).prop_map(Some)];
+    prop_oneof![
+        30 => (any::<u8>(), 0..3_u32, 0..4_i64, 0..40_i64, prop::bool::weighted(0.15), late()).prop_map(
+            |(lane, priority, created, timeout, delayed, late)| Operation::Submit {
+                lane,
+                priority,
+                created: Wall(created),
+                timeout: Micros((timeout - 20).max(0)),
+                delayed,
+                late,
+            }
+        ),
+        3 => (any::<u8>(), late()).prop_map(|(pick, late)| Operation::Wake { pick, late }),
+        4 => (any::<u8>(), prop::bool::weighted(0.6)).prop_map(|(pick, late)| Operation::Cancel { pick, late }),
+        6 => any::<u8>().prop_map(|pick| Operation::CatchUp { pick }),
+        14 => (holder(), any::<u8>(), actions, 1..5_u8, length(), any::<bool>()).prop_map(
+            |(holder, queue, actions, max, length, patient)| Operation::Own {
+                holder, queue, actions, max, length, patient
+            }
+        ),
+        2 => (holder(), any::<u8>()).prop_map(|(holder, pick)| Operation::OwnOne { holder, pick }),
+        2 => holder().prop_map(|holder| Operation::Inspect { holder }),
+        8 => (holder(), 0..12_u8, outcome()).prop_map(
+            |(holder, pick, outcome)| Operation::Settle { holder, pick, outcome }
+        ),
+        9 => (holder(), any::<u8>(), prop_oneof![Just(Outcome::Finish), Just(Outcome::Delay)]).prop_map(
+            |(holder, pick, outcome)| Operation::Seize { holder, pick, outcome }
+        ),
+        10 => (holder(), late()).prop_map(|(holder, late)| Operation::Commit { holder, late }),
+        4 => (holder(), 1..5_u8).prop_map(|(holder, acts)| Operation::RollBack { holder, acts }),
+        8 => (any::<u8>(), 1..4_u8, outcome()).prop_map(
+            |(entry, max, outcome)| Operation::Due { entry, max, outcome }
+        ),
+        10 => (holder(), 0..12_u8, length(), prop::option::of(0.0..1.0)).prop_map(
+            |(holder, pick, length, progress)| Operation::Extend { holder, pick, length, progress }
+        ),
+        2 => any::<u8>().prop_map(|pick| Operation::Persist { pick }),
+        5 => (any::<u8>(), verb).prop_map(|(pick, verb)| Operation::Replay { pick, verb }),
+        2 => (0..8_u8).prop_map(|pick| Operation::BeginRefill { pick }),
+        6 => (any::<u8>(), 1..6_u8).prop_map(|(pick, limit)| Operation::Read { pick, limit }),
+        8 => (any::<u8>(), 1..4_u8).prop_map(|(pick, count)| Operation::Place { pick, count }),
+        4 => any::<u8>().prop_map(|pick| Operation::EndRefill { pick }),
+        1 => any::<u8>().prop_map(|pick| Operation::AbandonRefill { pick }),
+        1 => any::<u8>().prop_map(|lane| Operation::Survey { lane }),
+        1 => any::<u8>().prop_map(|entry| Operation::Refresh { entry }),
+        1 => (any::<u8>(), 1..40_u32).prop_map(|(entry, chunk)| Operation::Rebuild { entry, chunk }),
+        1 => Just(Operation::Wreck),
+        1 => (any::<u8>(), 1..90_i64).prop_map(|(pick, by)| Operation::Postpone { pick, by: Micros(by) }),
+        8 => (1..60_i64).prop_map(|by| Operation::Tick { by: Micros(by) }),
+        1 => (-100_000..100_000_i64).prop_map(|by| Operation::Step { by: Micros(by) }),
+    ]
+}
+
+fn run(sequence: &Sequence) -> Tally {
+    let mut memory = Memory::new(Sizes {
+        slots: sequence.slots,
+        slot_buckets: 8,
+        lanes: sequence.lanes,
+        lane_buckets: 4,
+        waiters: 1,
+        waiter_buckets: 1,
+    });
+    memory.board().set_seed(sequence.seed);
+    let mut world = World::on(memory.board());
+    for it in &sequence.operations {
+        world.apply(it);
+    }
+    world.drain();
+    world.tally
+}
+
+#[test]
+fn any_sequence_of_operations_does_what_the_model_says() {
+    let cases = if cfg!(debug_assertions) { 1_000 } else { 12_000 };
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let tally = std::cell::Cell::new(Tally::default());
+    let played = TestRunner::new(config).run(&sequences(), |sequence| {
+        tally.set(tally.get() + run(&sequence));
+        Ok(())
+    });
+    if let Err(error) = played {
+        panic!("{error}");
+    }
+    let tally = tally.get();
+    println!("{tally:?}");
+    for (what, count) in tally.all() {
+        assert!(
+            count >= u64::from(cases) / 1_000,
+            "{what} happened {count} times in {cases} sequences"
+        );
+    }
+}
