@@ -227,7 +227,7 @@ impl Clock<'_> {
 /// Whether tasks fire, and settled ones are looked after: a database that is being restored gets its
 /// partitions from there, a closed one is left as it is (I12).
 fn is_served(entry: u32) -> bool {
-    with_board(|board| board.entry(entry).used && !board.entry(entry).paused)
+    with_board(|board| board.entry(entry).may_fire())
 }
 
 /// Leases are written behind no later than twice the age from which they are to outlive a crash.

@@ -229,7 +229,7 @@ fn apply(pending: Vec<PendingChange>) {
         Change::CountdownDeferred => board.entry_mut(entry).countdown_deferred = true,
         Change::RowsReleased => rows_released(board, entry, soon),
         Change::Settled(id) => board.note_settled(entry, *id),
-        Change::Open(open) => board.entry_mut(entry).paused = !open,
+        Change::Open(open) => _ = board.entry_mut(entry).set_paused(!open),
         Change::Refresh => {}
     });
     let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
@@ -307,7 +307,7 @@ fn in_steps<'p>(
             for at_commit in pending.by_ref().take(AT_ONCE) {
                 if let Some(entry) = board.find_entry(at_commit.database, at_commit.extension) {
                     change(board, entry, at_commit);
-                    let first = at_commit.change.is_use() && board.begin_use(entry);
+                    let first = at_commit.change.is_use() && board.entry_mut(entry).note_use();
                     if first || board.wants_scheduler(entry) {
                         early = Some(entry);
                     }

@@ -279,7 +279,7 @@ fn a_task_due_before_the_scheduler_means_to_wake_wakes_it() {
     let mut board = memory.board();
     board.entry_mut(0).wake_at = Monotonic(2_000);
     board.entry_mut(0).wall_offset = Micros(1_000_000);
-    assert!(board.begin_use(0) && !board.begin_use(0));
+    assert!(board.entry_mut(0).note_use() && !board.entry_mut(0).note_use());
     board.note_due(0, Wall(1_002_000));
     assert!(!board.wants_scheduler(0));
     board.note_due(0, Wall(1_001_500));
@@ -288,9 +288,9 @@ fn a_task_due_before_the_scheduler_means_to_wake_wakes_it() {
     assert_eq!(board.next_duty(0), Monotonic(1_500), "the earliest counts");
     board.entry_mut(0).wall_offset = Micros(1_001_000);
     assert_eq!(board.next_duty(0), Monotonic(500), "the wall clock was set forward");
-    board.entry_mut(0).paused = true;
+    board.entry_mut(0).set_paused(true);
     assert!(!board.wants_scheduler(0), "nothing fires in a paused database");
-    board.entry_mut(0).paused = false;
+    board.entry_mut(0).set_paused(false);
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     board.entry_mut(0).next_due = Wall::NEVER;

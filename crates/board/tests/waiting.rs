@@ -197,12 +197,12 @@ fn while_a_queue_has_something_each_round_wakes_another() {
 fn in_a_closed_database_the_rounds_wake_nobody() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
-    board.entry_mut(0).paused = true;
+    board.entry_mut(0).set_paused(true);
     board.offer(0, WORK, rank(1), NONE);
     wait(&mut board, 0);
     assert!(round(&mut board, 0).is_some());
     assert_eq!((signalled(&mut board), board.next_round(0)), (vec![], Monotonic::NEVER));
-    board.entry_mut(0).paused = false;
+    board.entry_mut(0).set_paused(false);
     board.survey(0, WORK);
     assert_eq!(signalled(&mut board), [0]);
 }

@@ -195,6 +195,20 @@ fn owning_and_returning_go_on_without_workers() {
     server.assert_log_is_clean();
 }
 
+/// I9, B81: a call for work shows that the database is in use, though nothing else did since the restart.
+#[test]
+fn tasks_fire_for_a_caller_after_a_restart_without_workers() {
+    let server = Server::start(&["max_worker_processes = 0"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("select scylla.submit('q', run_at => clock_timestamp() + '1 s')");
+    drop(s);
+    server.stop("fast");
+    server.start_with(&[]);
+    let mut s = database.connect();
+    eventually(seconds(10), "the task is owned", || s.own("w", "q", 1).pop());
+}
+
 /// pg_upgrade wants no workers, and finds the database open afterwards.
 #[test]
 fn binary_upgrade_starts_no_worker() {

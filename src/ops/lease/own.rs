@@ -136,7 +136,7 @@ pub fn own_task(
     let hashed = token_hash(token);
     xact::reserve(1);
     let found = db.on_board(|board, entry| {
-        if board.entry(entry).paused {
+        if !board.entry(entry).may_hand_out() {
             return Found::Shut;
         }
         match board.ensure_slot(entry, place.lane(), place.rank, place.timeout) {
@@ -195,7 +195,7 @@ fn take(
             {
                 break Stop::NoScheduler;
             }
-            if board.entry(entry).paused {
+            if !board.entry(entry).may_hand_out() {
                 break Stop::Empty { spilled: false };
             }
             let Some((token, token_hash)) = tokens.get(taken.len()) else { break Stop::Enough };

@@ -30,8 +30,10 @@ pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
     let [open, used] = [0, 1].map(|column| datum::number(rows.get(0, column)) != 0);
     let was_shut = with_board(|board| {
         let entry = board.entry_mut(entry);
-        entry.used |= used;
-        std::mem::replace(&mut entry.paused, !open)
+        if used {
+            entry.note_use();
+        }
+        entry.set_paused(!open)
     });
     if !open && !was_shut {
         error::closed(&db.database_name()).report(PgLogLevel::LOG);

@@ -14,7 +14,7 @@ use pgrx::pg_sys;
 /// Whether a clock would have something to do.
 pub fn is_wanted(board: &mut Board, entry: u32, now: Timestamp) -> bool {
     let it = board.entry(entry);
-    let fires = !it.paused && it.next_due <= due::horizon(now.wall);
+    let fires = it.may_fire_for_caller() && it.next_due <= due::horizon(now.wall);
     fires || it.refresh || it.countdown_deferred || board.next_expiry(entry) <= now.monotonic
 }
 
@@ -47,7 +47,7 @@ fn fire_due(db: &Database, entry: u32) {
     let until = due::horizon(time::now().wall);
     let fires = with_board(|board| {
         let it = board.entry_mut(entry);
-        let fires = !it.paused && it.next_due <= until;
+        let fires = it.may_fire_for_caller() && it.next_due <= until;
         if fires {
             it.next_due = Wall::NEVER;
         }

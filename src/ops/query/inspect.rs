@@ -34,7 +34,9 @@ pub fn why(db: &Database, id: Uuid) -> Option<String> {
     } else if let Some(lease) = leases(db, Some(id)).pop() {
         let worker = String::from_utf8_lossy(lease.worker.as_bytes()).into_owned();
         format!("it is running, owned by worker \"{worker}\"")
-    } else if with_board(|board| db.find(board).is_some_and(|entry| board.entry(entry).paused)) {
+    } else if with_board(|board| {
+        db.find(board).is_some_and(|entry| !board.entry(entry).may_hand_out())
+    }) {
         "the database is closed, as one that was copied or restored; scylla.open() opens it"
             .to_owned()
     } else if pending > 0 {

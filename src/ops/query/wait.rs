@@ -33,7 +33,7 @@ fn has_work(db: &Database, queue: &[u8]) -> bool {
     loop {
         pgrx::check_for_interrupts!();
         let (entry, front, spilled) = db.on_board(|board, entry| {
-            if board.entry(entry).paused {
+            if !board.entry(entry).may_hand_out() {
                 return (entry, Next::Empty, false);
             }
             (entry, board.next_task(entry, queue, None), board.entry(entry).lanes_spilled > 0)

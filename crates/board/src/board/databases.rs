@@ -23,12 +23,7 @@ impl Board<'_> {
         }
         let mut entries = self.globals.entries.iter();
         let vacant = entries.position(|entry| entry.build_state == BuildState::Vacant)?;
-        self.globals.entries[vacant] = DatabaseEntry {
-            database,
-            extension,
-            build_state: BuildState::Unbuilt,
-            ..DatabaseEntry::VACANT
-        };
+        self.globals.entries[vacant] = DatabaseEntry::unbuilt(database, extension);
         Some(vacant as u32)
     }
 
@@ -80,12 +75,7 @@ impl Board<'_> {
     /// Whether settled tasks have no partitions yet, though the scheduler is about to make them.
     pub fn is_unprepared(&self, entry: u32) -> bool {
         let it = self.entry(entry);
-        !it.prepared && it.used && !it.paused && it.scheduler != 0
-    }
-
-    /// Notes that a function was called in the database; true: for the first time.
-    pub fn begin_use(&mut self, entry: u32) -> bool {
-        !std::mem::replace(&mut self.entry_mut(entry).used, true)
+        !it.prepared && it.may_fire() && it.scheduler != 0
     }
 
     /// Notes that a task falls due.
@@ -102,7 +92,7 @@ impl Board<'_> {
         let due = match it.next_due {
             Wall::NEVER => Monotonic::NEVER,
             // Nothing fires there (I12).
-            _ if it.paused || !it.used => Monotonic::NEVER,
+            _ if !it.may_fire() => Monotonic::NEVER,
             at => at.on_monotonic(it.wall_offset),
         };
         let countdown = if it.countdown_deferred { it.countdown_at } else { Monotonic::NEVER };

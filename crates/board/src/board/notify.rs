@@ -162,7 +162,7 @@ impl Board<'_> {
             return None;
         }
         // In a paused database no process is to be woken; opening it surveys all lanes.
-        let has_work = fronts != NIL && !self.entry(entry).paused;
+        let has_work = fronts != NIL && self.entry(entry).may_hand_out();
         if notify == NotifyState::Sent && has_work {
             self.wake_queue(queue);
         }

@@ -48,9 +48,9 @@ pub struct DatabaseEntry {
     /// The tables were changed directly: the lanes are to be surveyed.
     pub refresh: bool,
     /// The database hands out and fires nothing (I12).
-    pub paused: bool,
+    paused: bool,
     /// A function was called in this database: it is not being restored.
-    pub used: bool,
+    used: bool,
     /// The scheduler has made the partitions of settled tasks.
     pub prepared: bool,
     /// The process that builds the board while no scheduler runs; 0: none.
@@ -99,4 +99,36 @@ impl DatabaseEntry {
         ready_since_round: 0,
         quiet_until: Monotonic::MIN,
     };
+    /// The entry of a database that was not built from its tables yet.
+    pub fn unbuilt(database: u32, extension: u32) -> DatabaseEntry {
+        let build_state = BuildState::Unbuilt;
+        DatabaseEntry { database, extension, build_state, ..DatabaseEntry::VACANT }
+    }
+
+    /// Whether the database hands out tasks.
+    pub fn may_hand_out(&self) -> bool {
+        !self.paused
+    }
+
+    /// Whether the scheduler fires tasks and looks after settled ones. Not while a dump is being
+    /// restored: the row that marks the restored database as such comes last (I12).
+    pub fn may_fire(&self) -> bool {
+        self.used && self.may_hand_out()
+    }
+
+    /// Whether tasks are fired for a caller that asks for work while no scheduler runs. The call itself
+    /// shows that the database is in use, and it would get the tasks that are ready already.
+    pub fn may_fire_for_caller(&self) -> bool {
+        self.may_hand_out()
+    }
+
+    /// Pauses or resumes the database; whether it was paused.
+    pub fn set_paused(&mut self, paused: bool) -> bool {
+        std::mem::replace(&mut self.paused, paused)
+    }
+
+    /// Notes that the database is in use: it is not being restored. True for the first time.
+    pub fn note_use(&mut self) -> bool {
+        !std::mem::replace(&mut self.used, true)
+    }
 }
