@@ -2,7 +2,6 @@
 
 mod dependencies;
 mod fcinfo;
-mod fields;
 mod finish;
 mod inspect;
 mod json;

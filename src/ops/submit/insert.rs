@@ -26,7 +26,7 @@ const fn column(name: &'static str, kind: Kind, value: fn(&Entry) -> Option<Datu
 }
 
 impl Column {
-    const fn as_expression(self, expression: &'static str) -> Column {
+    const fn with_expression(self, expression: &'static str) -> Column {
         Column { expression: Some(expression), ..self }
     }
 }
@@ -54,15 +54,15 @@ static COLUMNS: [Column; 18] = [
     column("after", TEXTS, |it| {
         (!it.draft.after.is_empty()).then(|| text_of_array(&it.draft.after))
     })
-    .as_expression("s.after::uuid[]"),
+    .with_expression("s.after::uuid[]"),
     column("run_on_failure", BOOLS, |it| it.draft.run_on_failure.then_some(Datum::from(true)))
-        .as_expression("coalesce(s.run_on_failure, false)"),
+        .with_expression("coalesce(s.run_on_failure, false)"),
     column("pending", INTEGERS, |it| {
         (!it.after.is_empty()).then(|| Datum::from(it.after.len() as i32))
     })
-    .as_expression("coalesce(s.pending, 0)"),
+    .with_expression("coalesce(s.pending, 0)"),
     column("followed", BOOLS, |it| it.has_dependents.then_some(Datum::from(true)))
-        .as_expression("coalesce(s.followed, false)"),
+        .with_expression("coalesce(s.followed, false)"),
 ];
 
 /// How many columns a plain task needs.

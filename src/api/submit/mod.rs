@@ -1,7 +1,9 @@
 //! `submit` and `submit_tasks`.
 
+mod fields;
+
 use crate::api::fcinfo::{Call, sql_function};
-use crate::api::fields::{self, FIELDS};
+use crate::api::submit::fields::{FIELDS, set_members};
 use crate::error::{self, Error, Result};
 use crate::ops::submit;
 use crate::ops::submit::draft::Draft;
@@ -46,7 +48,7 @@ sql_function!(
         let mut checked: Vec<Result<(), (Option<Uuid>, Error)>> = Vec::new();
         for (number, (_, element)) in elements.into_iter().enumerate() {
             let mut draft = Draft::blank();
-            match fields::set_members(&mut draft, element) {
+            match set_members(&mut draft, element) {
                 Ok(()) => {
                     drafts.push(draft);
                     checked.push(Ok(()));
