@@ -16,8 +16,8 @@ static MAX_SPEC_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1 << 20);
 pub fn define() {
     GucRegistry::define_int_guc(
         c"scylla.lease_timeout",
-        c"Sets the length of a lease for which neither caller, task nor queue says another.",
-        c"Valid range is 1 millisecond to 24 days.",
+        c"Sets the default length of a lease.",
+        c"The timeout of a task, or of the call that owns it, takes precedence. Valid range is 1 millisecond to 24 days.",
         &LEASE_TIMEOUT,
         1,
         i32::MAX,
@@ -26,8 +26,8 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.sweep_interval",
-        c"Sets how often the clock looks around without being called.",
-        c"A backstop: leases end and tasks fire at their time, whatever this is. Valid range is 10 milliseconds to 1 hour.",
+        c"Sets the interval of the scheduler's periodic duties.",
+        c"Leases expire and tasks fire at their time, whatever the interval. Valid range is 10 milliseconds to 1 hour.",
         &SWEEP_INTERVAL,
         10,
         3_600_000,
@@ -36,8 +36,8 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.timing_advance",
-        c"Sets how much earlier than its run_at a task fires.",
-        c"Makes up for the time that it takes to reach a worker. Valid range is 0 to 1 hour.",
+        c"Sets the time by which a task fires before its run_at.",
+        c"Makes up for the time that a task takes to reach a worker. Valid range is 0 to 1 hour.",
         &TIMING_ADVANCE,
         0,
         3_600_000,
@@ -46,8 +46,8 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.persist_leases_after",
-        c"Sets the age from which a lease is written behind, so that it outlives a crash.",
-        c"Valid range is 0 to 1 hour.",
+        c"Sets the age from which a lease survives a crash.",
+        c"The scheduler writes such leases to a table. Valid range is 0 to 1 hour.",
         &PERSIST_LEASES_AFTER,
         0,
         3_600_000,
@@ -56,8 +56,8 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.retention",
-        c"Sets how long settled tasks are kept.",
-        c"From a day on they go by the day, below it one by one. Valid range is 0 to 68 years.",
+        c"Sets the time for which settled tasks are kept.",
+        c"From one day on, tasks are dropped by the day; below, they are deleted row by row. Valid range is 0 to 68 years.",
         &RETENTION,
         0,
         i32::MAX,
@@ -66,8 +66,8 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.board_size",
-        c"Sets how many tasks the board in shared memory holds, leases included.",
-        c"Tasks beyond it wait in the table. A slot takes about 360 bytes. Valid range is 64 to 16777216.",
+        c"Sets the number of slots of the board in shared memory.",
+        c"Each lease takes a slot, and so does each ready task as long as there is room. A slot takes about 360 bytes. Valid range is 64 to 16777216.",
         &BOARD_SIZE,
         64,
         1 << 24,
@@ -76,8 +76,8 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.notify_interval",
-        c"Sets how often a queue is announced, and one more waiter woken while it has something.",
-        c"Valid range is 1 millisecond to 1 minute.",
+        c"Sets the minimum time between two notifications of a queue.",
+        c"Once per interval, the scheduler wakes one more process that waits for a queue with work. Valid range is 1 millisecond to 1 minute.",
         &NOTIFY_INTERVAL,
         1,
         60_000,
@@ -86,7 +86,7 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.max_spec_size",
-        c"Sets the largest spec that is taken.",
+        c"Sets the maximum size of a spec.",
         c"Valid range is 1 kB to 255 MB.",
         &MAX_SPEC_SIZE,
         1 << 10,

@@ -1,9 +1,10 @@
 //! One call of a SQL function: its arguments, and the rows it answers with.
 
-use crate::error::{self, Result};
+use crate::error::{self, Error, Result};
 use crate::pg::datum::{self, Kind};
 use crate::pg::uuid::Uuid;
 use board::{Micros, Wall};
+use pgrx::pg_sys::submodules::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{self, Datum};
 use std::ptr;
 
@@ -11,19 +12,29 @@ pub struct Call {
     info: pg_sys::FunctionCallInfo,
 }
 
+/// What an SQL function does: its value, `None` for null or when the answer is rows.
+pub type Body = fn(&mut Call) -> Result<Option<Datum>>;
+
+/// Runs an SQL function, and gives PostgreSQL its value or its error.
+///
+/// # Safety
+/// To be called by a V1 function alone, with its own argument.
+pub unsafe fn run(info: pg_sys::FunctionCallInfo, body: Body) -> Datum {
+    // SAFETY: the caller is a function that PostgreSQL called. Nothing here or there is left to drop
+    // when an error is thrown.
+    unsafe {
+        let value = pgrx_extern_c_guard(|| body(&mut Call { info }).map_err(Error::into_report));
+        match value {
+            Ok(value) => {
+                (*info).isnull = value.is_none();
+                value.unwrap_or(Datum::from(0))
+            }
+            Err(error) => error.throw(),
+        }
+    }
+}
+
 impl Call {
-    /// # Safety
-    /// To be called by a V1 function with its own argument, and used in that call only.
-    pub unsafe fn new(info: pg_sys::FunctionCallInfo) -> Call {
-        Call { info }
-    }
-
-    pub fn answer(&mut self, answer: Option<Datum>) -> Datum {
-        // SAFETY: the info is this call's.
-        unsafe { (*self.info).isnull = answer.is_none() };
-        answer.unwrap_or(Datum::from(0))
-    }
-
     /// Refuses the call on a standby and in a read-only transaction.
     pub fn changes(&self, function: &str) -> Result<()> {
         // SAFETY: reads the state of this backend and of the server. A standby's transactions are
@@ -236,14 +247,12 @@ macro_rules! sql_function {
 
         $(#[$doc])*
         #[unsafe(no_mangle)]
-        #[pgrx::pg_guard]
         pub unsafe extern "C-unwind" fn $name(
             fcinfo: pgrx::pg_sys::FunctionCallInfo,
         ) -> pgrx::pg_sys::Datum {
+            let body: $crate::api::fcinfo::Body = $body;
             // SAFETY: PostgreSQL calls with the arguments that the function was declared with.
-            let mut call = unsafe { $crate::api::fcinfo::Call::new(fcinfo) };
-            let answer: $crate::error::Result<Option<pgrx::pg_sys::Datum>> = ($body)(&mut call);
-            call.answer($crate::error::unwrap_or_raise(answer))
+            unsafe { $crate::api::fcinfo::run(fcinfo, body) }
         }
     };
 }

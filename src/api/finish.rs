@@ -93,8 +93,9 @@ sql_function!(
 );
 
 fn outcome(word: &[u8]) -> Result<Outcome> {
-    Outcome::parse(word)
-        .ok_or_else(|| validate::unknown("outcome", word, "completed, aborted, retry, yield"))
+    Outcome::parse(word).ok_or_else(|| {
+        validate::unknown("outcome", word, r#""completed", "aborted", "retry" or "yield""#)
+    })
 }
 
 fn allow(fits: bool, argument: &str, outcome: Outcome) -> Result<()> {

@@ -19,7 +19,7 @@ sql_function!(
         };
         let (interval, jitter) = (length(1, "retry_interval")?, length(2, "retry_jitter")?);
         let sum = Backoff { interval, jitter }.worst_case(tries as u32 - 1);
-        let sum = sum.ok_or_else(error::pauses_too_long)?;
+        let sum = sum.ok_or_else(error::delays_too_long)?;
         Ok(Some(datum::interval(sum)))
     }
 );

@@ -36,7 +36,7 @@ pub fn worker(text: Vec<u8>) -> Result<Vec<u8>> {
 }
 
 pub fn priority(number: i64) -> Result<u32> {
-    number.try_into().map_err(|_| error::out_of_range("priority", "from 0 to 4294967295"))
+    number.try_into().map_err(|_| error::out_of_range("priority", "between 0 and 4294967295"))
 }
 
 /// The length of a lease: an interval with its length.
@@ -67,7 +67,7 @@ pub fn progress(number: f64) -> Result<f64> {
     if (0.0..=1.0).contains(&number) {
         Ok(number)
     } else {
-        Err(error::out_of_range("progress", "from 0 to 1"))
+        Err(error::out_of_range("progress", "between 0 and 1"))
     }
 }
 
@@ -80,7 +80,7 @@ pub fn on_conflict(word: &[u8]) -> Result<OnConflict> {
         b"error" => Ok(OnConflict::Error),
         b"ignore" => Ok(OnConflict::Ignore),
         b"replace" => Ok(OnConflict::Replace),
-        _ => Err(unknown("on_conflict", word, "error, ignore, replace")),
+        _ => Err(unknown("on_conflict", word, r#""error", "ignore" or "replace""#)),
     }
 }
 
@@ -89,7 +89,7 @@ pub fn on_failure(word: &[u8]) -> Result<bool> {
     match word {
         b"abort" => Ok(false),
         b"run" => Ok(true),
-        _ => Err(unknown("on_failure", word, "abort, run")),
+        _ => Err(unknown("on_failure", word, r#""abort" or "run""#)),
     }
 }
 
@@ -117,7 +117,7 @@ pub fn pause(argument: &str, (interval, length): (Datum, Micros)) -> Result<Opti
     match length.0 {
         0 => Ok(None),
         1.. => Ok(Some(interval)),
-        _ => Err(error::out_of_range(argument, "zero or greater")),
+        _ => Err(error::negative(argument)),
     }
 }
 
@@ -128,7 +128,7 @@ pub fn spec(datum: Datum) -> Result<Datum> {
     let most = guc::max_spec_size();
     match value {
         _ if size > most => Err(error::spec_too_large(size, most)),
-        Json::Null => Err(error::out_of_range("spec", "something other than JSON null")),
+        Json::Null => Err(error::json_null("spec")),
         _ => Ok(datum),
     }
 }

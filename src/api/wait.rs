@@ -43,7 +43,7 @@ sql_function!(
 fn until(call: &Call) -> Result<Monotonic> {
     let (_, length) = call.interval(1).ok_or_else(|| error::missing("timeout"))?;
     if length < Micros::ZERO {
-        return Err(error::out_of_range("timeout", "zero or greater"));
+        return Err(error::negative("timeout"));
     }
     Ok(time::monotonic() + length)
 }

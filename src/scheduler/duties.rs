@@ -1,9 +1,11 @@
 //! What the clock does, each duty in transactions of its own.
 
+use crate::error;
 use crate::guc;
 use crate::ops::dependencies::count_down;
 use crate::ops::maintenance::{expire, identity, load_board, notify, persist_leases, refill};
 use crate::pg::time;
+use crate::pg::uuid::Uuid;
 use crate::scheduler::process::{attempt, log, transaction};
 use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
@@ -34,12 +36,12 @@ pub fn in_extension_transaction<T>(
 
 /// Builds the board of a database from its tables.
 pub fn build(db: &Database, entry: u32) -> bool {
-    in_extension_transaction(db, "build its board", || load_board::build(db, entry)) == Some(true)
+    in_extension_transaction(db, "build the board", || load_board::build(db, entry)) == Some(true)
 }
 
 /// Looks whether the database is open (I12). False when that cannot be told now.
 pub fn check_identity(db: &Database, entry: u32) -> bool {
-    let looked = in_extension_transaction(db, "look whether it is open", || {
+    let looked = in_extension_transaction(db, "check whether the database was copied", || {
         identity::check_identity(db, entry)
     });
     looked.flatten().is_some()
@@ -47,7 +49,7 @@ pub fn check_identity(db: &Database, entry: u32) -> bool {
 
 /// Looks at the tables anew.
 pub fn survey(db: &Database, entry: u32) -> Option<()> {
-    in_extension_transaction(db, "survey its tables", || {
+    in_extension_transaction(db, "survey the tables", || {
         refill::survey(db, entry);
     })
 }
@@ -61,7 +63,7 @@ pub fn expire(db: &Database, entry: u32, one_by_one: &mut usize) -> bool {
     let most = if *one_by_one > 0 { 1 } else { ROWS_PER_TX };
     *one_by_one = one_by_one.saturating_sub(1);
     let mut due = Vec::new();
-    let done = in_extension_transaction(db, "reclaim expired leases", || {
+    let done = in_extension_transaction(db, "expire leases", || {
         due = expire::take_due(db, entry, most);
         expire::expire(db, &mut due);
     });
@@ -71,11 +73,8 @@ pub fn expire(db: &Database, entry: u32, one_by_one: &mut usize) -> bool {
     if let [(_, slot)] = due.as_slice() {
         let until = time::monotonic() + QUARANTINE;
         with_board(|board| board.defer_expiry(entry, slot.id, until));
-        ereport!(
-            PgLogLevel::WARNING,
-            PgSqlErrorCode::ERRCODE_WARNING,
-            format!("the expired lease of task {} is set aside", crate::pg::uuid::Uuid(slot.id))
-        );
+        error::quarantined("expire the lease of", Uuid(slot.id), QUARANTINE)
+            .report(PgLogLevel::WARNING);
     }
     if due.len() > 1 {
         *one_by_one = due.len();
@@ -114,7 +113,7 @@ pub fn persist(db: &Database, entry: u32) {
         if leases.is_empty() {
             break;
         }
-        match in_extension_transaction(db, "write its leases", || {
+        match in_extension_transaction(db, "persist leases", || {
             persist_leases::persist(db, &leases)
         }) {
             Some(written) => persist_leases::note_persisted(entry, &written),
@@ -123,7 +122,7 @@ pub fn persist(db: &Database, entry: u32) {
     }
     let over = with_board(|board| std::mem::take(&mut board.entry_mut(entry).ended_persisted));
     if over > 0
-        && in_extension_transaction(db, "clear away leases", || persist_leases::clear_leases(db))
+        && in_extension_transaction(db, "delete ended leases", || persist_leases::clear_leases(db))
             .is_none()
     {
         with_board(|board| board.entry_mut(entry).ended_persisted += over);
@@ -140,7 +139,7 @@ thread_local! {
 /// Announces what became ready and what settled, if it is time; wakes another of those who wait for
 /// a queue that has something still. Whatever goes wrong costs the hints and nothing else (I11).
 pub fn announce(entry: u32) {
-    const WHAT: &str = "announce what is ready";
+    const WHAT: &str = "send notifications";
     let now = time::monotonic();
     let interval = guc::notify_interval();
     let round = with_board(|board| board.begin_round(entry, now, interval));

@@ -1,5 +1,6 @@
 //! Firing: tasks whose time has come are made ready, in due order, a batch at a time.
 
+use crate::error;
 use crate::ops::maintenance::fire::{self, DueKey};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
@@ -74,7 +75,7 @@ impl Firing {
         }
         let mut batch = Vec::new();
         let done = unflushed(|| {
-            in_extension_transaction(db, "fire what is due", || {
+            in_extension_transaction(db, "fire due tasks", || {
                 let (due, next) =
                     from.map_or((Vec::new(), None), |from| fire::read(db, from, until, self.most));
                 batch.extend(due.iter().map(|(_, id)| *id).filter(|id| self.may_try(id, &now)));
@@ -103,7 +104,7 @@ impl Firing {
                 self.most = (batch.len() / 2).max(1);
                 // One at a time finds the one that is in the way.
                 if let [id] = batch.as_slice() {
-                    warn(*id);
+                    error::quarantined("fire", *id, QUARANTINE).report(PgLogLevel::WARNING);
                     self.quarantined(&batch, now.monotonic + QUARANTINE);
                 }
                 (until + xact::ROW_RETRY_DELAY, batch.len() > 1)
@@ -143,14 +144,6 @@ impl Firing {
 /// The least mark behind this one.
 fn after(mark: &DueKey) -> DueKey {
     (mark.0, Uuid(mark.1.0.saturating_add(1)))
-}
-
-fn warn(id: Uuid) {
-    ereport!(
-        PgLogLevel::WARNING,
-        PgSqlErrorCode::ERRCODE_WARNING,
-        format!("task {id}, which is due, is set aside")
-    );
 }
 
 /// Runs a transaction whose commit does not wait for the disk. A crash may undo it, and what it fired

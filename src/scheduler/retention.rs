@@ -33,13 +33,12 @@ impl Retention {
         }
         let (past, due) = (Past::of(retention), now >= self.next);
         if due {
-            let made = in_extension_transaction(db, "make partitions", || {
+            let made = in_extension_transaction(db, "create partitions", || {
                 retention::make_partitions(db, past)
             });
             self.next = now + if made == Some(true) { PARTITIONS_EVERY } else { PARTITIONS_AGAIN };
         }
-        let Some(days) =
-            in_extension_transaction(db, "find its partitions", || retention::days(db))
+        let Some(days) = in_extension_transaction(db, "list partitions", || retention::days(db))
         else {
             return false;
         };
@@ -61,7 +60,7 @@ impl Retention {
         let at = self.at.entry(day.oid).or_default();
         while time::monotonic() < until {
             let from = if *at < day.blocks { *at } else { 0 };
-            let what = "delete what is past";
+            let what = "delete past tasks";
             let Some(deleted) =
                 in_extension_transaction(db, what, || retention::delete_past(db, past, day, from))
             else {

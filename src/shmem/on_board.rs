@@ -55,7 +55,7 @@ impl Database {
             if open {
                 return;
             } else if waited > BUILD_TIMEOUT {
-                error::board_not_built().raise();
+                error::board_not_built(&self.database_name()).raise();
             } else if has_scheduler || waited < SCHEDULER_START_GRACE || !self.build(entry) {
                 wait();
             }

@@ -66,7 +66,7 @@ fn copied_database_starts_closed() {
     let mut c = copy.connect();
     assert_closed(&mut c);
     let line = format!("LOG:  scylla is closed in database \"{name}\"");
-    assert!(server.log().contains(&line) && server.log().contains("HINT:  Use scylla.open()"));
+    assert!(server.log().contains(&line) && server.log().contains("HINT:  Call scylla.open()"));
     // What is held goes on, and so does the origin.
     assert!(c.extend(&held));
     c.complete(&held);

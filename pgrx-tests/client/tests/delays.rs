@@ -151,7 +151,7 @@ fn a_bad_row_stops_no_other() {
         from generate_series(1, 3000) n))");
     eventually(seconds(20), "all but it fire", || (waiting(&mut s, "q") == 1).then_some(()));
     assert_eq!(s.status(bad), "waiting");
-    assert!(server.log().contains(&format!("task {bad}, which is due, is set aside")));
+    assert!(server.log().contains(&format!("scylla could not fire task {bad}")));
     server.assert_log_is_clean();
 }
 

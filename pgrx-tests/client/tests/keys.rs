@@ -56,6 +56,54 @@ fn well_known_key_admits_one_task() {
     assert!(outcomes[0].1 && outcomes[2].1);
 }
 
+/// A conflict names its constraint, table and schema, so that drivers can map it.
+#[test]
+fn conflict_names_its_constraint() {
+    let database = database();
+    let mut s = database.connect();
+    let id = s.submit_with("q", "key => 'k'");
+    let conflicts = [
+        (format!("submit('q', id => '{id}')"), "task_pkey"),
+        (format!("submit_tasks('[{{\"queue\": \"q\", \"id\": \"{id}\"}}]')"), "task_pkey"),
+        ("submit('q', key => 'k')".to_owned(), "task_key"),
+        ("submit_tasks('[{\"queue\": \"q\", \"key\": \"k\"}]')".to_owned(), "task_key"),
+        (
+            "submit_tasks('[{\"queue\": \"q\", \"key\": \"l\"}, {\"queue\": \"q\", \"key\": \"l\"}]')"
+                .to_owned(),
+            "task_key",
+        ),
+    ];
+    for (call, constraint) in &conflicts {
+        let error = s.refusal(&format!("select scylla.{call}"), &[]);
+        assert_eq!(error.code().code(), "23505", "{call}");
+        let named = [error.schema(), error.table(), error.constraint()];
+        assert_eq!(named, [Some("scylla"), Some("task"), Some(*constraint)], "{call}");
+    }
+    let error = s.refusal("select scylla.submit('q', key => 'k')", &[]);
+    assert_eq!(error.message(), "key \"k\" already exists in queue \"q\"");
+    assert_eq!(error.detail(), Some(format!("Task {id} holds it.").as_str()));
+    let error = s.refusal("select scylla.submit('')", &[]);
+    assert_eq!((error.code().code(), error.constraint()), ("22023", None));
+    // A function that catches the error learns the name, too, however often.
+    s.run(&format!(
+        "do $$
+         declare named text; seen text[] := '{{}}';
+         begin
+             for n in 1..200 loop
+                 begin
+                     perform scylla.{};
+                 exception when unique_violation then
+                     get stacked diagnostics named = constraint_name;
+                     seen := seen || named;
+                 end;
+             end loop;
+             assert seen = array_fill('task_key'::text, array[200]), seen::text;
+         end $$",
+        conflicts[2].0
+    ));
+    assert_eq!(s.own("w", "q", 9).len(), 1, "the session goes on");
+}
+
 /// B71
 #[test]
 fn replace_swaps_a_task_that_is_not_running() {

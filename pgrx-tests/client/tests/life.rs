@@ -181,7 +181,7 @@ fn owning_and_returning_go_on_without_workers() {
         serves_without_a_clock(&server, &database, &held);
         let log = server.log().split_off(before);
         let warning =
-            log.lines().position(|it| it.contains("WARNING:  scylla's worker for database"));
+            log.lines().position(|it| it.contains("WARNING:  the scylla scheduler of database"));
         let warning = warning.unwrap_or_else(|| panic!("a warning in {log}"));
         let hint = log.lines().skip(warning).take(3).find(|it| it.contains("HINT:"));
         assert!(hint.is_some_and(|hint| hint.contains("max_worker_processes")), "{log}");
@@ -273,7 +273,7 @@ fn clock_survives_a_bad_row() {
     eventually(seconds(5), "it is set aside and named", || {
         server
             .log()
-            .contains(&format!("the expired lease of task {bad} is set aside"))
+            .contains(&format!("scylla could not expire the lease of task {bad}"))
             .then_some(())
     });
     assert_eq!(database.worker(), pid, "the same worker");

@@ -143,6 +143,16 @@ select pg_temp.add('{b}', '{a}');
 select pg_temp.add('{d}', '{d}');
 select pg_temp.add('{c,d}', '{d,a}');
 \set VERBOSITY default
+-- The error names the cycle, however long, also to a task that is behind it.
+select pg_temp.add('{c}', '{a}');
+select from scylla.submit_tasks(jsonb_build_array(
+    jsonb_build_object('queue', 'dependencies', 'id', pg_temp.id('behind'), 'after', array[pg_temp.id('x')]),
+    jsonb_build_object('queue', 'dependencies', 'id', pg_temp.id('x'), 'after', array[pg_temp.id('y')]),
+    jsonb_build_object('queue', 'dependencies', 'id', pg_temp.id('y'), 'after', array[pg_temp.id('x')])));
+select from scylla.submit_tasks((
+    select jsonb_agg(jsonb_build_object(
+        'queue', 'dependencies', 'id', pg_temp.id('n' || n), 'after', array[pg_temp.id('n' || n % 14 + 1)]) order by n)
+    from generate_series(1, 14) n));
 select count(*) from scylla.dependency d join scylla.task t on t.id = d.task where t.queue = 'dependencies';
 select pg_temp.add('{d}', '{a}');
 select pg_temp.done('d'), pg_temp.done('a'), pg_temp.done('b'), pg_temp.done('c');

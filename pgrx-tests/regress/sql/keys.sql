@@ -26,7 +26,7 @@ select spec, key from scylla.own_tasks('w', 'keys', 9, timeout => '1 hour') orde
 \set VERBOSITY sqlstate
 select scylla.submit('keys', key => 'k', on_conflict => 'replace');
 \set VERBOSITY default
-select outcome, error = format('task %s is running and cannot be replaced', :'new') as told
+select outcome, error = format('cannot replace task %s because it is running', :'new') as told
 from scylla.submit_tasks('[{"queue": "keys", "key": "k", "on_conflict": "replace"}]', false);
 select scylla.task(:'new') ->> 'status' as status, scylla.task_id('keys', 'k') = :'new' as found;
 

@@ -2,7 +2,7 @@
 
 use crate::error::{self, Result};
 use crate::ops::dependencies::count_down::{SettledCounts, count_down_dependents, counted_edges};
-use crate::ops::dependencies::graph::{downstream, in_cycles};
+use crate::ops::dependencies::graph::{downstream, find_cycle, in_cycles};
 use crate::ops::locking::lock::Locked;
 use crate::pg::datum::{self, INTEGERS, TEXTS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Session, statement};
@@ -110,7 +110,7 @@ fn insert_edges(session: &Session, mut edges: Vec<(Uuid, Uuid)>) -> Vec<(Uuid, U
 pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
     let edges: BTreeSet<(Uuid, Uuid)> = edges.iter().copied().collect();
     if let Some((id, _)) = edges.iter().find(|(after, task)| after == task) {
-        return Err(error::cycle(*id));
+        return Err(error::cycle(&[*id]));
     }
     let session = session(db);
     // One at a time looks for cycles: two halves of one may come from two sessions.
@@ -185,9 +185,9 @@ fn add_pending(session: &Session, edges: impl Iterator<Item = (Uuid, Uuid)>) {
 fn refuse_cycles(session: &Session, new: &[(Uuid, Uuid)]) -> Result<()> {
     let tasks = new.iter().map(|(_, task)| *task);
     let edges = downstream(session, tasks);
-    let stuck = in_cycles(edges.into_iter());
+    let stuck = in_cycles(edges.iter().copied());
     match new.iter().find(|(after, task)| stuck.contains(after) && stuck.contains(task)) {
-        Some((_, task)) => Err(error::cycle(*task)),
+        Some((_, task)) => Err(error::cycle(&find_cycle(edges.into_iter(), &stuck, *task))),
         None => Ok(()),
     }
 }

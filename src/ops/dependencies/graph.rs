@@ -5,8 +5,7 @@ use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::storage::edges::edges_in;
 use crate::storage::rows::ids;
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 statement!(DEPENDENTS, "dependencies/dependents", [UUIDS]);
 
@@ -48,4 +47,25 @@ pub fn in_cycles(edges: impl Iterator<Item = (Uuid, Uuid)>) -> HashSet<Uuid> {
         }
     }
     waits_for.into_keys().collect()
+}
+
+/// A cycle, found from one of the `stuck` tasks of some edges (predecessor, task): each task waits for
+/// the next one, and the last for the first.
+pub fn find_cycle(
+    edges: impl Iterator<Item = (Uuid, Uuid)>,
+    stuck: &HashSet<Uuid>,
+    from: Uuid,
+) -> Vec<Uuid> {
+    // Each stuck task waits for a stuck one. The least one will do, and is always the same.
+    let mut next: HashMap<Uuid, Uuid> = HashMap::new();
+    for (after, task) in edges.filter(|(after, _)| stuck.contains(after)) {
+        next.entry(task).and_modify(|it| *it = after.min(*it)).or_insert(after);
+    }
+    let (mut way, mut places, mut task) = (Vec::new(), HashMap::new(), from);
+    while !places.contains_key(&task) {
+        places.insert(task, way.len());
+        way.push(task);
+        task = next.get(&task).copied().unwrap_or(task);
+    }
+    way.split_off(places[&task])
 }

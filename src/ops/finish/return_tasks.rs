@@ -85,7 +85,7 @@ pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
     } else if ids_of(&session, &LIVE, [id].into_iter()).is_empty() {
         error::no_such_task(id)
     } else if refusal == Refusal::Ending {
-        error::being_settled(id)
+        error::being_returned(id)
     } else {
         error::stale_token(id)
     }

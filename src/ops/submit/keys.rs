@@ -52,8 +52,8 @@ pub fn insert_all(
                 (ids[at], answers[at]) = (ids[first], Ok(false));
             }
             _ => {
-                let key = entries[at].draft.key.as_deref().unwrap_or_default();
-                answers[at] = Err(error::second_key(key));
+                let (queue, key) = entries[at].key().unwrap_or_default();
+                answers[at] = Err(error::repeated_key(queue, key));
             }
         }
     }
@@ -114,8 +114,8 @@ fn refuse_taken(
                 Ok(false)
             }
             (Some(holder), OnConflict::Error) => {
-                let key = entry.draft.key.as_deref().unwrap_or_default();
-                Err(error::duplicate_key(key, *holder))
+                let (queue, key) = entry.key().unwrap_or_default();
+                Err(error::duplicate_key(queue, key, *holder))
             }
             (Some(_), OnConflict::Replace) | (None, _) => return true,
         };

@@ -78,11 +78,14 @@ fn refuse_cycles(entries: &[Entry], answers: &mut [Submitted]) {
     if entries.iter().all(|entry| entry.draft.after.is_empty()) {
         return;
     }
-    let edges = entries.iter().flat_map(|it| it.draft.after.iter().map(|after| (*after, it.id)));
-    let stuck = graph::in_cycles(edges);
+    let edges = || entries.iter().flat_map(|it| it.draft.after.iter().map(|after| (*after, it.id)));
+    let stuck = graph::in_cycles(edges());
+    let mut refused = None;
     for (entry, answer) in entries.iter().zip(answers) {
         if answer.is_ok() && stuck.contains(&entry.id) {
-            *answer = Err(error::cycle(entry.id));
+            // Only the first of them can be raised.
+            let cycle = || error::cycle(&graph::find_cycle(edges(), &stuck, entry.id));
+            *answer = Err(refused.get_or_insert_with(cycle).clone());
         }
     }
 }

@@ -1,0 +1,90 @@
+//! Errors of arguments: missing, out of range, of another type, too large.
+
+use crate::error::report::Error;
+use pgrx::prelude::*;
+
+fn invalid(message: String) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message)
+}
+
+pub fn missing(argument: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+        format!("{argument} must not be null"),
+    )
+}
+
+/// A text that is too short or too long, in bytes.
+pub fn bad_length(argument: &str, least: usize, most: usize, got: usize) -> Error {
+    invalid(format!("{argument} must be {least} to {most} bytes long"))
+        .detail(format!("The value has {got} bytes."))
+}
+
+/// `range`: as in `between 0 and 1`.
+pub fn out_of_range(argument: &str, range: &str) -> Error {
+    invalid(format!("{argument} must be {range}"))
+}
+
+pub fn negative(argument: &str) -> Error {
+    invalid(format!("{argument} must not be negative"))
+}
+
+pub fn json_null(argument: &str) -> Error {
+    invalid(format!("{argument} must not be JSON null"))
+}
+
+/// `known`: as in `"error", "ignore" or "replace"`.
+pub fn unknown_value(argument: &str, got: &str, known: &str) -> Error {
+    invalid(format!("unrecognized value for {argument}: \"{got}\"")).hint(format!("Use {known}."))
+}
+
+/// A member of an object whose members are the arguments of a function.
+pub fn unknown_member(of: &str, name: &str, function: &str) -> Error {
+    invalid(format!("unrecognized member of a {of}: \"{name}\""))
+        .hint(format!("Name the members after the arguments of {function}."))
+}
+
+/// `wanted`: as in `a string`.
+pub fn wrong_type(member: &str, wanted: &str) -> Error {
+    invalid(format!("{member} must be {wanted}"))
+}
+
+pub fn lengths_differ(one: &str, other: &str) -> Error {
+    invalid(format!("{one} and {other} must have the same length"))
+}
+
+pub fn not_one_dimension(argument: &str) -> Error {
+    invalid(format!("{argument} must be a one-dimensional array"))
+}
+
+pub fn bad_error_object() -> Error {
+    invalid("error must be an object with the members code, args and description".into()).detail(
+        "The code and the description are strings, args is an object. No other member is allowed.",
+    )
+}
+
+pub fn error_needed() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+        "error must not be null with outcome \"aborted\"",
+    )
+    .hint(r#"Pass error => '{"code": "...", "args": {}, "description": "..."}'."#)
+}
+
+pub fn not_with_outcome(argument: &str, outcome: &str) -> Error {
+    invalid(format!("cannot specify {argument} with outcome \"{outcome}\""))
+}
+
+pub fn delays_too_long() -> Error {
+    invalid("interval out of range".into())
+        .detail("The delays of all retries are longer than an interval can be.")
+}
+
+/// In bytes.
+pub fn spec_too_large(got: usize, most: usize) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "spec is too large")
+        .detail(format!("The spec has {got} bytes, and scylla.max_spec_size is {most} bytes."))
+        .hint(
+            "Raise scylla.max_spec_size, or store the data elsewhere and refer to it in the spec.",
+        )
+}

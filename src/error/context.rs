@@ -1,0 +1,122 @@
+//! Errors of where and when a call is made: the server, the database, the transaction, the query.
+
+use crate::error::report::Error;
+use pgrx::prelude::*;
+
+fn not_available(message: impl Into<String>) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+}
+
+fn limit_exceeded(message: impl Into<String>) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, message)
+}
+
+pub fn not_preloaded() -> Error {
+    not_available("scylla must be loaded via shared_preload_libraries")
+        .detail("Its shared memory is allocated when the server starts.")
+        .hint("Add scylla to shared_preload_libraries in postgresql.conf and restart the server.")
+}
+
+pub fn not_created() -> Error {
+    not_available("extension \"scylla\" does not exist")
+        .hint("Run CREATE EXTENSION scylla in this database.")
+}
+
+pub fn board_not_built(database: &str) -> Error {
+    not_available(format!("the board of database \"{database}\" is not built"))
+        .detail(
+            "The scheduler has not built it in time, and a transaction that has written data cannot.",
+        )
+        .hint("Try again in a new transaction. See the server's log for what stops the scheduler.")
+}
+
+/// A warning: no background worker could be started for a database.
+pub fn no_scheduler(database: &str) -> Error {
+    limit_exceeded(format!("the scylla scheduler of database \"{database}\" is not running"))
+        .detail(
+            "Calls of own_tasks handle due tasks and expired leases meanwhile. There are no \
+             notifications and no retention.",
+        )
+        .hint("Raise max_worker_processes and restart the server.")
+}
+
+/// A warning: leases of the table for which the board has no free slot.
+pub fn leases_lost(count: usize) -> Error {
+    limit_exceeded(format!("could not restore {count} leases"))
+        .detail("Every slot of the board is in use; these tasks become ready again.")
+        .hint("Raise scylla.board_size and restart the server.")
+}
+
+/// The database was copied, restored, or closed by hand (I12).
+pub fn closed(database: &str) -> Error {
+    not_available(format!("scylla is closed in database \"{database}\""))
+        .detail("The database was copied or restored, or closed by scylla.open(false). Its tasks do not run.")
+        .hint("Call scylla.open() if its tasks should run here.")
+}
+
+pub fn too_many_databases() -> Error {
+    limit_exceeded("too many databases use scylla")
+        .detail(format!("scylla serves at most {} databases of a server.", board::MAX_DATABASES))
+}
+
+pub fn board_full() -> Error {
+    limit_exceeded("too many leases")
+        .detail("Every slot of the board has a lease.")
+        .hint("Return some tasks, or raise scylla.board_size and restart the server.")
+}
+
+pub fn not_preparable() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        "cannot PREPARE a transaction that has called scylla",
+    )
+}
+
+pub fn read_only(function: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+        format!("cannot execute {function} in a read-only transaction"),
+    )
+}
+
+pub fn on_standby(function: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+        format!("cannot execute {function} during recovery"),
+    )
+    .detail("A standby does not hand out tasks.")
+}
+
+pub fn not_alone(function: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+        format!("{function} cannot run inside a transaction block, a function or a pipeline"),
+    )
+    .detail("The procedure ends its transaction, so that it holds no snapshot while it waits.")
+    .hint("Call it as a command of its own, with autocommit on.")
+}
+
+pub fn no_set_here() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        "set-valued function called in context that cannot accept a set",
+    )
+}
+
+/// Warns in the server's log of a message that was dropped: the answer alone tells its sender.
+pub fn warn_message_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
+    let queue = String::from_utf8_lossy(queue);
+    let message = format!("scylla dropped a message for queue \"{queue}\": {}", why.message());
+    let mut warning = Error::new(PgSqlErrorCode::ERRCODE_WARNING, message);
+    if let Some(id) = id {
+        let id: String = String::from_utf8_lossy(id).chars().take(128).collect();
+        warning = warning.detail(format!("Its id is \"{id}\"."));
+    }
+    // SAFETY: a plain setting of this backend, restored at once: a warning does not unwind.
+    unsafe {
+        let errors = PgLogLevel::ERROR as i32;
+        let before = std::ptr::replace(&raw mut pg_sys::client_min_messages, errors);
+        warning.report(PgLogLevel::WARNING);
+        pg_sys::client_min_messages = before;
+    }
+}

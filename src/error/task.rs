@@ -1,0 +1,100 @@
+//! Errors of tasks: conflicts, dependencies, leases and statuses. They name the task.
+
+use crate::error::report::Error;
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use board::Micros;
+use pgrx::prelude::*;
+
+/// How many tasks of a cycle an error lists.
+const LISTED_MAX: usize = 10;
+
+fn wrong_state(message: String) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+}
+
+fn in_use(message: String) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_OBJECT_IN_USE, message)
+}
+
+pub fn no_such_task(id: Uuid) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("task {id} does not exist"))
+}
+
+pub fn duplicate_id(id: Uuid) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, format!("task {id} already exists"))
+        .constraint(c"task_pkey")
+}
+
+pub fn duplicate_key(queue: &[u8], key: &[u8], holder: Uuid) -> Error {
+    let [queue, key] = [queue, key].map(String::from_utf8_lossy);
+    Error::new(
+        PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
+        format!("key \"{key}\" already exists in queue \"{queue}\""),
+    )
+    .constraint(c"task_key")
+    .detail(format!("Task {holder} holds it."))
+    .hint("Set on_conflict to \"ignore\" to get that task, or to \"replace\" to cancel it.")
+}
+
+/// A key of two elements of an array.
+pub fn repeated_key(queue: &[u8], key: &[u8]) -> Error {
+    let [queue, key] = [queue, key].map(String::from_utf8_lossy);
+    Error::new(
+        PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
+        format!("key \"{key}\" specified more than once for queue \"{queue}\""),
+    )
+    .constraint(c"task_key")
+}
+
+pub fn not_replaceable(id: Uuid) -> Error {
+    in_use(format!("cannot replace task {id} because it is running"))
+}
+
+/// The tasks of a cycle, each of which waits for the next one, and the last for the first.
+pub fn cycle(tasks: &[Uuid]) -> Error {
+    let error =
+        Error::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, "dependency cycle detected");
+    let [first, others @ ..] = tasks else { return error };
+    let listed: Vec<String> = others.iter().take(LISTED_MAX).map(Uuid::to_string).collect();
+    let through = match others.len() - listed.len() {
+        _ if others.is_empty() => String::new(),
+        0 => format!(" through {}", listed.join(", ")),
+        more => format!(" through {} and {more} more", listed.join(", ")),
+    };
+    error.detail(format!("Task {first} depends on itself{through}."))
+}
+
+pub fn stale_token(id: Uuid) -> Error {
+    in_use(format!("the token is not valid for task {id}"))
+        .detail("The lease has ended. The task is ready, or another worker owns it.")
+}
+
+pub fn being_returned(id: Uuid) -> Error {
+    in_use(format!("task {id} is already being returned"))
+        .detail("Another transaction, or an earlier call of this one, used the same token.")
+}
+
+pub fn wrong_status(id: Uuid, status: &str) -> Error {
+    wrong_state(format!("task {id} is {status}"))
+}
+
+pub fn no_result(id: Uuid) -> Error {
+    wrong_state(format!("cannot wait for the result of task {id}"))
+        .detail("The task was submitted without post_result.")
+        .hint("Submit the task with post_result => true.")
+}
+
+/// As PostgreSQL says it of any table. `change`: update or delete.
+pub fn changed_meanwhile(change: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        format!("could not serialize access due to concurrent {change}"),
+    )
+}
+
+/// A warning: the scheduler cannot write the row of a task, and tries it again later.
+pub fn quarantined(duty: &str, id: Uuid, pause: Micros) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_WARNING, format!("scylla could not {duty} task {id}"))
+        .detail(format!("The scheduler tries again in {}.", time::humanize(pause)))
+}
