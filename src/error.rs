@@ -1,6 +1,7 @@
 //! Every error: SQLSTATE, message, detail and hint, in PostgreSQL's error style.
 
 use crate::pg::uuid::Uuid;
+use crate::pg::{datum, settings};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
@@ -74,13 +75,7 @@ pub fn warn_message_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
         let id: String = String::from_utf8_lossy(id).chars().take(128).collect();
         report = report.set_detail(format!("Its id is \"{id}\"."));
     }
-    // SAFETY: a plain setting of this backend, restored at once: a warning does not unwind.
-    unsafe {
-        let errors = PgLogLevel::ERROR as i32;
-        let was = std::ptr::replace(&raw mut pg_sys::client_min_messages, errors);
-        report.report(PgLogLevel::WARNING);
-        pg_sys::client_min_messages = was;
-    }
+    settings::with([(c"client_min_messages", c"error")], || report.report(PgLogLevel::WARNING));
 }
 
 /// What a sql_function answers, or its error raised.
