@@ -52,20 +52,28 @@ pub struct Session {
 struct Begun {
     user: pg_sys::Oid,
     context: i32,
+    /// A snapshot was pushed: the caller had none.
+    snapshot: bool,
     path: SearchPath,
 }
 
 impl Begun {
     fn new(owner: pg_sys::Oid) -> Begun {
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-        // SAFETY: SPI and the user id are this backend's; both are undone in drop, and by the
-        // abort of the transaction if that cannot run.
+        // SAFETY: SPI, the user id and the snapshot are this backend's; all are undone in drop, and by
+        // the abort of the transaction if that cannot run.
         unsafe {
             pg_sys::SPI_connect();
             pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
             let switched = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
             pg_sys::SetUserIdAndSecContext(owner, switched);
-            Begun { user, context, path: SearchPath::restrict() }
+            // A transaction that a procedure began has none, and values that are stored out of line
+            // are read under one, for as long as the rows live.
+            let snapshot = !pg_sys::ActiveSnapshotSet();
+            if snapshot {
+                pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+            }
+            Begun { user, context, snapshot, path: SearchPath::restrict() }
         }
     }
 }
@@ -143,8 +151,11 @@ fn spread(arguments: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<std::
 impl Drop for Begun {
     fn drop(&mut self) {
         self.path.restore();
-        // SAFETY: as in new.
+        // SAFETY: as in new. An error may leave other snapshots above this one: its abort takes them all.
         unsafe {
+            if self.snapshot && !std::thread::panicking() {
+                pg_sys::PopActiveSnapshot();
+            }
             pg_sys::SetUserIdAndSecContext(self.user, self.context);
             pg_sys::SPI_finish();
         }
