@@ -68,11 +68,11 @@ impl Error {
 
 /// Warns of a message that was dropped, in the server's log: its sender is told by the answer alone.
 pub fn warn_message_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
-    let queue = String::from_utf8_lossy(queue);
+    let queue = datum::printable(queue);
     let message = format!("scylla dropped a message for queue \"{queue}\": {}", why.message);
     let mut report = ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "");
     if let Some(id) = id {
-        let id: String = String::from_utf8_lossy(id).chars().take(128).collect();
+        let id: String = datum::printable(id).chars().take(128).collect();
         report = report.set_detail(format!("Its id is \"{id}\"."));
     }
     settings::with([(c"client_min_messages", c"error")], || report.report(PgLogLevel::WARNING));
@@ -205,7 +205,7 @@ pub fn bad_error_object() -> Error {
 pub fn error_needed() -> Error {
     missing("error")
         .detail("Outcome \"aborted\" needs one.")
-        .hint(r#"Give error => '{"code": "…", "args": {}, "description": "…"}'."#)
+        .hint(r#"Give error => '{"code": "...", "args": {}, "description": "..."}'."#)
 }
 
 pub fn not_with_outcome(argument: &str, outcome: &str) -> Error {
@@ -227,7 +227,7 @@ pub fn duplicate_id(id: Uuid) -> Error {
 }
 
 pub fn duplicate_key(key: &[u8], holder: Uuid) -> Error {
-    let key = String::from_utf8_lossy(key);
+    let key = datum::printable(key);
     Error::new(
         PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
         format!("key \"{key}\" is borne by a live task of this queue already"),
@@ -238,7 +238,7 @@ pub fn duplicate_key(key: &[u8], holder: Uuid) -> Error {
 
 /// Two elements of one array with one key.
 pub fn second_key(key: &[u8]) -> Error {
-    let key = String::from_utf8_lossy(key);
+    let key = datum::printable(key);
     Error::new(
         PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
         format!("key \"{key}\" stands in an earlier element of the array"),

@@ -1,7 +1,7 @@
 //! Where a backend is at db: its database, and this creation of the extension in it (I12).
 
 use crate::error;
-use crate::pg::relcache;
+use crate::pg::{datum, relcache};
 use crate::shmem::segment::{wake_launcher, with_board};
 use board::{Board, BuildState};
 use pgrx::pg_sys;
@@ -109,7 +109,7 @@ impl Database {
             if name.is_null() {
                 return self.database.to_u32().to_string();
             }
-            CStr::from_ptr(name).to_string_lossy().into_owned()
+            datum::printable(CStr::from_ptr(name).to_bytes())
         }
     }
 }

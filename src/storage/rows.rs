@@ -69,8 +69,8 @@ impl BoardKey {
         let [queue, action, priority, created, timeout] =
             [0, 1, 2, 3, 4].map(|offset| rows.get(row, column + offset));
         BoardKey {
-            queue: datum::string(queue).into_bytes(),
-            action: datum::string(action).into_bytes(),
+            queue: datum::text(queue),
+            action: datum::text(action),
             rank: rank(id, Wall(datum::number(created)), datum::number(priority)),
             timeout: datum::interval_length(timeout),
         }

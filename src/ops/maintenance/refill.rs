@@ -85,7 +85,7 @@ pub fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
 }
 
 fn mark(entry: u32, rows: &Rows) -> bool {
-    let name = |row, column| datum::string(rows.get(row, column)).into_bytes();
+    let name = |row, column| datum::text(rows.get(row, column));
     let lanes: Vec<_> = (0..rows.len()).map(|row| (name(row, 0), name(row, 1))).collect();
     let mut room = true;
     for some in lanes.chunks(AT_ONCE) {
