@@ -77,9 +77,7 @@ fn dependencies_go_on_though_they_are_published() {
     s.end(first, "completed");
     assert_eq!(s.count("select count(*) from scylla.countdown"), 1);
     other.run("commit");
-    eventually(seconds(5), "the dependent is ready", || {
-        (s.status(last) == "ready").then_some(())
-    });
+    eventually(seconds(5), "the dependent is ready", || (s.status(last) == "ready").then_some(()));
     s.end(last, "completed");
     server.assert_log_is_clean();
 }
