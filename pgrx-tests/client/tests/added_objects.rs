@@ -45,8 +45,8 @@ fn an_added_unique_index_refuses_by_its_name() {
     }
     // what the index lets through is taken as ever
     s.run("select scylla.submit('q', '{\"n\": 3}', key => 'k')");
-    let ignored: Uuid =
-        s.value("select scylla.submit('q', '{\"n\": 3}', key => 'k', on_conflict => 'ignore')", &[]);
+    let ignored: Uuid = s
+        .value("select scylla.submit('q', '{\"n\": 3}', key => 'k', on_conflict => 'ignore')", &[]);
     assert_eq!(Some(ignored), s.value("select scylla.task_id('q', 'k')", &[]));
     s.run("select scylla.submit('q', '{\"n\": 3}', key => 'k', on_conflict => 'replace')");
     assert_eq!(s.own("w", "q", 10).len(), 2);
@@ -83,7 +83,9 @@ fn a_trigger_that_suppresses_a_row_is_named() {
     s.run("select scylla.submit('q', key => 'k', on_conflict => 'ignore')");
     s.run("select scylla.submit('q', key => 'k', on_conflict => 'replace')");
     s.run("select scylla.delay('m', now() + interval '1 hour', 'out', 'v')");
-    assert!(!s.value::<bool>("select scylla.delay('m', now() + interval '1 hour', 'out', 'v')", &[]));
+    assert!(
+        !s.value::<bool>("select scylla.delay('m', now() + interval '1 hour', 'out', 'v')", &[])
+    );
     assert_eq!(s.own("w", "q", 10).len(), 1);
 }
 
@@ -116,7 +118,8 @@ fn a_trigger_that_changes_an_id_is_named() {
     assert_eq!(s.count("select count(*) from scylla.task"), 0);
 }
 
-const SETTINGS: &str = "concat_ws(' ', current_setting('enable_seqscan'), current_setting('enable_sort'),
+const SETTINGS: &str =
+    "concat_ws(' ', current_setting('enable_seqscan'), current_setting('enable_sort'),
     current_setting('enable_nestloop'), current_setting('jit'))";
 
 /// What a trigger sets for its transaction is as it was before, after the transaction.

@@ -38,7 +38,11 @@ fn a_large_result_is_given_to_each_call() {
         complete_with(&mut s, &lease, &given);
         for call in 0..3 {
             let ended = ending(&mut waiter, lease.id);
-            assert_eq!(ended, ("completed".to_owned(), given.clone()), "{bytes} bytes, call {call}");
+            assert_eq!(
+                ended,
+                ("completed".to_owned(), given.clone()),
+                "{bytes} bytes, call {call}"
+            );
         }
     }
 }
