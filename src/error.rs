@@ -100,6 +100,16 @@ pub fn not_created() -> Error {
     .hint("Use CREATE EXTENSION scylla.")
 }
 
+/// Tasks cannot be found by their ids.
+pub fn no_primary_key() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "table \"scylla.task\" is not as the extension made it",
+    )
+    .detail("It needs a primary key on its column id alone, and each column under its name.")
+    .hint("Add the key back by ALTER TABLE scylla.task ADD PRIMARY KEY (id).")
+}
+
 pub fn board_not_built() -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
