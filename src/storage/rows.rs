@@ -50,6 +50,14 @@ pub fn settled(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Vec<(Uu
     (0..rows.len()).map(|row| (id_at(&rows, row, 0), datum::string(rows.get(row, 1)))).collect()
 }
 
+/// Whether this transaction wrote a row whose `xmin` this is.
+pub fn is_own(xmin: Option<Datum>) -> bool {
+    // SAFETY: looks into the state of this backend's transaction.
+    xmin.is_some_and(|it| unsafe {
+        pg_sys::TransactionIdIsCurrentTransactionId((it.value() as u32).into())
+    })
+}
+
 pub fn rank(id: Uuid, created: Wall, priority: i64) -> Rank {
     let id: Id = id.0;
     Rank { id, created, priority: priority.clamp(0, u32::MAX.into()) as u32 }

@@ -241,19 +241,3 @@ fn a_lane_read_by_its_submitter_is_found_by_others() {
         owned.iter().take(1).for_each(|lease| b.complete(lease));
     }
 }
-
-/// Nor by its id.
-#[test]
-fn a_transaction_does_not_own_what_it_has_submitted_by_its_id() {
-    let database = database();
-    let (mut a, mut b) = (database.connect(), database.connect());
-    a.run("begin");
-    let id = a.submit("q");
-    a.run("savepoint s");
-    let refusal = failure(a.try_own_task(id), "own_task");
-    assert_eq!(refusal.code().code(), "55000", "{}", refusal.message());
-    a.run("rollback to s");
-    assert!(b.own("b", "q", 1).is_empty());
-    a.run("commit");
-    assert_eq!(b.try_own_task(id).expect("it is ready").id, id);
-}
