@@ -1,6 +1,6 @@
 //! Helpers for the rows of statements: ids, ranks, and what the board needs to know of a task.
 
-use crate::pg::datum::{self, UUIDS};
+use crate::pg::datum::{self, UUID, UUIDS};
 use crate::pg::spi::{Rows, Session, Statement, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
@@ -14,6 +14,7 @@ pub const ROWS_PER_TX: usize = 1_000;
 statement!(pub FINISHED, "rows/finished", [UUIDS]);
 statement!(pub LIVE, "rows/live", [UUIDS]);
 statement!(pub LOCK_FREE, "rows/lock_free", [UUIDS]);
+statement!(STATUS, "rows/status", [UUID]);
 
 pub fn ids(ids: impl Iterator<Item = Uuid>) -> Option<Datum> {
     Some(datum::array(UUIDS, ids.map(|id| Some(id.datum()))))
@@ -48,6 +49,24 @@ pub fn text_of_array(ids: &[Uuid]) -> Datum {
 pub fn settled(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Vec<(Uuid, String)> {
     let rows = session.run(&FINISHED, &[ids(wanted)]);
     (0..rows.len()).map(|row| (id_at(&rows, row, 0), datum::string(rows.get(row, 1)))).collect()
+}
+
+/// Where a task is.
+pub enum Whereabouts {
+    Live,
+    /// Among the settled ones, with this status.
+    Settled(String),
+    Nowhere,
+}
+
+/// Where a task is, both tables read under one snapshot: a task that moves is in one of them.
+pub fn whereabouts(session: &Session, id: Uuid) -> Whereabouts {
+    let rows = session.run(&STATUS, &[Some(id.datum())]);
+    match rows.first() {
+        Some(status) => Whereabouts::Settled(datum::string(Some(status))),
+        None if rows.len() > 0 => Whereabouts::Live,
+        None => Whereabouts::Nowhere,
+    }
 }
 
 /// Whether this transaction wrote a row whose `xmin` this is.
