@@ -236,6 +236,19 @@ pub fn duplicate_id(id: Uuid) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, format!("task {id} already exists"))
 }
 
+/// A row that is not there after it was inserted. `suppressors`: the triggers and rules that can cause
+/// this.
+pub fn not_inserted(id: Uuid, suppressors: Option<&str>) -> Error {
+    let code = PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+    let error = Error::new(code, format!("the row of task {id} was not inserted"));
+    match suppressors {
+        Some(names) => error.detail(format!(
+            "These can suppress a row of table \"scylla.task\" or change its id: {names}."
+        )),
+        None => error,
+    }
+}
+
 pub fn duplicate_key(key: &[u8], holder: Uuid) -> Error {
     let key = datum::printable(key);
     Error::new(
