@@ -35,6 +35,7 @@ pub extern "C-unwind" fn _PG_init() {
     }
     quieten();
     guc::define();
+    pg::planner::register();
     shmem::segment::request_memory();
     shmem::on_board::load_board_with(ops::maintenance::load_board::build);
     scheduler::register_launcher();

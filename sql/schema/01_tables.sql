@@ -130,6 +130,10 @@ create table scylla.countdown (
     autovacuum_vacuum_threshold = 10000
 );
 
+-- A publication of all tables refuses to delete rows of a table without a replica identity. This
+-- one has no key.
+alter table scylla.countdown replica identity full;
+
 comment on table scylla.countdown is
     'predecessors that have settled, but are not counted down from the waiting task yet';
 comment on column scylla.countdown.task is 'the task that waits';
@@ -167,6 +171,10 @@ create table scylla.finished (
 -- Takes what no other partition does, so that a missing one never stops anybody from settling a
 -- task.
 create table scylla.finished_default partition of scylla.finished default;
+
+-- As for countdown: the index by id is no key. A partition does not inherit its replica identity.
+alter table scylla.finished replica identity full;
+alter table scylla.finished_default replica identity full;
 
 -- Each partition has an index of its own: of one on the parent, a dump and the attaching of the
 -- partition would both make a part.
@@ -234,22 +242,28 @@ create sequence scylla.worker_number;
 
 comment on sequence scylla.worker_number is 'numbers the workers that register';
 
--- No key: a restored dump adds the row of its origin to that of this creation (I12).
+-- The key is made up: a restored dump adds the row of its origin to that of this creation (I12), and
+-- the oid of its database may be the same.
 create table scylla.incarnation (
+    id       uuid    not null default pg_catalog.gen_random_uuid(),
     database oid     not null,
     open     boolean not null,
-    used     boolean not null
+    used     boolean not null,
+    constraint incarnation_pkey primary key (id)
 );
 
 -- A dump brings partitions of its own: none are made before it is restored. It is known by a
 -- setting that pg_dump writes.
-insert into scylla.incarnation
+insert into scylla.incarnation (database, open, used)
 select d.oid, true, pg_catalog.current_setting('row_security')::pg_catalog.bool
 from pg_catalog.pg_database d
 where d.datname = pg_catalog.current_database();
 
 comment on table scylla.incarnation is
     'which database this is: with any other row than its own it was copied or restored, and is closed';
+comment on constraint incarnation_pkey on scylla.incarnation is
+    'tells the rows of several databases apart';
+comment on column scylla.incarnation.id is 'the row''s number, made up';
 comment on column scylla.incarnation.database is 'the oid of the database that wrote the row';
 comment on column scylla.incarnation.open is 'false: it hands out and fires nothing';
 comment on column scylla.incarnation.used is

@@ -27,7 +27,7 @@ sql_function!(
     |call: &mut Call| {
         let id = call.uuid(0, "id")?;
         let why = inspect::why(&current_database(), id).ok_or_else(|| error::no_such_task(id))?;
-        Ok(Some(datum::varlena(why.as_bytes())))
+        Ok(Some(datum::varlena(&why)))
     }
 );
 

@@ -127,11 +127,7 @@ fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
         Some(given) => headers(given)?,
     };
     if let Some((name, _)) = members.first() {
-        return Err(error::unknown_member(
-            "message",
-            &String::from_utf8_lossy(name),
-            "scylla.delay",
-        ));
+        return Err(error::unknown_member("message", &datum::printable(&**name), "scylla.delay"));
     }
     let spec = spec(&own, key.as_deref(), value.as_deref(), headers)?;
     Ok(Message { id: own, deadline, spec })

@@ -3,6 +3,7 @@
 use crate::error::{self, Error, Result};
 use crate::guc;
 use crate::ops::submit::draft::OnConflict;
+use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
 use board::{ACTION_MAX, Micros, QUEUE_MAX, WORKER_MAX, Wall};
@@ -95,7 +96,7 @@ pub fn on_failure(word: &[u8]) -> Result<bool> {
 
 /// A word that is none of the known ones.
 pub fn unknown(argument: &str, word: &[u8], known: &str) -> Error {
-    error::unknown_value(argument, &String::from_utf8_lossy(word), known)
+    error::unknown_value(argument, &datum::printable(word), known)
 }
 
 /// A point in time that is one: neither infinity.

@@ -1,6 +1,7 @@
 //! Errors of where and when a call is made: the server, the database, the transaction, the query.
 
 use crate::error::report::Error;
+use crate::pg::{datum, settings};
 use pgrx::prelude::*;
 
 fn not_available(message: impl Into<String>) -> Error {
@@ -20,6 +21,13 @@ pub fn not_preloaded() -> Error {
 pub fn not_created() -> Error {
     not_available("extension \"scylla\" does not exist")
         .hint("Run CREATE EXTENSION scylla in this database.")
+}
+
+/// Tasks cannot be found by their ids.
+pub fn no_primary_key() -> Error {
+    not_available("table \"scylla.task\" has been altered")
+        .detail("It needs a primary key on its column id alone, and each column under its name.")
+        .hint("Restore the key with ALTER TABLE scylla.task ADD PRIMARY KEY (id).")
 }
 
 pub fn board_not_built(database: &str) -> Error {
@@ -105,18 +113,12 @@ pub fn no_set_here() -> Error {
 
 /// Warns in the server's log of a message that was dropped: the answer alone tells its sender.
 pub fn warn_message_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
-    let queue = String::from_utf8_lossy(queue);
+    let queue = datum::printable(queue);
     let message = format!("scylla dropped a message for queue \"{queue}\": {}", why.message());
     let mut warning = Error::new(PgSqlErrorCode::ERRCODE_WARNING, message);
     if let Some(id) = id {
-        let id: String = String::from_utf8_lossy(id).chars().take(128).collect();
+        let id: String = datum::printable(id).chars().take(128).collect();
         warning = warning.detail(format!("Its id is \"{id}\"."));
     }
-    // SAFETY: a plain setting of this backend, restored at once: a warning does not unwind.
-    unsafe {
-        let errors = PgLogLevel::ERROR as i32;
-        let before = std::ptr::replace(&raw mut pg_sys::client_min_messages, errors);
-        warning.report(PgLogLevel::WARNING);
-        pg_sys::client_min_messages = before;
-    }
+    settings::with([(c"client_min_messages", c"error")], || warning.report(PgLogLevel::WARNING));
 }

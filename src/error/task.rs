@@ -1,6 +1,7 @@
 //! Errors of tasks: conflicts, dependencies, leases and statuses. They name the task.
 
 use crate::error::report::Error;
+use crate::pg::datum;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use board::Micros;
@@ -26,8 +27,20 @@ pub fn duplicate_id(id: Uuid) -> Error {
         .constraint(c"task_pkey")
 }
 
+/// A row that is not there after it was inserted. `suppressors`: the triggers and rules that can cause
+/// this.
+pub fn not_inserted(id: Uuid, suppressors: Option<&str>) -> Error {
+    let error = wrong_state(format!("the row of task {id} was not inserted"));
+    match suppressors {
+        Some(names) => error.detail(format!(
+            "These can suppress a row of table \"scylla.task\" or change its id: {names}."
+        )),
+        None => error,
+    }
+}
+
 pub fn duplicate_key(queue: &[u8], key: &[u8], holder: Uuid) -> Error {
-    let [queue, key] = [queue, key].map(String::from_utf8_lossy);
+    let [queue, key] = [queue, key].map(datum::printable);
     Error::new(
         PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
         format!("key \"{key}\" already exists in queue \"{queue}\""),
@@ -39,7 +52,7 @@ pub fn duplicate_key(queue: &[u8], key: &[u8], holder: Uuid) -> Error {
 
 /// A key of two elements of an array.
 pub fn repeated_key(queue: &[u8], key: &[u8]) -> Error {
-    let [queue, key] = [queue, key].map(String::from_utf8_lossy);
+    let [queue, key] = [queue, key].map(datum::printable);
     Error::new(
         PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
         format!("key \"{key}\" specified more than once for queue \"{queue}\""),

@@ -140,12 +140,26 @@ pub unsafe fn elements(kind: Kind, datum: Datum) -> Option<Vec<Option<Datum>>> {
     }
 }
 
-/// A text as a string; the database's encoding need not be UTF-8.
-pub fn string(datum: Option<Datum>) -> String {
+/// A text column, in the database's encoding, which need not be UTF-8: a name is its bytes. Empty for null.
+pub fn text(datum: Option<Datum>) -> Vec<u8> {
     // SAFETY: called for columns of type text only.
-    datum.map_or_else(String::new, |it| {
-        String::from_utf8(unsafe { bytes(it) })
-            .unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned())
+    datum.map_or_else(Vec::new, |it| unsafe { bytes(it) })
+}
+
+/// A text column as a string, for words that are the extension's own and for messages.
+pub fn string(datum: Option<Datum>) -> String {
+    printable(text(datum))
+}
+
+/// A text as messages show it. Where it is not UTF-8, which a string has to be, each byte that is not ASCII is
+/// escaped, so that one text is told from another.
+pub fn printable(text: impl Into<Vec<u8>>) -> String {
+    String::from_utf8(text.into()).unwrap_or_else(|bad| {
+        let escape = |byte: &u8| match byte {
+            0..128 => char::from(*byte).to_string(),
+            128.. => format!("\\x{byte:02x}"),
+        };
+        bad.as_bytes().iter().map(escape).collect()
     })
 }
 

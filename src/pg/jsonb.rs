@@ -197,7 +197,7 @@ unsafe fn decimal(number: pg_sys::Numeric) -> String {
         if text.is_null() {
             String::new()
         } else {
-            std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned()
+            datum::printable(std::ffi::CStr::from_ptr(text).to_bytes())
         }
     }
 }

@@ -2,7 +2,9 @@
 
 pub mod datum;
 pub mod jsonb;
+pub mod planner;
 pub mod relcache;
+pub mod settings;
 pub mod spi;
 pub mod time;
 pub mod uuid;

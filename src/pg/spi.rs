@@ -1,9 +1,10 @@
 //! Statements: parameterised, planned once per backend, run with the rights of the tables' owner.
 
 use crate::pg::datum::Kind;
+use crate::pg::planner;
 use pgrx::pg_sys;
 use std::cell::{Cell, OnceCell};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr;
 
 /// One statement of `sql/queries/`, with the types of its parameters.
@@ -41,8 +42,8 @@ macro_rules! statement {
 }
 pub(crate) use statement;
 
-/// A session as the owner of the tables, on a search path that holds pg_catalog only, with a planner
-/// that goes by index. Begins with its first statement, and ends, whatever happens, when dropped.
+/// A session as the owner of the tables, on a search path that holds pg_catalog only. Begins with its
+/// first statement, and ends, whatever happens, when dropped.
 pub struct Session {
     owner: pg_sys::Oid,
     begun: OnceCell<Begun>,
@@ -51,36 +52,29 @@ pub struct Session {
 struct Begun {
     user: pg_sys::Oid,
     context: i32,
-    planner: [bool; PLANNER.len()],
+    /// A snapshot was pushed: the caller had none.
+    snapshot: bool,
     path: SearchPath,
 }
-
-/// A plan made while a table is empty must not be a scan when it is full (I6): rows are found by
-/// index, and joined by hash with what came as arrays. Compiling a plan costs more than running it.
-const PLANNER: [*mut bool; 6] = [
-    &raw mut pg_sys::enable_seqscan,
-    &raw mut pg_sys::enable_bitmapscan,
-    &raw mut pg_sys::enable_nestloop,
-    &raw mut pg_sys::enable_mergejoin,
-    &raw mut pg_sys::enable_sort,
-    &raw mut pg_sys::jit_enabled,
-];
 
 impl Begun {
     fn new(owner: pg_sys::Oid) -> Begun {
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-        // SAFETY: SPI and the user id are this backend's; both are undone in drop, and by the
-        // abort of the transaction if that cannot run.
+        // SAFETY: SPI, the user id and the snapshot are this backend's; all are undone in drop, and by
+        // the abort of the transaction if that cannot run.
         unsafe {
             pg_sys::SPI_connect();
             pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
             let switched = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
             pg_sys::SetUserIdAndSecContext(owner, switched);
+            // A transaction that a procedure began has none, and values that are stored out of line
+            // are read under one, for as long as the rows live.
+            let snapshot = !pg_sys::ActiveSnapshotSet();
+            if snapshot {
+                pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+            }
+            Begun { user, context, snapshot, path: SearchPath::restrict() }
         }
-        let path = SearchPath::restrict();
-        // SAFETY: plain flags of this backend, restored in drop; no code of a user runs between.
-        let planner = PLANNER.map(|flag| unsafe { ptr::replace(flag, false) });
-        Begun { user, context, planner, path }
     }
 }
 
@@ -114,30 +108,35 @@ impl Session {
     /// Runs a text that was made for this one time, as the names of partitions differ.
     pub fn run_text(
         &self,
-        text: &str,
+        text: &[u8],
         kinds: &[Kind],
         arguments: &[Option<pg_sys::Datum>],
     ) -> Rows {
         assert_eq!(arguments.len(), kinds.len());
         self.begun.get_or_init(|| Begun::new(self.owner));
         let (mut values, nulls) = spread(arguments);
-        let mut oids: Vec<_> = kinds.iter().map(|kind| kind.oid).collect();
         let text = CString::new(text).unwrap_or_default();
-        // SAFETY: the text ends with a zero; values and nulls are as many as the types.
+        // SAFETY: values and nulls are as many as the plan's parameters, and of their types.
         unsafe {
-            let status = pg_sys::SPI_execute_with_args(
-                text.as_ptr(),
-                oids.len() as i32,
-                oids.as_mut_ptr(),
-                values.as_mut_ptr(),
-                nulls.as_ptr(),
-                false,
-                0,
-            );
+            let plan = prepare(&text, kinds, planner::OURS);
+            let status =
+                pg_sys::SPI_execute_plan(plan, values.as_mut_ptr(), nulls.as_ptr(), false, 0);
             assert!(status > 0, "a text of ours runs: SPI status {status}");
             Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
         }
     }
+}
+
+/// A plan of the current SPI session, to be run with parameters of these types.
+fn prepare(text: &CStr, kinds: &[Kind], options: i32) -> pg_sys::SPIPlanPtr {
+    let mut oids: Vec<_> = kinds.iter().map(|kind| kind.oid).collect();
+    // SAFETY: a text that ends with a zero, and as many types as the number says.
+    let plan = unsafe {
+        let count = oids.len() as i32;
+        pg_sys::SPI_prepare_cursor(text.as_ptr(), count, oids.as_mut_ptr(), options)
+    };
+    assert!(!plan.is_null(), "a statement of ours can be planned");
+    plan
 }
 
 /// Arguments as SPI takes them: the values, and which of them are null.
@@ -151,13 +150,12 @@ fn spread(arguments: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<std::
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        for (flag, was) in PLANNER.into_iter().zip(self.planner) {
-            // SAFETY: as in new.
-            unsafe { *flag = was };
-        }
         self.path.restore();
-        // SAFETY: as in new.
+        // SAFETY: as in new. An error may leave other snapshots above this one: its abort takes them all.
         unsafe {
+            if self.snapshot && !std::thread::panicking() {
+                pg_sys::PopActiveSnapshot();
+            }
             pg_sys::SetUserIdAndSecContext(self.user, self.context);
             pg_sys::SPI_finish();
         }
@@ -167,20 +165,12 @@ impl Drop for Begun {
 impl Statement {
     fn plan(&self) -> pg_sys::SPIPlanPtr {
         if self.plan.get().is_null() {
-            let mut oids: Vec<_> = self.kinds.iter().map(|kind| kind.oid).collect();
+            let generic = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
             let text = CString::new((self.text)()).unwrap_or_default();
-            // SAFETY: the text ends with a zero; the plan is kept for the life of the backend.
-            unsafe {
-                let plan = pg_sys::SPI_prepare_cursor(
-                    text.as_ptr(),
-                    oids.len() as i32,
-                    oids.as_mut_ptr(),
-                    pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
-                );
-                assert!(!plan.is_null(), "a statement of ours can be planned");
-                pg_sys::SPI_keepplan(plan);
-                self.plan.set(plan);
-            }
+            let plan = prepare(&text, self.kinds, generic | planner::OURS);
+            // SAFETY: kept for the life of the backend.
+            unsafe { pg_sys::SPI_keepplan(plan) };
+            self.plan.set(plan);
         }
         self.plan.get()
     }

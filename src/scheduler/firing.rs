@@ -2,8 +2,8 @@
 
 use crate::error;
 use crate::ops::maintenance::fire::{self, DueKey};
-use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use crate::pg::{settings, time};
 use crate::scheduler::duties::in_extension_transaction;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
@@ -11,7 +11,6 @@ use crate::shmem::xact;
 use crate::storage::rows::ROWS_PER_TX;
 use crate::{due, guc};
 use board::{Micros, Monotonic, Timestamp, Wall};
-use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::HashMap;
 
@@ -74,16 +73,17 @@ impl Firing {
             return false;
         }
         let mut batch = Vec::new();
-        let done = unflushed(|| {
-            in_extension_transaction(db, "fire due tasks", || {
-                let (due, next) =
-                    from.map_or((Vec::new(), None), |from| fire::read(db, from, until, self.most));
-                batch.extend(due.iter().map(|(_, id)| *id).filter(|id| self.may_try(id, &now)));
-                batch.extend(retried.iter().take(self.most.saturating_sub(batch.len())));
-                batch.sort_unstable();
-                batch.dedup();
-                (due, next, fire::fire(db, &batch, until))
-            })
+        let done = in_extension_transaction(db, "fire due tasks", || {
+            // The commit does not wait for the disk. A crash may undo it, and what it fired fires again:
+            // whatever a worker did with it since reached the disk behind it, or not at all.
+            settings::set_local(c"synchronous_commit", c"off");
+            let (due, next) =
+                from.map_or((Vec::new(), None), |from| fire::read(db, from, until, self.most));
+            batch.extend(due.iter().map(|(_, id)| *id).filter(|id| self.may_try(id, &now)));
+            batch.extend(retried.iter().take(self.most.saturating_sub(batch.len())));
+            batch.sort_unstable();
+            batch.dedup();
+            (due, next, fire::fire(db, &batch, until))
         });
         let full = batch.len() >= self.most;
         let (mut next, more) = match done {
@@ -144,16 +144,4 @@ impl Firing {
 /// The least mark behind this one.
 fn after(mark: &DueKey) -> DueKey {
     (mark.0, Uuid(mark.1.0.saturating_add(1)))
-}
-
-/// Runs a transaction whose commit does not wait for the disk. A crash may undo it, and what it fired
-/// fires again: whatever a worker did with it since reached the disk behind it, or not at all.
-fn unflushed<T>(duty: impl FnOnce() -> T) -> T {
-    let off = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as i32;
-    // SAFETY: a plain setting of this process, restored when the transaction has ended.
-    let was = unsafe { std::ptr::replace(&raw mut pg_sys::synchronous_commit, off) };
-    let done = duty();
-    // SAFETY: as above.
-    unsafe { pg_sys::synchronous_commit = was };
-    done
 }

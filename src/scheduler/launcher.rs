@@ -1,7 +1,7 @@
 //! The launcher: finds the databases that have the extension, and keeps one worker for each.
 
 use crate::error;
-use crate::pg::time;
+use crate::pg::{datum, time};
 use crate::scheduler::process::{builder, install_signal_handlers, sleep, transaction};
 use crate::shmem::segment::{self, with_board};
 use board::{Micros, Monotonic};
@@ -136,7 +136,7 @@ fn databases() -> HashMap<u32, String> {
             let database = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
             if database.datallowconn {
                 let name = std::ffi::CStr::from_ptr(database.datname.data.as_ptr());
-                found.insert(database.oid.to_u32(), name.to_string_lossy().into_owned());
+                found.insert(database.oid.to_u32(), datum::printable(name.to_bytes()));
             }
         }
         pg_sys::heap_endscan(scan.cast());

@@ -1,16 +1,12 @@
 //! Where a backend is at db: its database, and this creation of the extension in it (I12).
 
 use crate::error;
-use crate::pg::relcache;
+use crate::pg::{datum, relcache};
 use crate::shmem::segment::{wake_launcher, with_board};
 use board::{Board, BuildState};
 use pgrx::pg_sys;
 use std::cell::Cell;
 use std::ffi::CStr;
-
-/// The columns of a task that its worker sees, behind the one that says whether it may be owned.
-pub const OWNED_COLUMNS: [&CStr; 7] =
-    [c"ready", c"action", c"spec", c"priority", c"key", c"tries", c"num_failures"];
 
 /// What a call needs to know of its database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,12 +15,10 @@ pub struct Database {
     pub extension: pg_sys::Oid,
     /// The owner of the tables: functions act with its rights.
     pub owner: pg_sys::Oid,
-    /// The table of live tasks, its primary key, and where its columns are that a worker sees.
+    /// The tables of live and of settled tasks. What belongs to a table, such as an index, is looked up once
+    /// the table is locked: until then it may be replaced.
     pub task: pg_sys::Oid,
-    pub task_key: pg_sys::Oid,
-    /// The table of settled tasks.
     pub finished: pg_sys::Oid,
-    pub columns: [i16; OWNED_COLUMNS.len()],
 }
 
 thread_local! {
@@ -49,7 +43,6 @@ fn find_database() -> Option<Database> {
         let extension = pg_sys::get_extension_oid(c"scylla".as_ptr(), true);
         let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
         let task = pg_sys::get_relname_relid(c"task".as_ptr(), schema);
-        let task_key = pg_sys::get_relname_relid(c"task_pkey".as_ptr(), schema);
         let finished = pg_sys::get_relname_relid(c"finished".as_ptr(), schema);
         let key = pg_sys::SysCacheIdentifier::RELOID as i32;
         let tuple = pg_sys::SearchSysCache1(key, task.into());
@@ -58,12 +51,11 @@ fn find_database() -> Option<Database> {
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
         pg_sys::ReleaseSysCache(tuple);
-        let columns = OWNED_COLUMNS.map(|name| pg_sys::get_attnum(task, name.as_ptr()));
-        if [task_key, finished].contains(&pg_sys::InvalidOid) || columns.contains(&0) {
+        if finished == pg_sys::InvalidOid {
             return None;
         }
         let database = pg_sys::MyDatabaseId;
-        Database { database, extension, owner, task, task_key, finished, columns }
+        Database { database, extension, owner, task, finished }
     };
     CURRENT.set(Some(db));
     Some(db)
@@ -109,7 +101,7 @@ impl Database {
             if name.is_null() {
                 return self.database.to_u32().to_string();
             }
-            CStr::from_ptr(name).to_string_lossy().into_owned()
+            datum::printable(CStr::from_ptr(name).to_bytes())
         }
     }
 }

@@ -1,19 +1,37 @@
 //! A lookup at tasks by primary key, past the executor: owning reads each task once, and starting
 //! a plan for it costs more than the reading.
 
+use crate::error;
+use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::{Database, OWNED_COLUMNS};
-use pgrx::pg_sys::{self, Datum};
+use crate::shmem::database::Database;
+use pgrx::PgTupleDesc;
+use pgrx::pg_sys::{self, Datum, Oid, Relation};
+use std::cell::Cell;
+use std::ffi::CStr;
 use std::{ptr, slice};
+
+/// The columns of a task that its worker sees, behind the one that says whether it may be owned.
+const OWNED_COLUMNS: [&CStr; 7] =
+    [c"ready", c"action", c"spec", c"priority", c"key", c"tries", c"num_failures"];
 
 /// What a lookup shows of a row: `OWNED_COLUMNS` without `ready`. Good until the next one.
 pub type OwnedColumns = [Option<Datum>; 6];
 
+/// Whose changes a lookup sees beside what has committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum View {
+    /// This transaction's.
+    Own,
+    /// Nobody's: as if this transaction had done nothing.
+    OfOthers,
+}
+
 /// An open table and its primary key, under a snapshot of now (I5). Its locks stand until the end of
 /// the transaction, as a statement's do; an error leaves closing it to that end, too.
 pub struct TaskLookup {
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Relation,
+    index: Relation,
     scan: pg_sys::IndexScanDesc,
     slot: *mut pg_sys::TupleTableSlot,
     snapshot: pg_sys::Snapshot,
@@ -21,9 +39,101 @@ pub struct TaskLookup {
     columns: [i16; OWNED_COLUMNS.len()],
 }
 
+/// What is known of the table of live tasks.
+#[derive(Clone, Copy)]
+struct Shape {
+    table: Oid,
+    /// The primary key's index.
+    index: Oid,
+    /// Where `OWNED_COLUMNS` are.
+    columns: [i16; OWNED_COLUMNS.len()],
+}
+
+thread_local! {
+    static KNOWN: Cell<Option<Shape>> = const { Cell::new(None) };
+}
+
+/// The shape of the table, which is open and locked, so that its index stays and its columns do not change.
+/// Found once, and again when the table has changed.
+fn shape(table: Relation) -> Shape {
+    // SAFETY: an open relation.
+    let oid = unsafe { (*table).rd_id };
+    let known = KNOWN.get().filter(|known| known.table == oid);
+    known.unwrap_or_else(|| {
+        relcache::on_change(table_changed);
+        // SAFETY: as above.
+        let found = unsafe { find_shape(oid, table) };
+        let shape = found.unwrap_or_else(|| error::no_primary_key().raise());
+        KNOWN.set(Some(shape));
+        shape
+    })
+}
+
+fn table_changed(table: Oid) {
+    if KNOWN.get().is_some_and(|known| known.table == table || table == pg_sys::InvalidOid) {
+        KNOWN.set(None);
+    }
+}
+
+/// `None`: the table has no primary key of its ids alone, or lacks a column.
+///
+/// # Safety
+/// The relation is open and locked.
+unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
+    // SAFETY: the relation's descriptor, used while it is open; the index is one of the table's, which its
+    // lock keeps.
+    unsafe {
+        let columns = PgTupleDesc::from_pg_unchecked((*table).rd_att);
+        let find = |name: &CStr| {
+            let is = |it: &&pg_sys::FormData_pg_attribute| {
+                !it.attisdropped && CStr::from_ptr(it.attname.data.as_ptr()) == name
+            };
+            columns.iter().find(is).map(|it| it.attnum)
+        };
+        let id = find(c"id")?;
+        let owned = OWNED_COLUMNS.map(find);
+        let [a, b, c, d, e, f, g] = owned;
+        let owned = [a?, b?, c?, d?, e?, f?, g?];
+        #[cfg(not(feature = "pg18"))]
+        let index = pg_sys::RelationGetPrimaryKeyIndex(table);
+        #[cfg(feature = "pg18")]
+        let index = pg_sys::RelationGetPrimaryKeyIndex(table, false);
+        if index == pg_sys::InvalidOid {
+            return None;
+        }
+        let lock = pg_sys::AccessShareLock as i32;
+        let open = pg_sys::index_open(index, lock);
+        let keys = &*(*open).rd_index;
+        let is_of_ids = keys.indnkeyatts == 1 && *keys.indkey.values.as_ptr() == id;
+        pg_sys::index_close(open, lock);
+        is_of_ids.then_some(Shape { table: oid, index, columns: owned })
+    }
+}
+
+/// A snapshot of now in which this transaction has done nothing: its first command is yet to come.
+///
+/// # Safety
+/// It is to be unregistered.
+unsafe fn snapshot_of_others() -> pg_sys::Snapshot {
+    // SAFETY: the copy is this function's own until it is registered.
+    unsafe {
+        pg_sys::PushCopiedSnapshot(pg_sys::GetLatestSnapshot());
+        let copy = pg_sys::GetActiveSnapshot();
+        (*copy).curcid = pg_sys::FirstCommandId;
+        let registered = pg_sys::RegisterSnapshot(copy);
+        pg_sys::PopActiveSnapshot();
+        registered
+    }
+}
+
 impl TaskLookup {
     /// `None`: the table is gone.
     pub fn open(db: &Database, lock: u32) -> Option<TaskLookup> {
+        TaskLookup::open_with(db, lock, View::Own)
+    }
+
+    /// As `open`, with another view.
+    pub fn open_with(db: &Database, lock: u32, view: View) -> Option<TaskLookup> {
         let lock = lock as i32;
         // SAFETY: the table of the extension and its primary key, of one uuid column.
         unsafe {
@@ -31,8 +141,12 @@ impl TaskLookup {
             if table.is_null() {
                 return None;
             }
-            let index = pg_sys::index_open(db.task_key, lock);
-            let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
+            let shape = shape(table);
+            let index = pg_sys::index_open(shape.index, lock);
+            let snapshot = match view {
+                View::Own => pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot()),
+                View::OfOthers => snapshot_of_others(),
+            };
             #[cfg(not(feature = "pg18"))]
             let scan = pg_sys::index_beginscan(table, index, snapshot, 1, 0);
             #[cfg(feature = "pg18")]
@@ -46,11 +160,11 @@ impl TaskLookup {
                 pg_sys::Oid::from_u32(pg_sys::F_UUID_EQ),
                 Datum::from(0),
             );
-            Some(TaskLookup { table, index, scan, slot, snapshot, key, columns: db.columns })
+            Some(TaskLookup { table, index, scan, slot, snapshot, key, columns: shape.columns })
         }
     }
 
-    pub fn table(&self) -> pg_sys::Relation {
+    pub fn table(&self) -> Relation {
         self.table
     }
 

@@ -1,6 +1,6 @@
 //! Helpers for the rows of statements: ids, ranks, and what the board needs to know of a task.
 
-use crate::pg::datum::{self, UUIDS};
+use crate::pg::datum::{self, UUID, UUIDS};
 use crate::pg::spi::{Rows, Session, Statement, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
@@ -14,6 +14,7 @@ pub const ROWS_PER_TX: usize = 1_000;
 statement!(pub FINISHED, "rows/finished", [UUIDS]);
 statement!(pub LIVE, "rows/live", [UUIDS]);
 statement!(pub LOCK_FREE, "rows/lock_free", [UUIDS]);
+statement!(STATUS, "rows/status", [UUID]);
 
 pub fn ids(ids: impl Iterator<Item = Uuid>) -> Option<Datum> {
     Some(datum::array(UUIDS, ids.map(|id| Some(id.datum()))))
@@ -50,6 +51,32 @@ pub fn settled(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Vec<(Uu
     (0..rows.len()).map(|row| (id_at(&rows, row, 0), datum::string(rows.get(row, 1)))).collect()
 }
 
+/// Where a task is.
+pub enum Whereabouts {
+    Live,
+    /// Among the settled ones, with this status.
+    Settled(String),
+    Nowhere,
+}
+
+/// Where a task is, both tables read under one snapshot: a task that moves is in one of them.
+pub fn whereabouts(session: &Session, id: Uuid) -> Whereabouts {
+    let rows = session.run(&STATUS, &[Some(id.datum())]);
+    match rows.first() {
+        Some(status) => Whereabouts::Settled(datum::string(Some(status))),
+        None if rows.len() > 0 => Whereabouts::Live,
+        None => Whereabouts::Nowhere,
+    }
+}
+
+/// Whether this transaction wrote a row whose `xmin` this is.
+pub fn is_own(xmin: Option<Datum>) -> bool {
+    // SAFETY: looks into the state of this backend's transaction.
+    xmin.is_some_and(|it| unsafe {
+        pg_sys::TransactionIdIsCurrentTransactionId((it.value() as u32).into())
+    })
+}
+
 pub fn rank(id: Uuid, created: Wall, priority: i64) -> Rank {
     let id: Id = id.0;
     Rank { id, created, priority: priority.clamp(0, u32::MAX.into()) as u32 }
@@ -69,8 +96,8 @@ impl BoardKey {
         let [queue, action, priority, created, timeout] =
             [0, 1, 2, 3, 4].map(|offset| rows.get(row, column + offset));
         BoardKey {
-            queue: datum::string(queue).into_bytes(),
-            action: datum::string(action).into_bytes(),
+            queue: datum::text(queue),
+            action: datum::text(action),
             rank: rank(id, Wall(datum::number(created)), datum::number(priority)),
             timeout: datum::interval_length(timeout),
         }

@@ -60,7 +60,7 @@ fn pause_at(rows: &Rows, row: usize) -> Micros {
 }
 
 fn status_at(rows: &Rows, row: usize) -> &'static str {
-    if datum::string(rows.get(row, 1)) == READY { READY } else { ABORTED }
+    if datum::text(rows.get(row, 1)) == READY.as_bytes() { READY } else { ABORTED }
 }
 
 /// What the statements take, the arrays in the order of the endings.

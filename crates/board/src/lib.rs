@@ -27,7 +27,7 @@ mod time;
 pub use backoff::Backoff;
 #[cfg(feature = "audit")]
 pub use board::audit::{Audit, LaneAudit};
-pub use board::leases::{Claim, Claimed, Extended, NEVER, Next, PersistedLease, Refusal};
+pub use board::leases::{Claim, Claimed, Expired, Extended, NEVER, Next, PersistedLease, Refusal};
 pub use board::notify::NotifyRound;
 pub use board::offers::Offered;
 pub use board::refill::NeedsRefill;

@@ -3,7 +3,8 @@
 mod memory;
 
 use board::{
-    Extended, Micros, Monotonic, Next, Offered, PersistedLease, Rank, Refusal, State, Wall,
+    Board, Claim, Claimed, Expired, Extended, Micros, Monotonic, Next, Offered, PersistedLease,
+    Rank, Refusal, State, Wall,
 };
 
 use memory::small::*;
@@ -102,14 +103,97 @@ fn a_task_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
     board.audit();
 }
 
-/// I3
+/// A task whose reservation has expired; its transaction is open.
+fn expired_reservation(board: &mut Board) -> Claimed {
+    board.offer(0, WORK, rank(1), NONE);
+    let late = take(board, 1);
+    assert!(matches!(take_expired(board), Some(Expired::Reservation)));
+    assert_eq!(state(board), State::Queued);
+    late
+}
+
+fn state(board: &mut Board) -> State {
+    board.slot_of(0, 1).expect("a slot").state()
+}
+
+/// I2
 #[test]
-fn a_reservation_that_expired_is_the_schedulers_not_its_transactions() {
+fn a_reservation_that_expired_is_an_expired_lease_if_its_transaction_commits() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), NONE);
-    let late = take(&mut board, 1);
-    expire(&mut board);
+    let late = expired_reservation(&mut board);
+    assert!(take_expired(&mut board).is_none(), "there is nothing to end");
+    board.commit_claim(late.ticket);
+    assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
+    let expired = take_expired(&mut board);
+    assert!(matches!(expired, Some(Expired::Lease(_, slot)) if !slot.in_history));
+    board.audit();
+}
+
+/// I2
+#[test]
+fn a_reservation_that_expired_never_was_if_its_transaction_rolls_back() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    let late = expired_reservation(&mut board);
+    board.undo_claim(late.ticket);
+    board.commit_claim(late.ticket);
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, None), None), Extended::No);
+    assert!(matches!(board.next_task(0, b"work", None), Next::Task(_)));
+    assert_eq!(board.next_expiry(0), Monotonic::NEVER);
+    board.audit();
+}
+
+#[test]
+fn a_reservation_that_expired_is_back_if_its_transaction_extends_it() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    let late = expired_reservation(&mut board);
+    let other = Claim { holder: 8, ..claim(2_000, None) };
+    assert_eq!(board.extend(0, 1, &token_hash(1), &other, None), Extended::No);
+    assert!(matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Stale)));
+    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, None), None), Extended::Yes);
+    assert_eq!(state(&mut board), State::Reserved);
+    board.undo_claim(late.ticket);
+    assert_eq!(state(&mut board), State::Queued);
+    board.audit();
+}
+
+#[test]
+fn a_reservation_that_expired_beside_an_ending_that_rolls_back_expires_after_it() {
+    for commits in [true, false] {
+        let mut memory = small(4, 4);
+        let mut board = memory.board();
+        let late = expired_reservation(&mut board);
+        let ticket = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("it is free");
+        if commits {
+            board.commit_claim(late.ticket);
+        } else {
+            board.undo_claim(late.ticket);
+        }
+        board.undo_end(ticket, Monotonic::MIN);
+        assert_eq!(matches!(take_expired(&mut board), Some(Expired::Lease(..))), commits);
+        board.audit();
+    }
+}
+
+/// I5
+#[test]
+fn a_stray_whose_reservation_expired_is_gone() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    let late = expired_reservation(&mut board);
+    board.drop_stray(late.ticket);
+    assert!(board.slot_of(0, 1).is_none());
+    board.audit();
+}
+
+/// I3
+#[test]
+fn a_reservation_that_expired_is_the_next_owners_not_its_transactions() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    let late = expired_reservation(&mut board);
     let new = take(&mut board, 2);
     board.commit_claim(late.ticket);
     board.undo_claim(late.ticket);

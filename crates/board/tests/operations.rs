@@ -23,7 +23,7 @@ struct Sequence {
 fn sequences() -> impl Strategy<Value = Sequence> {
     let slots = prop_oneof![3 => 4..16_usize, 1 => 16..64_usize];
     let lanes = prop_oneof![1 => 2..6_usize, 2 => 12..20_usize];
-    (any::<u32>(), slots, lanes, vec(operations(), 1..90))
+    (any::<u32>(), slots, lanes, vec(operations(), 1..120))
         .prop_map(|(seed, slots, lanes, operations)| Sequence { seed, slots, lanes, operations })
 }
 
@@ -66,15 +66,15 @@ fn operations() -> impl Strategy<Value = Operation> {
         8 => (holder(), 0..12_u8, outcome()).prop_map(
             |(holder, pick, outcome)| Operation::Settle { holder, pick, outcome }
         ),
-        9 => (holder(), any::<u8>(), prop_oneof![Just(Outcome::Finish), Just(Outcome::Delay)]).prop_map(
+        12 => (holder(), any::<u8>(), prop_oneof![Just(Outcome::Finish), Just(Outcome::Delay)]).prop_map(
             |(holder, pick, outcome)| Operation::Seize { holder, pick, outcome }
         ),
-        10 => (holder(), late()).prop_map(|(holder, late)| Operation::Commit { holder, late }),
+        30 => (holder(), late()).prop_map(|(holder, late)| Operation::Commit { holder, late }),
         4 => (holder(), 1..5_u8).prop_map(|(holder, acts)| Operation::RollBack { holder, acts }),
-        8 => (any::<u8>(), 1..4_u8, outcome()).prop_map(
+        12 => (any::<u8>(), 1..4_u8, outcome()).prop_map(
             |(entry, max, outcome)| Operation::Due { entry, max, outcome }
         ),
-        10 => (holder(), 0..12_u8, length(), prop::option::of(0.0..1.0)).prop_map(
+        20 => (holder(), 0..12_u8, length(), prop::option::of(0.0..1.0)).prop_map(
             |(holder, pick, length, progress)| Operation::Extend { holder, pick, length, progress }
         ),
         2 => any::<u8>().prop_map(|pick| Operation::Persist { pick }),
@@ -89,7 +89,7 @@ fn operations() -> impl Strategy<Value = Operation> {
         1 => (any::<u8>(), 1..40_u32).prop_map(|(entry, chunk)| Operation::Rebuild { entry, chunk }),
         1 => Just(Operation::Wreck),
         1 => (any::<u8>(), 1..90_i64).prop_map(|(pick, by)| Operation::Postpone { pick, by: Micros(by) }),
-        8 => (1..60_i64).prop_map(|by| Operation::Tick { by: Micros(by) }),
+        16 => (1..60_i64).prop_map(|by| Operation::Tick { by: Micros(by) }),
         1 => (-100_000..100_000_i64).prop_map(|by| Operation::Step { by: Micros(by) }),
     ]
 }

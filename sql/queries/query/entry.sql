@@ -1,6 +1,8 @@
 -- The whole entry of one task.
--- Parameters: $1 id. Result: one jsonb, or no row when there is no such task.
--- Reads scylla.task, scylla.finished and the board; changes and locks nothing.
+-- Parameters: $1 id; of the lease that stands, or null: $2 worker, $3 when the ownership began, $4 deadline,
+--   $5 progress, $6 whether the history tells of it already.
+-- Result: one jsonb, or no row when there is no such task.
+-- Reads scylla.task and scylla.finished; changes and locks nothing.
 select pg_catalog.jsonb_build_object(
     'rn', e.id, 'queue', e.queue, 'action', e.action, 'key', e.key, 'spec', e.spec,
     'priority', e.priority, 'status', e.status, 'progress', e.progress,
@@ -10,15 +12,13 @@ select pg_catalog.jsonb_build_object(
     'history', e.history)
 from (
     select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-        case when l.id is not null then 'running' when t.ready then 'ready' else 'waiting' end
+        case when $2 is not null then 'running' when t.ready then 'ready' else 'waiting' end
             as status,
-        coalesce(l.progress, 0) as progress, t.created, t.updated, t.run_at, l.deadline, l.owner,
-        t.tries + case when l.recorded then 0 when l.id is null then 0 else 1 end as tries,
+        coalesce($5, 0) as progress, t.created, t.updated, t.run_at, $4 as deadline, $2 as owner,
+        t.tries + case when $6 then 0 when $2 is null then 0 else 1 end as tries,
         t.max_tries, t.num_failures, t.after, t.errors, null::pg_catalog.jsonb as result,
-        scylla._history_with(t.history, l.owner, case when not l.recorded then l.owned_at end)
-            as history
+        scylla._history_with(t.history, $2, case when not $6 then $3 end) as history
     from scylla.task t
-    left join scylla._leases($1) l on true
     where t.id = $1
     union all
     select f.id, f.queue, f.action, f.key, f.spec, f.priority, f.status, f.progress,

@@ -1,11 +1,12 @@
 -- The commands that make the missing partitions of scylla.finished: one a day, in UTC, from
 -- yesterday to three days ahead. Not made: a day of which all tasks would be past, and a day of
--- which the default partition has tasks already. Each partition has an index of its own, and
--- comments.
--- Parameters: $1 the time up to which settled tasks are past. Result: a text of four commands each.
+-- which the default partition has tasks already. Each partition has an index and a replica identity
+-- of its own, and comments.
+-- Parameters: $1 the time up to which settled tasks are past. Result: a text of five commands each.
 -- Reads the catalog and scylla.finished_default; changes and locks nothing.
 select pg_catalog.format(
     'create table scylla.%1$I partition of scylla.finished for values from (%2$L) to (%3$L);'
+    'alter table scylla.%1$I replica identity full;'
     'create index %4$I on scylla.%1$I (id);'
     'comment on table scylla.%1$I is %5$L;'
     'comment on index scylla.%4$I is ''finds a settled task by its id''',

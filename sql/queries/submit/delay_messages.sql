@@ -13,5 +13,5 @@ select m.id, $1, '', 0, m.has_come, false, m.created, m.created, m.deadline,
     m.spec
 from unnest($2, $3, $4, $5, $6, $7) as m (id, message, deadline, has_come, spec, created)
 where (select true from scylla.task t where t.queue = $1 and t.message = m.message) is null
-on conflict do nothing
+on conflict (queue, message) where message is not null do nothing
 returning id

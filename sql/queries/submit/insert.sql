@@ -1,10 +1,11 @@
 -- Inserts tasks.
 -- Parameters: an array for each column of COLUMNS in src/ops/submit/insert.rs, in that order, with an
 --   element per task; null where no task has such a value.
--- Result: the id of each task inserted. A task whose id or key a live task has is left out.
+-- Result: the id of each task inserted. A task whose id or key a live task has is left out; with a
+--   conflict of keys only, another one is PostgreSQL's error.
 -- Reads nothing; changes scylla.task. Locks: only what it inserts, in the order given.
 insert into scylla.task ({columns}, updated, ready)
 select {values}, s.created, s.due is null and s.pending is null
 from unnest({parameters}) as s ({columns})
-on conflict do nothing
+on conflict {conflict} do nothing
 returning id

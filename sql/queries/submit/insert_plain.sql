@@ -1,6 +1,8 @@
 -- Inserts one task that is ready at once, under a generated id, so that it conflicts with nothing.
 -- Parameters: the value of each of the first columns of COLUMNS in src/ops/submit/insert.rs.
+-- Result: the id.
 -- Reads nothing; changes scylla.task. Locks: only what it inserts.
 insert into scylla.task ({columns}, updated, ready)
 select {values}, s.created, true
 from (values ({parameters})) as s ({columns})
+returning id

@@ -138,7 +138,7 @@ pub fn set_members(draft: &mut Draft, element: Json) -> Result<()> {
     // SAFETY: of a Json::Object.
     for (name, value) in unsafe { jsonb::inside(object) } {
         let Some(field) = Field::find(&name) else {
-            let name = String::from_utf8_lossy(&name);
+            let name = datum::printable(name);
             return Err(error::unknown_member("task", &name, "scylla.submit"));
         };
         field.set_json(draft, value)?;

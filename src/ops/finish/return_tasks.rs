@@ -8,7 +8,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
-use crate::storage::rows::{LIVE, ids_of, session, settled};
+use crate::storage::rows::{Whereabouts, session, whereabouts};
 use crate::storage::settle::{release, settle};
 use board::{End, Outcome, READY, Refusal, Slot, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::{self, Datum};
@@ -79,15 +79,11 @@ pub fn return_tasks(
 
 /// Why the token of a single task does not serve.
 pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
-    let session = session(db);
-    if let Some((id, status)) = settled(&session, [id].into_iter()).pop() {
-        error::wrong_status(id, &status)
-    } else if ids_of(&session, &LIVE, [id].into_iter()).is_empty() {
-        error::no_such_task(id)
-    } else if refusal == Refusal::Ending {
-        error::being_returned(id)
-    } else {
-        error::stale_token(id)
+    match whereabouts(&session(db), id) {
+        Whereabouts::Settled(status) => error::wrong_status(id, &status),
+        Whereabouts::Nowhere => error::no_such_task(id),
+        Whereabouts::Live if refusal == Refusal::Ending => error::being_returned(id),
+        Whereabouts::Live => error::stale_token(id),
     }
 }
 

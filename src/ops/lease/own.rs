@@ -88,7 +88,7 @@ pub fn own_tasks(
                 inline::serve_inline(db, entry);
             }
             Stop::NeedsRefill(dry) => {
-                let room = refill::refill(&session, entry, queue, &dry);
+                let room = refill::refill(db, &session, entry, queue, &dry);
                 if !room && owned == 0 {
                     error::board_full().raise();
                 } else if !room {

@@ -10,31 +10,36 @@ use crate::storage::ending::Ending;
 use crate::storage::rows::{LIVE, LOCK_FREE, ids_of, session};
 use crate::storage::settle::release;
 use board::EXPIRED;
-use board::{Slot, Ticket};
+use board::{Expired, Slot, Ticket};
 use pgrx::pg_sys;
 
 /// Leases that the clock has in hand.
 pub type Due = Vec<(Ticket, Slot)>;
 
 /// Takes leases whose deadline has passed off the board, at most so many. They are the clock's
-/// until the transaction ends.
+/// until the transaction ends. Reservations that have run out are free at once: nothing is written of an
+/// ownership whose transaction may still roll back.
 pub fn take_due(db: &Database, entry: u32, most: usize) -> Due {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
     let mut due = Due::new();
-    while due.len() < most {
+    let mut more = true;
+    while more && due.len() < most {
         let before = due.len();
         let some = AT_ONCE.min(most - before);
         due.reserve(some);
         xact::reserve(some);
         let now = time::monotonic();
         with_board(|board| {
-            due.extend((0..some).map_while(|_| board.take_expired(entry, now, me)));
+            for _ in 0..some {
+                match board.take_expired(entry, now, me) {
+                    Some(Expired::Lease(ticket, slot)) => due.push((ticket, slot)),
+                    Some(Expired::Reservation) => {}
+                    None => more = false,
+                }
+            }
         });
         xact::at_commit(db, due[before..].iter().map(|(ticket, _)| Change::Expire(*ticket)));
-        if due.len() - before < some {
-            break;
-        }
     }
     due
 }
@@ -42,6 +47,9 @@ pub fn take_due(db: &Database, entry: u32, most: usize) -> Due {
 /// Writes the end of leases into their tasks' rows; never waits for a row. What somebody holds is
 /// tried again soon; what is not live any more leaves the board.
 pub fn expire(db: &Database, due: &mut Due) {
+    if due.is_empty() {
+        return;
+    }
     due.sort_by_key(|(_, slot)| slot.id);
     let session = session(db);
     let all = || due.iter().map(|(_, slot)| Uuid(slot.id));

@@ -36,10 +36,7 @@ pub fn serve_inline(db: &Database, entry: u32) {
             with_board(|board| board.entry_mut(entry).countdown_deferred = true);
         }
         fire_due(db, entry);
-        let mut due = expire::take_due(db, entry, ROWS_PER_TX);
-        if !due.is_empty() {
-            expire::expire(db, &mut due);
-        }
+        expire::expire(db, &mut expire::take_due(db, entry, ROWS_PER_TX));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Announcing by NOTIFY which queues got ready tasks, and which tasks settled (I11).
 
-use crate::pg::datum;
 use crate::pg::uuid::Uuid;
+use crate::pg::{datum, settings};
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use board::Name;
@@ -13,7 +13,8 @@ const MAX_NOTICES_PER_TX: usize = 4_096;
 /// Announces what there is, by the transaction's commit. While another commit holds the lock of all
 /// notifications, nothing is announced: it is kept for the next round.
 pub fn announce(entry: u32, queues: u32) {
-    commit_without_waiting();
+    // The hints are not worth a wait for the disk or a standby.
+    settings::set_local(c"synchronous_commit", c"off");
     let telling = try_lock();
     go_through(entry, queues, telling, |queue| {
         notify(&[b"scylla.", queue].concat(), "");
@@ -48,23 +49,6 @@ fn notify(channel: &[u8], payload: &str) {
     let arguments = [channel, payload.as_bytes()].map(|text| Some(datum::varlena(text)));
     // SAFETY: two texts.
     unsafe { pgrx::direct_function_call_as_datum(pg_sys::pg_notify, &arguments) };
-}
-
-/// The hints are not worth a wait for the disk or a standby.
-fn commit_without_waiting() {
-    // SAFETY: a setting, for this transaction only.
-    unsafe {
-        pg_sys::set_config_option(
-            c"synchronous_commit".as_ptr(),
-            c"off".as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_LOCAL,
-            true,
-            0,
-            false,
-        );
-    }
 }
 
 /// Takes the lock that PostgreSQL takes to commit notifications, unless somebody has it: whoever

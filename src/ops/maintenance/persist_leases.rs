@@ -111,9 +111,8 @@ pub fn restore(db: &Database, entry: u32) -> usize {
     (0..rows.len())
         .filter(|row| {
             let place = BoardKey::at(&rows, *row, 7, id_at(&rows, *row, 0));
-            let worker = datum::string(rows.get(*row, 2));
-            let lease =
-                PersistedLease { worker: worker.as_bytes(), ..persisted_lease(&rows, *row) };
+            let worker = datum::text(rows.get(*row, 2));
+            let lease = PersistedLease { worker: &worker, ..persisted_lease(&rows, *row) };
             !with_board(|board| {
                 let at = board.ensure_slot(entry, place.lane(), place.rank, place.timeout);
                 at.inspect(|at| board.restore(*at, &lease, now)).is_some()

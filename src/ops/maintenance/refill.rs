@@ -6,7 +6,8 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE};
-use crate::storage::rows::{id_at, rank, session};
+use crate::storage::lookup::{TaskLookup, View};
+use crate::storage::rows::{id_at, is_own, rank, session};
 use board::{LaneName, Micros, NeedsRefill, Rank, Wall};
 use pgrx::pg_sys::{self, Datum};
 
@@ -19,22 +20,30 @@ const LEAST_READ: usize = AT_ONCE;
 const MOST_READ: usize = 2_048;
 
 /// Refills a lane, unless somebody else does. False when all slots of the board are leased.
-pub fn refill(session: &Session, entry: u32, queue: &[u8], dry: &NeedsRefill) -> bool {
+pub fn refill(
+    db: &Database,
+    session: &Session,
+    entry: u32,
+    queue: &[u8],
+    dry: &NeedsRefill,
+) -> bool {
     // SAFETY: reads this process's id.
     let me = unsafe { pg_sys::MyProcPid };
     let begun = with_board(|board| board.begin_refill(dry, me).then(|| board.room()));
     let Some(room) = begun else { return true };
     xact::refilling(Some(dry.lane));
     let most = (room as usize).clamp(LEAST_READ, MOST_READ);
-    let tasks = read(session, queue, dry, most);
+    let mut tasks = read(session, queue, dry, most);
+    let cursor = match tasks.last() {
+        Some(last) if tasks.len() == most => last.rank.next(),
+        _ => Rank::END,
+    };
+    leave_own(db, &mut tasks);
+    let tasks: Vec<(Rank, Micros)> = tasks.into_iter().map(|it| (it.rank, it.timeout)).collect();
     let mut room = true;
     for some in tasks.chunks(AT_ONCE) {
         room = room && with_board(|board| board.refill(entry, dry.lane, me, some));
     }
-    let cursor = match tasks.last() {
-        Some((last, _)) if tasks.len() == most => last.next(),
-        _ => Rank::END,
-    };
     let full = with_board(|board| {
         board.end_refill(dry.lane, me, cursor);
         !room && board.is_leased_out()
@@ -44,7 +53,27 @@ pub fn refill(session: &Session, entry: u32, queue: &[u8], dry: &NeedsRefill) ->
     !full
 }
 
-fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<(Rank, Micros)> {
+/// A ready task that was read from the table.
+struct Read {
+    rank: Rank,
+    timeout: Micros,
+    /// This transaction wrote the row.
+    is_own: bool,
+}
+
+/// Leaves out what this transaction itself made ready: that is offered at its commit (I2). A task that
+/// was ready before, and whose row it has only touched, stays.
+fn leave_own(db: &Database, tasks: &mut Vec<Read>) {
+    if !tasks.iter().any(|it| it.is_own) {
+        return;
+    }
+    let view = View::OfOthers;
+    let Some(mut others) = TaskLookup::open_with(db, pg_sys::AccessShareLock, view) else { return };
+    tasks.retain(|it| !it.is_own || others.at(Uuid(it.rank.id)).is_some());
+    others.close();
+}
+
+fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<Read> {
     let Rank { id, created, priority } = dry.cursor;
     let rows = session.run(
         &REFILL,
@@ -61,7 +90,8 @@ fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<
     (0..rows.len())
         .map(|row| {
             let rank = rank(id_at(&rows, row, 0), Wall(number(row, 2)), number(row, 1));
-            (rank, datum::interval_length(rows.get(row, 3)))
+            let timeout = datum::interval_length(rows.get(row, 3));
+            Read { rank, timeout, is_own: is_own(rows.get(row, 4)) }
         })
         .collect()
 }
@@ -85,7 +115,7 @@ pub fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
 }
 
 fn mark(entry: u32, rows: &Rows) -> bool {
-    let name = |row, column| datum::string(rows.get(row, column)).into_bytes();
+    let name = |row, column| datum::text(rows.get(row, column));
     let lanes: Vec<_> = (0..rows.len()).map(|row| (name(row, 0), name(row, 1))).collect();
     let mut room = true;
     for some in lanes.chunks(AT_ONCE) {

@@ -4,7 +4,7 @@
 use crate::ops::maintenance::identity;
 use crate::pg::datum::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::statement;
-use crate::pg::time;
+use crate::pg::{settings, time};
 use crate::shmem::database::Database;
 use crate::storage::rows::{ROWS_PER_TX, session, table};
 use board::{Micros, Wall};
@@ -23,13 +23,15 @@ const BLOCKS: i64 = 512;
 const DAY: Micros = Micros::from_days(1);
 
 /// While the clock waits for the parent table, whoever settles tasks waits behind it.
-const LOCK_TIMEOUT: &str = "set local lock_timeout = '50 ms'";
+fn wait_briefly() {
+    settings::set_local(c"lock_timeout", c"50ms");
+}
 
 /// A partition of the finished tasks.
 pub struct Day {
     pub oid: u32,
-    /// As a statement takes it.
-    pub name: String,
+    /// As a statement takes it, in the database's encoding.
+    pub name: Vec<u8>,
     pub blocks: i64,
     /// When its tasks were settled; `None`: whenever.
     from: Option<Wall>,
@@ -76,7 +78,7 @@ pub fn days(db: &Database) -> Vec<Day> {
     (0..rows.len())
         .map(|row| Day {
             oid: datum::number(rows.get(row, 0)) as u32,
-            name: datum::string(rows.get(row, 1)),
+            name: datum::text(rows.get(row, 1)),
             blocks: datum::number(rows.get(row, 2)),
             from: time(row, 3),
             to: time(row, 4),
@@ -95,13 +97,12 @@ pub fn make_partitions(db: &Database, past: Past) -> bool {
     if !is_unused(table(c"finished_default")) {
         return false;
     }
-    session.run_text(LOCK_TIMEOUT, &[], &[]);
-    session.run_text("lock table only scylla.finished in access exclusive mode", &[], &[]);
+    wait_briefly();
+    session.run_text(b"lock table only scylla.finished in access exclusive mode", &[], &[]);
     // Once more, now that nobody adds rows to the default partition. Who reads another one is not in
     // the way.
     let rows = session.run(&PARTITIONS, &until);
-    let commands: Vec<String> =
-        (0..rows.len()).map(|row| datum::string(rows.get(row, 0))).collect();
+    let commands: Vec<Vec<u8>> = (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect();
     for command in commands {
         session.run_text(&command, &[], &[]);
     }
@@ -114,8 +115,8 @@ pub fn drop_day(db: &Database, day: &Day) -> bool {
     let unused = is_unused(pg_sys::Oid::from_u32(day.oid));
     if unused {
         let session = session(db);
-        session.run_text(LOCK_TIMEOUT, &[], &[]);
-        session.run_text(&format!("drop table {}", day.name), &[], &[]);
+        wait_briefly();
+        session.run_text(&[b"drop table ", &*day.name].concat(), &[], &[]);
     }
     unused
 }
@@ -124,8 +125,10 @@ pub fn drop_day(db: &Database, day: &Day) -> bool {
 pub fn delete_past(db: &Database, past: Past, day: &Day, from: i64) -> Deleted {
     let session = session(db);
     let to = from.saturating_add(BLOCKS);
+    let parts: Vec<&[u8]> =
+        DELETE_PAST.split("scylla.finished_default").map(str::as_bytes).collect();
     let rows = session.run_text(
-        &DELETE_PAST.replace("scylla.finished_default", &day.name),
+        &parts.join(&*day.name),
         &DELETE_PAST_KINDS,
         &[
             Some(datum::timestamptz(past.until)),

@@ -1,6 +1,6 @@
 //! Looking: one task's entry, and the leases that stand.
 
-use crate::pg::datum::{self, TIMESTAMPTZ, UUID};
+use crate::pg::datum::{self, BOOL, FLOAT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
@@ -11,29 +11,47 @@ use crate::storage::rows::{id_at, session};
 use board::{Micros, Slot};
 use pgrx::pg_sys::{self, Datum};
 
-statement!(ENTRY, "query/entry", [UUID]);
+statement!(ENTRY, "query/entry", [UUID, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, FLOAT, BOOL]);
 statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
 
 /// The entry of a task, shown to `show` while it lives; `None`: there is no such task.
 pub fn entry<T>(db: &Database, id: Uuid, show: impl FnOnce(Datum) -> T) -> Option<T> {
     let session = session(db);
-    session.run(&ENTRY, &[Some(id.datum())]).first().map(show)
+    let rows = beside_lease(db, id, |lease| {
+        let of_lease = lease.map(|it| {
+            [
+                Some(datum::varlena(it.worker.as_bytes())),
+                Some(datum::timestamptz(it.since_at)),
+                it.deadline_at().map(datum::timestamptz),
+                Some(datum::float(it.progress)),
+                Some(Datum::from(it.in_history)),
+            ]
+        });
+        let [worker, since, deadline, progress, in_history] = of_lease.unwrap_or_default();
+        let id = Some(id.datum());
+        session.run(&ENTRY, &[id, worker, since, deadline, progress, in_history])
+    });
+    rows.first().map(show)
 }
 
-/// Why a task is not running, in one sentence; `None`: there is no such task.
-pub fn why(db: &Database, id: Uuid) -> Option<String> {
+/// Why a task is not running, in one sentence, in the database's encoding; `None`: there is no such
+/// task.
+pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
     let session = session(db);
-    let rows = session.run(&WHY, &[Some(id.datum()), Some(datum::timestamptz(time::now().wall))]);
+    let (rows, lease) = beside_lease(db, id, |lease| {
+        let now = datum::timestamptz(time::now().wall);
+        (session.run(&WHY, &[Some(id.datum()), Some(now)]), lease.copied())
+    });
     if rows.len() == 0 {
         return None;
     }
     let [status, ready, due, pending, given, oldest] = [0, 1, 2, 3, 4, 5].map(|it| rows.get(0, it));
     let pending = datum::number(pending);
-    Some(if status.is_some() {
-        format!("it is {}", datum::string(status))
-    } else if let Some(lease) = leases(db, Some(id)).pop() {
-        let worker = String::from_utf8_lossy(lease.worker.as_bytes()).into_owned();
-        format!("it is running, owned by worker \"{worker}\"")
+    let why = if status.is_some() {
+        return Some([b"it is ", &*datum::text(status)].concat());
+    } else if let Some(lease) = lease {
+        let worker = lease.worker.as_bytes();
+        return Some([b"it is running, owned by worker \"", worker, b"\""].concat());
     } else if with_board(|board| {
         db.find(board).is_some_and(|entry| !board.entry(entry).may_hand_out())
     }) {
@@ -49,7 +67,27 @@ pub fn why(db: &Database, id: Uuid) -> Option<String> {
         "ready, and waits for a worker".to_owned()
     } else {
         "waits for the clock".to_owned()
-    })
+    };
+    Some(why.into_bytes())
+}
+
+/// Reads a task's row together with its lease. The lease must be the same before and after: the commit
+/// of a transaction that ends it shows in the row first, and on the board a moment later.
+fn beside_lease<T>(db: &Database, id: Uuid, mut read: impl FnMut(Option<&Slot>) -> T) -> T {
+    let mut lease = leases(db, Some(id)).pop();
+    loop {
+        let answer = read(lease.as_ref());
+        let after = leases(db, Some(id)).pop();
+        let is_same = match (&lease, &after) {
+            (Some(before), Some(after)) => before.is_same_lease(after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        if is_same {
+            return answer;
+        }
+        pgrx::check_for_interrupts!();
+        lease = after;
+    }
 }
 
 /// The leases of this database that stand, all or one task's.

@@ -40,7 +40,7 @@ fn has_work(db: &Database, queue: &[u8]) -> bool {
         });
         match front {
             Next::Task(_) => return true,
-            Next::NeedsRefill(dry) if refill::refill(table(), entry, queue, &dry) => {}
+            Next::NeedsRefill(dry) if refill::refill(db, table(), entry, queue, &dry) => {}
             Next::Refilling => segment::wait(),
             Next::Empty if spilled && !surveyed => {
                 surveyed = true;

@@ -1,12 +1,13 @@
 //! Inserting the rows of submitted tasks, and the table of the columns that a submission writes.
 
+use crate::error;
 use crate::ops::submit::draft::Entry;
 use crate::pg::datum::{
     self, BIGINTS, BOOLS, INTEGERS, INTERVALS, JSONBS, Kind, TEXTS, TIMESTAMPTZS, UUIDS,
 };
-use crate::pg::spi::{Session, statement};
+use crate::pg::spi::{Session, Statement, statement};
 use crate::pg::uuid::Uuid;
-use crate::storage::rows::{ids, ids_in, settled, text_of_array};
+use crate::storage::rows::{id_at, ids, ids_in, settled, text_of_array};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 
@@ -94,22 +95,58 @@ fn fill_in(text: &str, columns: &[Column]) -> String {
 }
 
 statement!(INSERT, "submit/insert", kinds::<{ COLUMNS.len() }>(true), |text| {
-    fill_in(text, &COLUMNS)
+    fill_in(text, &COLUMNS).replace("{conflict}", "")
+});
+statement!(INSERT_UNLESS_KEYED, "submit/insert", kinds::<{ COLUMNS.len() }>(true), |text| {
+    fill_in(text, &COLUMNS).replace("{conflict}", "(queue, key) where key is not null")
 });
 statement!(INSERT_PLAIN, "submit/insert_plain", kinds::<PLAIN_COLUMNS>(false), |text| {
     fill_in(text, &COLUMNS[..PLAIN_COLUMNS])
 });
+statement!(SUPPRESSORS, "submit/suppressors", []);
 statement!(DISCARD, "submit/discard", [UUIDS]);
+
+/// How often a row is inserted whose absence nothing explains, before the triggers and rules of the
+/// table are held to suppress it.
+pub const ROUNDS: usize = 3;
 
 /// Inserts tasks; returns the ids of those whose id and key were free, among the live and the settled.
 pub fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
+    insert_by(&INSERT, session, entries)
+}
+
+/// Inserts a task that was passed over although its id and key were free. Raises PostgreSQL's error if
+/// an index or a constraint refuses the row. False: another task has the key, or the row was
+/// suppressed.
+pub fn insert_alone(session: &Session, entry: &Entry) -> bool {
+    insert_by(&INSERT_UNLESS_KEYED, session, &[entry]).contains(&entry.id)
+}
+
+/// Raises an error that names what suppresses a row.
+fn refuse_suppressed(session: &Session, id: Uuid) -> ! {
+    error::not_inserted(id, suppressors(session).as_deref()).raise()
+}
+
+/// The triggers and rules that can keep a row from being inserted without an error, as a message shows
+/// them.
+pub fn suppressors(session: &Session) -> Option<String> {
+    session.run(&SUPPRESSORS, &[]).first().map(|it| datum::string(Some(it)))
+}
+
+fn insert_by(statement: &Statement, session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
     let column = |column: &Column| {
         let values: Vec<Option<Datum>> = entries.iter().map(|it| (column.value)(it)).collect();
         let is_used = values.iter().any(Option::is_some);
         is_used.then(|| datum::array(column.kind, values.into_iter()))
     };
     let columns: Vec<Option<Datum>> = COLUMNS.iter().map(column).collect();
-    let mut inserted: HashSet<Uuid> = ids_in(&session.run(&INSERT, &columns)).collect();
+    let mut inserted: HashSet<Uuid> = ids_in(&session.run(statement, &columns)).collect();
+    let known = entries.iter().filter(|entry| inserted.contains(&entry.id)).count();
+    if known < inserted.len()
+        && let Some(changed) = entries.iter().find(|entry| !inserted.contains(&entry.id))
+    {
+        refuse_suppressed(session, changed.id);
+    }
     // Only an id that the caller gave can be a settled task's. Looked for after the insertion, so
     // that one that is settled meanwhile is seen in one place or the other.
     let given = entries.iter().filter(|entry| entry.draft.id.is_some()).map(|entry| entry.id);
@@ -136,5 +173,8 @@ pub fn insert_plain(session: &Session, entry: &Entry) {
     for (value, column) in values.iter_mut().zip(&COLUMNS) {
         *value = (column.value)(entry);
     }
-    session.run(&INSERT_PLAIN, &values);
+    let rows = session.run(&INSERT_PLAIN, &values);
+    if rows.len() == 0 || id_at(&rows, 0, 0) != entry.id {
+        refuse_suppressed(session, entry.id);
+    }
 }

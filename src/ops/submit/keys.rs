@@ -3,7 +3,7 @@
 use crate::error;
 use crate::ops::finish::cancel;
 use crate::ops::submit::draft::{Entry, KeyName, OnConflict, Submitted};
-use crate::ops::submit::insert::insert;
+use crate::ops::submit::insert::{ROUNDS, insert, insert_alone, suppressors};
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
@@ -37,6 +37,7 @@ pub fn insert_all(
     // Two batches with the same keys must not wait for each other in a cycle.
     todo.sort_by_key(|at| entries[*at].key());
     let mut replaced = false;
+    let mut rounds = 0;
     // A key's holder may come and go while this transaction looks: then it looks again.
     while !todo.is_empty() {
         pgrx::check_for_interrupts!();
@@ -44,7 +45,16 @@ pub fn insert_all(
         let chosen: Vec<&Entry> = todo.iter().map(|at| &entries[*at]).collect();
         let inserted = insert(session, &chosen);
         todo.retain(|at| !inserted.contains(&entries[*at].id));
-        refuse_taken(session, entries, &mut todo, ids, answers);
+        let unexplained = refuse_taken(session, entries, &mut todo, ids, answers);
+        rounds += 1;
+        if rounds >= ROUNDS
+            && let Some(at) = unexplained.first()
+        {
+            let suppressors = suppressors(session);
+            if suppressors.is_some() || entries[*at].key().is_none() {
+                error::not_inserted(entries[*at].id, suppressors.as_deref()).raise();
+            }
+        }
     }
     for (at, first) in later {
         match entries[at].draft.on_conflict {
@@ -91,17 +101,18 @@ fn replace(
     kept.len() < wanted.len()
 }
 
-/// Answers for those that were not inserted and whose id or key is a live task's; what is left is
-/// to be tried again.
+/// Answers for those that were not inserted and whose id or key is a live task's; the others are to be
+/// tried again. Returns those whose id and key are free.
 fn refuse_taken(
     session: &Session,
     entries: &[Entry],
     todo: &mut Vec<usize>,
     ids: &mut [Uuid],
     answers: &mut [Submitted],
-) {
+) -> Vec<usize> {
+    let mut unexplained = Vec::new();
     if todo.is_empty() {
-        return;
+        return unexplained;
     }
     let taken = taken_ids(session, entries, todo);
     let holders = holders(session, entries, todo);
@@ -117,10 +128,18 @@ fn refuse_taken(
                 let (queue, key) = entry.key().unwrap_or_default();
                 Err(error::duplicate_key(queue, key, *holder))
             }
-            (Some(_), OnConflict::Replace) | (None, _) => return true,
+            (Some(_), OnConflict::Replace) => return true,
+            // The other task is gone meanwhile, or an index that the extension does not know is in
+            // the way.
+            (None, _) if insert_alone(session, entry) => return false,
+            (None, _) => {
+                unexplained.push(*at);
+                return true;
+            }
         };
         false
     });
+    unexplained
 }
 
 /// Which ids, of those that the caller gave, are a live or settled task's.

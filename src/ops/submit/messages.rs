@@ -1,9 +1,11 @@
 //! Messages: tasks that wait for a deadline under an id of the caller's; once fired the id is free.
 
 use crate::due;
+use crate::error;
 use crate::ops::finish::cancel;
+use crate::ops::submit::insert::{ROUNDS, suppressors};
 use crate::pg::datum::{self, BOOLS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
-use crate::pg::spi::statement;
+use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
@@ -19,6 +21,7 @@ statement!(
     "submit/delay_messages",
     [TEXT, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, JSONBS, TIMESTAMPTZS]
 );
+statement!(WAITING_MESSAGES, "submit/waiting_messages", [TEXT, TEXTS]);
 statement!(LOCK_MESSAGE, "submit/lock_message", [TEXT, TEXT]);
 
 /// A message that is to be a task, its values checked.
@@ -58,27 +61,46 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
         return answers;
     }
     let has_come = |message: &Message| !due::is_ahead(message.deadline, now);
-    let column = |kind: Kind, value: &dyn Fn(&Message) -> Datum| {
-        let values = firsts.iter().map(|(at, ..)| Some(value(&messages[*at])));
-        Some(datum::array(kind, values))
-    };
     let session = session(db);
-    let rows = session.run(
-        &DELAY_MESSAGES,
-        &[
-            Some(datum::varlena(queue)),
-            ids(firsts.iter().map(|(_, id, _)| *id)),
-            column(TEXTS, &|message| datum::varlena(&message.id)),
-            column(TIMESTAMPTZS, &|message| datum::timestamptz(message.deadline)),
-            column(BOOLS, &|message| Datum::from(has_come(message))),
-            column(JSONBS, &|message| message.spec),
-            Some(datum::array(
-                TIMESTAMPTZS,
-                firsts.iter().map(|(.., created)| Some(datum::timestamptz(*created))),
-            )),
-        ],
-    );
-    let inserted: HashSet<Uuid> = ids_in(&rows).collect();
+    let insert = |some: &[(usize, Uuid, Wall)]| -> HashSet<Uuid> {
+        let column = |kind: Kind, value: &dyn Fn(&Message) -> Datum| {
+            let values = some.iter().map(|(at, ..)| Some(value(&messages[*at])));
+            Some(datum::array(kind, values))
+        };
+        let created = some.iter().map(|(.., created)| Some(datum::timestamptz(*created)));
+        let rows = session.run(
+            &DELAY_MESSAGES,
+            &[
+                Some(datum::varlena(queue)),
+                ids(some.iter().map(|(_, id, _)| *id)),
+                column(TEXTS, &|message| datum::varlena(&message.id)),
+                column(TIMESTAMPTZS, &|message| datum::timestamptz(message.deadline)),
+                column(BOOLS, &|message| Datum::from(has_come(message))),
+                column(JSONBS, &|message| message.spec),
+                Some(datum::array(TIMESTAMPTZS, created)),
+            ],
+        );
+        ids_in(&rows).collect()
+    };
+    let mut inserted = insert(&firsts);
+    // A trigger may have suppressed a row: then no message of its id waits. But such a message may
+    // also have fired meanwhile, so that the row can be inserted now.
+    if !firsts.iter().all(|(_, id, _)| inserted.contains(id))
+        && let Some(suppressors) = suppressors(&session)
+    {
+        for round in 1..=ROUNDS {
+            let waiting = waiting(&session, queue, messages);
+            let mut missing = firsts.clone();
+            missing.retain(|(at, id, _)| {
+                !inserted.contains(id) && !waiting.contains(messages[*at].id.as_slice())
+            });
+            let Some((_, id, _)) = missing.first() else { break };
+            if round == ROUNDS {
+                error::not_inserted(*id, Some(&suppressors)).raise();
+            }
+            inserted.extend(insert(&missing));
+        }
+    }
     let queue: Rc<[u8]> = queue.into();
     let action: Rc<[u8]> = [].into();
     let mut changes = Vec::with_capacity(inserted.len());
@@ -95,6 +117,14 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     }
     xact::at_commit(db, changes);
     answers
+}
+
+/// The ids of those of some messages that wait.
+fn waiting(session: &Session, queue: &[u8], messages: &[Message]) -> HashSet<Vec<u8>> {
+    let ids = messages.iter().map(|message| Some(datum::varlena(&message.id)));
+    let ids = datum::array(TEXTS, ids);
+    let rows = session.run(&WAITING_MESSAGES, &[Some(datum::varlena(queue)), Some(ids)]);
+    (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect()
 }
 
 /// Cancels a message that waits; false when none does.

@@ -79,6 +79,16 @@ pub enum Extended {
     Busy,
 }
 
+/// A deadline that has passed.
+#[derive(Clone, Copy, Debug)]
+pub enum Expired {
+    /// A lease. The caller is to end it: its ticket, and the lease.
+    Lease(Ticket, Slot),
+    /// A reservation. The task is queued again already, and nothing is to be written: the ownership
+    /// is no try while its transaction is open.
+    Reservation,
+}
+
 /// Why a lease cannot be ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
@@ -142,6 +152,7 @@ impl Board<'_> {
         slot.in_history = false;
         slot.reoffered = false;
         slot.persisted = false;
+        slot.uncommitted = true;
         slot.progress = 0.0;
         slot.since_at = claim.now.wall;
         slot.worker = Name::new(claim.worker);
@@ -157,20 +168,45 @@ impl Board<'_> {
         claimed
     }
 
-    /// The reservation's transaction committed: the worker owns the task.
+    /// The reservation's transaction committed: the worker owns the task. If the reservation expired
+    /// before, it is a lease that has expired, so that the try counts.
     pub fn commit_claim(&mut self, ticket: Ticket) {
-        if self.is_at(ticket, State::Reserved) {
-            self.slots[ticket.slot].state = State::Leased;
+        if !self.end_claim(ticket) {
+            return;
+        }
+        let slot = &mut self.slots[ticket.slot];
+        match slot.state {
+            State::Reserved => slot.state = State::Leased,
+            State::Queued => {
+                self.dequeue(ticket.slot);
+                self.slots[ticket.slot].state = State::Leased;
+                self.start_timer(ticket.slot);
+            }
+            State::Ending if slot.previous_state == State::Queued => {
+                slot.previous_state = State::Leased;
+            }
+            State::Ending | State::Leased | State::Free => {}
         }
     }
 
     /// The reservation's transaction rolled back.
     pub fn undo_claim(&mut self, ticket: Ticket) {
-        if self.is_at(ticket, State::Reserved) {
+        if !self.end_claim(ticket) {
+            return;
+        }
+        self.slots[ticket.slot].token_valid = false;
+        if self.slots[ticket.slot].state == State::Reserved {
             self.stop_timer(ticket.slot);
-            self.slots[ticket.slot].token_valid = false;
             self.requeue_slot(ticket.slot);
         }
+    }
+
+    /// The transaction of a claim has ended. False if the slot is no longer the claim's.
+    fn end_claim(&mut self, ticket: Ticket) -> bool {
+        ticket.slot < self.slots.end()
+            && self.slots[ticket.slot].generation == ticket.generation
+            && self.slots[ticket.slot].state != State::Free
+            && std::mem::take(&mut self.slots[ticket.slot].uncommitted)
     }
 
     /// A heartbeat: the deadline becomes now + length (the lease's own when `None`).
@@ -189,12 +225,20 @@ impl Board<'_> {
         match slot.state {
             State::Leased => self.stop_timer(at),
             State::Reserved if slot.holder == claim.holder => self.stop_timer(at),
+            State::Queued if slot.uncommitted && slot.holder != claim.holder => {
+                return Extended::No;
+            }
             // Expired, and no worker owned it since: its worker has it again.
             State::Queued => {
                 self.dequeue(at);
-                self.slots[at].state = State::Leased;
+                let is_open = self.slots[at].uncommitted;
+                self.slots[at].state = if is_open { State::Reserved } else { State::Leased };
             }
             State::Ending if slot.holder == self.entry(entry).scheduler => return Extended::Busy,
+            // While another process ends it, the slot does not tell whose transaction claimed it.
+            State::Ending if slot.previous_state == State::Queued && slot.uncommitted => {
+                return Extended::No;
+            }
             // As one that is queued, if its ending rolls back.
             State::Ending if slot.previous_state == State::Queued => {
                 self.slots[at].previous_state = State::Leased
@@ -225,6 +269,9 @@ impl Board<'_> {
         match slot.state {
             State::Leased => self.stop_timer(at),
             State::Reserved if slot.holder == holder => self.stop_timer(at),
+            State::Queued if slot.uncommitted && slot.holder != holder => {
+                return Err(Refusal::Stale);
+            }
             State::Queued => self.dequeue(at),
             State::Ending if slot.holder == self.entry(entry).scheduler => {
                 return Err(Refusal::Busy);
@@ -269,19 +316,20 @@ impl Board<'_> {
         (Ticket { slot: at, generation: slot.generation }, *slot)
     }
 
-    /// Begins to end the first lease that has expired; `None`: none has.
-    pub fn take_expired(
-        &mut self,
-        entry: u32,
-        now: Monotonic,
-        holder: i32,
-    ) -> Option<(Ticket, Slot)> {
+    /// Begins to end the first lease, or ends the first reservation, that has expired; `None`: none
+    /// has.
+    pub fn take_expired(&mut self, entry: u32, now: Monotonic, holder: i32) -> Option<Expired> {
         let at = self.first_to_expire(entry).filter(|at| self.slots[*at].deadline <= now)?;
         self.stop_timer(at);
-        // A reservation that expired is no longer its transaction's to commit or undo.
+        if self.slots[at].state == State::Reserved {
+            self.requeue_slot(at);
+            return Some(Expired::Reservation);
+        }
+        // If the worker extends it again, it is another lease than the one that the scheduler may
+        // be writing to the table.
         self.slots[at].generation = self.next_generation();
-        self.slots[at].state = State::Leased;
-        Some(self.mark_ending(at, holder))
+        let (ticket, slot) = self.mark_ending(at, holder);
+        Some(Expired::Lease(ticket, slot))
     }
 
     /// Moves a lease's deadline for the timer only, when the scheduler could not end the lease. Never
@@ -329,6 +377,7 @@ impl Board<'_> {
             let slot = &mut self.slots[ticket.slot];
             slot.token_valid = expired;
             slot.in_history = expired;
+            slot.uncommitted = false;
             slot.progress = 0.0;
             self.note_lease_ended(ticket.slot);
             self.requeue_slot(ticket.slot);
@@ -344,7 +393,8 @@ impl Board<'_> {
 
     /// A reserved slot is a stray: the transaction does not see its task as ready in the table (I5).
     pub fn drop_stray(&mut self, ticket: Ticket) {
-        if self.is_at(ticket, State::Reserved) {
+        let is_claimed = self.is_at(ticket, State::Reserved) || self.is_at(ticket, State::Queued);
+        if is_claimed && self.slots[ticket.slot].uncommitted {
             // Other transactions may see it as ready: the lane's next refill looks again (I4).
             self.slots[ticket.slot].reoffered = true;
             self.drop_slot(ticket.slot);

@@ -76,6 +76,9 @@ pub struct Slot {
     pub(crate) reoffered: bool,
     /// The lease was written to the table.
     pub persisted: bool,
+    /// The transaction that claimed the task has not ended, even if the reservation has expired. The
+    /// ownership is no try yet.
+    pub(crate) uncommitted: bool,
     /// The worker that has the lease.
     pub worker: Name<{ WORKER_MAX }>,
 }
@@ -104,6 +107,7 @@ impl Slot {
             in_history: false,
             reoffered: false,
             persisted: false,
+            uncommitted: false,
             worker: Name::EMPTY,
         }
     }
@@ -145,6 +149,11 @@ impl Slot {
     /// Whether this process's transaction ends the task's lease, or withdrew the task.
     pub fn is_ended_by(&self, process: i32) -> bool {
         self.state == State::Ending && self.holder == process
+    }
+
+    /// Whether this is the lease that `other` was.
+    pub fn is_same_lease(&self, other: &Slot) -> bool {
+        self.generation == other.generation && self.in_history == other.in_history
     }
 
     /// The slot's ticket as it is now; `slot` is the slot's index.

@@ -1,8 +1,8 @@
 //! A small board with one built database, and short names for what is done with it.
 
 use board::{
-    Board, BuildState, Claim, Claimed, LaneName, Micros, Monotonic, NeedsRefill, Next, Rank, Sizes,
-    Timestamp, TokenHash, Wall,
+    Board, BuildState, Claim, Claimed, Expired, LaneName, Micros, Monotonic, NeedsRefill, Next,
+    Rank, Sizes, Timestamp, TokenHash, Wall,
 };
 
 use super::Memory;
@@ -66,10 +66,16 @@ pub fn lane_to_refill(board: &mut Board, queue: &[u8]) -> NeedsRefill {
     }
 }
 
+/// Takes the first that expires, at the end of time.
+pub fn take_expired(board: &mut Board) -> Option<Expired> {
+    board.take_expired(0, Monotonic(i64::MAX - 1), 9)
+}
+
 pub fn expire(board: &mut Board) {
-    let (ticket, _) =
-        board.take_expired(0, Monotonic(i64::MAX - 1), 9).expect("a lease that is due");
-    board.requeue(ticket, true);
+    match take_expired(board).expect("a lease that is due") {
+        Expired::Lease(ticket, _) => board.requeue(ticket, true),
+        Expired::Reservation => {}
+    }
 }
 
 pub fn action_to_refill(board: &mut Board, action: &[u8]) -> NeedsRefill {

@@ -1,8 +1,8 @@
 //! Every call on the board, with what it should make of the naive board.
 
 use board::{
-    Claim, Extended, Micros, Monotonic, NEVER, Offered, PersistedLease, Rank, Refusal, State,
-    TokenHash, Wall,
+    Claim, Expired, Extended, Micros, Monotonic, NEVER, Offered, PersistedLease, Rank, Refusal,
+    State, TokenHash, Wall,
 };
 
 use super::check::Expect;
@@ -25,6 +25,7 @@ impl Card {
             progress: 0.0,
             in_history: false,
             persisted: false,
+            uncommitted: false,
             worker: Vec::new(),
             again: false,
             epoch,
@@ -36,6 +37,16 @@ impl Card {
     pub fn has_lease(&self) -> bool {
         self.state == State::Leased
             || self.state == State::Ending && self.previous_state == State::Leased
+    }
+
+    /// Claimed in a transaction that has not ended, by another process as far as the board can tell.
+    fn is_claimed_by_another(&self, pid: i32) -> bool {
+        match self.state {
+            State::Reserved => self.holder != pid,
+            State::Queued => self.uncommitted && self.holder != pid,
+            State::Ending => self.uncommitted && self.previous_state == State::Queued,
+            State::Leased | State::Free => false,
+        }
     }
 
     fn lease(&mut self, now: board::Timestamp, length: Micros) {
@@ -127,7 +138,7 @@ impl World<'_> {
         assert_eq!(card.state, State::Queued);
         (card.state, card.holder, card.token_hash) = (State::Reserved, pid, Some(token_hash));
         (card.in_history, card.progress, card.since_at) = (false, 0.0, now.wall);
-        card.again = false;
+        (card.again, card.uncommitted) = (false, true);
         card.length =
             length.unwrap_or(if card.timeout > Micros::ZERO { card.timeout } else { FALLBACK });
         card.lease(now, card.length);
@@ -141,9 +152,10 @@ impl World<'_> {
         self.reconcile(Expect::default());
     }
 
-    fn reserved(&mut self, Right { key, serial, .. }: Right) -> Option<&mut Card> {
+    /// A task that a transaction claimed and no other since, even if the reservation has expired.
+    fn claimed(&mut self, Right { key, serial, .. }: Right) -> Option<&mut Card> {
         let card = self.cards.get_mut(&key)?;
-        (card.state == State::Reserved && card.reserved_by == serial).then_some(card)
+        (card.uncommitted && card.reserved_by == serial).then_some(card)
     }
 
     fn settling(&mut self, Right { key, serial, .. }: Right) -> Option<&mut Card> {
@@ -154,9 +166,19 @@ impl World<'_> {
     pub fn commit_claim(&mut self, right: Right) {
         self.board.commit_claim(right.ticket);
         self.spent.push((right, true));
-        if let Some(card) = self.reserved(right) {
-            card.state = State::Leased;
-            self.handed.push(right.key);
+        if let Some(card) = self.claimed(right) {
+            card.uncommitted = false;
+            match card.state {
+                State::Reserved => {
+                    card.state = State::Leased;
+                    self.handed.push(right.key);
+                }
+                State::Queued => card.state = State::Leased,
+                State::Ending if card.previous_state == State::Queued => {
+                    card.previous_state = State::Leased;
+                }
+                _ => {}
+            }
         }
         self.reconcile(Expect::default());
     }
@@ -165,9 +187,12 @@ impl World<'_> {
         self.board.undo_claim(right.ticket);
         self.spent.push((right, true));
         let mut expect = Expect::default();
-        if let Some(card) = self.reserved(right) {
-            (card.state, card.token_hash) = (State::Queued, None);
-            expect.back = Some(right.key);
+        if let Some(card) = self.claimed(right) {
+            (card.uncommitted, card.token_hash) = (false, None);
+            if card.state == State::Reserved {
+                card.state = State::Queued;
+                expect.back = Some(right.key);
+            }
         }
         self.reconcile(expect);
     }
@@ -176,7 +201,8 @@ impl World<'_> {
         self.board.drop_stray(right.ticket);
         self.spent.push((right, true));
         // Other transactions may see it as ready: the next refill looks again.
-        let stray = self.reserved(right).map(|card| card.again = true).is_some();
+        let stray = |card: &&mut Card| matches!(card.state, State::Reserved | State::Queued);
+        let stray = self.claimed(right).filter(stray).map(|card| card.again = true).is_some();
         let expect = if stray { self.remove(right.key) } else { Expect::default() };
         self.reconcile(expect);
     }
@@ -199,14 +225,14 @@ impl World<'_> {
         let mut revived = 0;
         let should = match self.hashed(key, token_hash) {
             None => Extended::No,
-            Some(card) if card.state == State::Reserved && card.holder != pid => Extended::No,
             Some(card) if card.state == State::Ending && card.holder == scheduler_of(key.0) => {
                 Extended::Busy
             }
+            Some(card) if card.is_claimed_by_another(pid) => Extended::No,
             Some(card) => {
                 // No worker owned it since: its worker has it again, even if its ending rolls back.
                 if card.state == State::Queued {
-                    card.state = State::Leased;
+                    card.state = if card.uncommitted { State::Reserved } else { State::Leased };
                 } else if card.state == State::Ending && card.previous_state == State::Queued {
                     card.previous_state = State::Leased;
                     revived = 1;
@@ -227,9 +253,9 @@ impl World<'_> {
         let refusal = match self.hashed(key, token_hash) {
             None => Some(Refusal::Stale),
             Some(card) => match card.state {
-                State::Reserved if card.holder != pid => Some(Refusal::Stale),
                 State::Ending if card.holder == scheduler_of(key.0) => Some(Refusal::Busy),
                 State::Ending => Some(Refusal::Ending),
+                _ if card.is_claimed_by_another(pid) => Some(Refusal::Stale),
                 _ => {
                     card.previous_state = std::mem::replace(&mut card.state, State::Ending);
                     (card.holder, card.settling_by, card.again) = (pid, serial, false);
@@ -247,7 +273,8 @@ impl World<'_> {
         }
     }
 
-    pub fn take_expired(&mut self, entry: u32) -> Option<Right> {
+    /// Takes what expires first; the right to end it, unless it was a reservation.
+    pub fn take_expired(&mut self, entry: u32) -> Option<Option<Right>> {
         let serial = self.serial();
         let pid = scheduler_of(entry);
         let taken = self.board.take_expired(entry, self.now.monotonic, pid);
@@ -256,9 +283,28 @@ impl World<'_> {
         });
         let next =
             timed.map(|(_, card)| card.deadline).min().filter(|at| *at <= self.now.monotonic);
-        let Some((ticket, slot)) = taken else {
-            assert_eq!(next, None, "what is due is taken");
-            return None;
+        let (ticket, slot) = match taken {
+            None => {
+                assert_eq!(next, None, "what is due is taken");
+                return None;
+            }
+            Some(Expired::Lease(ticket, slot)) => (ticket, slot),
+            Some(Expired::Reservation) => {
+                // Of those that expire at one time, the one that is no longer reserved.
+                let is_free = |key: &Key| {
+                    let slot = self.board.slot_of(key.0, key.1);
+                    slot.is_none_or(|slot| slot.state() == State::Queued)
+                };
+                let free = self.cards.iter().find(|(key, card)| {
+                    card.state == State::Reserved && Some(card.deadline) == next && is_free(key)
+                });
+                let key = *free.expect("a reservation that is due").0;
+                assert_eq!(key.0, entry);
+                self.card(key).state = State::Queued;
+                self.tally.lapsed += 1;
+                self.reconcile(Expect { back: Some(key), ..Expect::default() });
+                return Some(None);
+            }
         };
         let key = (entry, slot.id);
         let card = self.card(key);
@@ -267,7 +313,7 @@ impl World<'_> {
         (card.holder, card.settling_by, card.epoch) = (pid, serial, serial);
         self.tally.expired += 1;
         self.reconcile(Expect::default());
-        Some(Right { key, ticket, serial, epoch: serial })
+        Some(Some(Right { key, ticket, serial, epoch: serial }))
     }
 
     /// Later, never sooner than was promised.
@@ -304,7 +350,7 @@ impl World<'_> {
             ended = std::mem::take(&mut card.persisted);
             card.state = State::Queued;
             card.token_hash = card.token_hash.filter(|_| expired);
-            (card.in_history, card.progress) = (expired, 0.0);
+            (card.in_history, card.progress, card.uncommitted) = (expired, 0.0, false);
             expect.back = Some(right.key);
         }
         self.ended[right.key.0 as usize] += u32::from(ended);

@@ -3,7 +3,7 @@
 use board::{Micros, Monotonic, Refusal, State, TokenHash};
 
 use super::operations::{Verb, nth};
-use super::world::{Act, End, Key, Outcome, Right, World, scheduler_of};
+use super::world::{Act, Card, End, Key, Outcome, Right, World, scheduler_of};
 
 impl World<'_> {
     /// The statement that reads the rows of what was reserved, under a snapshot taken then.
@@ -36,7 +36,7 @@ impl World<'_> {
         }
     }
 
-    /// A transaction locks the row of a ready task that no worker owns: half of the time of one whose
+    /// A transaction locks the row of a ready task that no worker owns: mostly of one whose
     /// last worker is late.
     pub fn seize_some(&mut self, entry: u32, pid: i32, pick: u8, outcome: Outcome) {
         self.finish_commit(pid);
@@ -48,9 +48,10 @@ impl World<'_> {
         let free: Vec<Key> = free.map(|(key, _)| *key).collect();
         let late = free.iter().copied().filter(|key| {
             let card = self.cards.get(key);
-            card.is_some_and(|it| it.state == State::Queued && it.token_hash.is_some())
+            let is_late = |it: &Card| it.state == State::Queued && it.token_hash.is_some();
+            card.is_some_and(|it| is_late(it) && !it.uncommitted)
         });
-        let late = nth(pick, late).filter(|_| pick.is_multiple_of(2));
+        let late = nth(pick, late).filter(|_| !pick.is_multiple_of(4));
         if let Some(key) = late.or_else(|| nth(pick, free.iter().copied()))
             && let Some(right) = self.seize(pid, key)
         {
@@ -86,14 +87,16 @@ impl World<'_> {
         Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch })
     }
 
-    /// Any token: half of the time one that had run out and whose task is being ended.
+    /// Any token: mostly one that had run out and whose task is being ended.
     pub fn token_to_extend(&self, entry: u32, pick: u8) -> Option<(Key, TokenHash)> {
         let tokens = || self.tokens.iter().rev().filter(|token| token.0.0 == entry).copied();
         let late = tokens().filter(|(key, token_hash)| {
             let card = self.cards.get(key).filter(|it| it.token_hash == Some(*token_hash));
-            card.is_some_and(|it| it.state == State::Ending && it.previous_state == State::Queued)
+            card.is_some_and(|it| {
+                it.state == State::Ending && it.previous_state == State::Queued && !it.uncommitted
+            })
         });
-        let late = nth(pick, late).filter(|_| pick.is_multiple_of(2));
+        let late = nth(pick, late).filter(|_| !pick.is_multiple_of(4));
         late.or_else(|| nth(pick, tokens()))
     }
 
@@ -101,8 +104,10 @@ impl World<'_> {
         let pid = scheduler_of(entry);
         self.finish_commit(pid);
         for _ in 0..max {
-            let Some(right) = self.take_expired(entry) else {
-                break;
+            let right = match self.take_expired(entry) {
+                None => break,
+                Some(None) => continue,
+                Some(Some(right)) => right,
             };
             if self.locked().contains(&right.key) {
                 self.undo_end(right, self.now.monotonic + Micros(5));

@@ -44,6 +44,8 @@ pub struct Card {
     pub progress: f64,
     pub in_history: bool,
     pub persisted: bool,
+    /// The transaction that claimed it has not ended.
+    pub uncommitted: bool,
     pub worker: Vec<u8>,
     /// It was offered again since its transaction began.
     pub again: bool,
@@ -133,6 +135,8 @@ pub struct Tally {
     pub seized: u64,
     /// Extended after it had expired, while a transaction ended it.
     pub revived: u64,
+    /// Reservations that expired.
+    pub lapsed: u64,
 }
 
 pub struct World<'b> {
@@ -235,7 +239,7 @@ impl<'b> World<'b> {
 }
 
 impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 12] {
+    pub fn all(&self) -> [(&'static str, u64); 13] {
         [
             ("evicted", self.evicted),
             ("left", self.left),
@@ -249,6 +253,7 @@ impl Tally {
             ("handed", self.handed),
             ("seized", self.seized),
             ("revived", self.revived),
+            ("lapsed", self.lapsed),
         ]
     }
 }
@@ -269,6 +274,7 @@ impl std::ops::Add for Tally {
             handed: self.handed + it.handed,
             seized: self.seized + it.seized,
             revived: self.revived + it.revived,
+            lapsed: self.lapsed + it.lapsed,
         }
     }
 }

@@ -1,0 +1,243 @@
+//! Ownerships whose transaction is still open: they are no tries, and what their transaction made ready
+//! itself is not theirs to own.
+
+use client::*;
+
+/// Owns a task in an open transaction, for so short a time that the lease runs out before it ends;
+/// returns once the task is free for others.
+#[track_caller]
+fn run_out(a: &mut Session, b: &mut Session, id: Uuid) -> Lease {
+    a.run("begin");
+    let late = a.own_one_with("q", "timeout => '50 ms'");
+    assert_eq!(late.id, id);
+    eventually(seconds(5), "the reservation runs out", || {
+        let free = "select scylla.why($1) like '%waits for a worker'";
+        (b.value::<bool>(free, &[&id]) && b.status(id) != "running").then_some(())
+    });
+    sleep(milliseconds(100));
+    late
+}
+
+/// Tries and history, once for everybody to see.
+fn told(s: &mut Session, id: Uuid) -> (String, i64, Vec<String>) {
+    let entry = s.entry(id);
+    let status = entry["status"].as_str().expect("a status").to_owned();
+    (status, entry["tries"].as_i64().expect("tries"), s.history(id))
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|it| it.to_string()).collect()
+}
+
+/// I2: what rolled back never was, however long its transaction took.
+#[test]
+fn a_rolled_back_ownership_is_no_try_though_its_lease_ran_out() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    for options in ["max_tries => 1", "max_tries => 3"] {
+        let id = a.submit_with("q", options);
+        run_out(&mut a, &mut b, id);
+        a.run("rollback");
+        assert_eq!(told(&mut b, id), ("ready".to_owned(), 0, vec![]), "{options}");
+        let lease = b.own_one("q");
+        assert_eq!((lease.id, lease.tries), (id, 1), "{options}");
+        b.complete(&lease);
+        assert_eq!(told(&mut b, id), ("completed".to_owned(), 1, words(&["Assignment"])));
+    }
+}
+
+/// As at the end of a savepoint, or of a session.
+#[test]
+fn whatever_rolls_an_ownership_back_takes_the_try_back() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    let id = a.submit_with("q", "max_tries => 1");
+    a.run("begin; savepoint s");
+    a.own_one_with("q", "timeout => '50 ms'");
+    sleep(milliseconds(300));
+    a.run("rollback to s; commit");
+    assert_eq!(told(&mut b, id), ("ready".to_owned(), 0, vec![]));
+    run_out(&mut a, &mut b, id);
+    b.value::<bool>("select pg_terminate_backend($1, 10000)", &[&a.pid]);
+    eventually(seconds(5), "the task is ready", || {
+        (told(&mut b, id) == ("ready".to_owned(), 0, vec![])).then_some(())
+    });
+    b.own_one("q");
+}
+
+/// What commits counts, also when its lease ran out before.
+#[test]
+fn a_committed_ownership_is_a_try_though_its_lease_ran_out() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    for (options, status) in [("max_tries => 3", "ready"), ("max_tries => 1", "aborted")] {
+        let id = a.submit_with("q", options);
+        run_out(&mut a, &mut b, id);
+        a.run("commit");
+        let expected = (status.to_owned(), 1, words(&["Assignment", "Timeout"]));
+        eventually(seconds(5), "the expiry is written", || {
+            (told(&mut b, id) == expected).then_some(())
+        });
+        b.cancel(id);
+    }
+}
+
+/// While nobody else has owned the task, its worker may extend and return as any that is late.
+#[test]
+fn a_late_transaction_may_still_extend_and_return() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    for end in ["commit", "rollback"] {
+        let id = a.submit("q");
+        let late = run_out(&mut a, &mut b, id);
+        assert!(a.extend_with(&late, "timeout => '1 hour'"), "{end}");
+        assert!(b.own("b", "q", 1).is_empty(), "{end}: it is reserved again");
+        a.run(end);
+        let expected = if end == "commit" {
+            ("running".to_owned(), 1, words(&["Assignment"]))
+        } else {
+            ("ready".to_owned(), 0, vec![])
+        };
+        assert_eq!(told(&mut b, id), expected, "{end}");
+        b.cancel(id);
+
+        let id = a.submit("q");
+        let late = run_out(&mut a, &mut b, id);
+        a.complete(&late);
+        assert!(b.own("b", "q", 1).is_empty(), "{end}: it is being returned");
+        a.run(end);
+        let expected = if end == "commit" {
+            ("completed".to_owned(), 1, words(&["Assignment"]))
+        } else {
+            ("ready".to_owned(), 0, vec![])
+        };
+        assert_eq!(told(&mut b, id), expected, "{end}");
+        b.cancel(id);
+    }
+}
+
+/// The token of an ownership that never was serves nobody.
+#[test]
+fn the_token_of_a_rolled_back_ownership_is_void() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    let id = a.submit("q");
+    let late = run_out(&mut a, &mut b, id);
+    a.run("rollback");
+    assert!(!a.extend(&late));
+    assert_eq!(a.not_returned(&late).code().code(), "55006");
+    assert_eq!(b.own_one("q").id, id);
+}
+
+/// A reservation that ran out while another transaction held the task for an end that rolled back.
+#[test]
+fn a_reservation_runs_out_beside_what_others_do_to_its_task() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    for (end, tries) in [("commit", 1), ("rollback", 0)] {
+        let id = a.submit("q");
+        run_out(&mut a, &mut b, id);
+        b.run("begin");
+        assert!(b.value::<bool>("select scylla.delay($1, now() + interval '1 hour')", &[&id]));
+        a.run(end);
+        b.run("rollback");
+        let expected = |s: &mut Session| {
+            let (status, counted, _) = told(s, id);
+            (status, counted) == ("ready".to_owned(), tries)
+        };
+        eventually(seconds(5), "the task is ready", || expected(&mut b).then_some(()));
+        b.cancel(id);
+    }
+}
+
+/// Restarts the server, so that the table alone knows what is ready: who asks first refills the lane.
+fn forget(server: &Server, database: &Database) -> (Session, Session) {
+    server.stop("fast");
+    server.start_again();
+    (database.connect(), database.connect())
+}
+
+fn ids(leases: &[Lease]) -> Vec<Uuid> {
+    leases.iter().map(|lease| lease.id).collect()
+}
+
+/// I2: not before the commit, from wherever the lane is filled.
+#[test]
+fn a_transaction_does_not_own_what_it_has_submitted() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let old = database.connect().submit("q");
+    let (mut a, mut b) = forget(&server, &database);
+    a.run("begin");
+    let new = a.submit_with("q", "priority => 9");
+    a.run("savepoint s");
+    let inner = a.submit_with("q", "priority => 8");
+    a.run("release s");
+    assert_eq!(ids(&a.own("a", "q", 10)), [old]);
+    assert!(b.own("b", "q", 10).is_empty());
+    a.run("commit");
+    assert_eq!(ids(&b.own("b", "q", 10)), [new, inner]);
+    server.assert_log_is_clean();
+}
+
+/// What a transaction fired, brought forward or let go is ready for others at the commit, too.
+#[test]
+fn a_transaction_does_not_own_what_it_has_made_ready() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    let old = s.submit("q");
+    let delayed = s.submit_with("q", "run_at => now() + interval '1 hour'");
+    let first = s.submit("other");
+    let second = s.submit_after("q", &[first], "action => ''");
+    let (mut a, mut b) = forget(&server, &database);
+    let lease = a.own_one("other");
+    a.run("begin");
+    assert!(a.value::<bool>("select scylla.delay($1, now())", &[&delayed]));
+    a.complete(&lease);
+    assert_eq!(ids(&a.own("a", "q", 10)), [old]);
+    a.run("commit");
+    let mut rest = ids(&b.own("b", "q", 10));
+    rest.sort_unstable();
+    let mut expected = [delayed, second];
+    expected.sort_unstable();
+    assert_eq!(rest, expected);
+}
+
+/// I4: a row that the transaction has only touched was ready before, and stays so.
+#[test]
+fn a_transaction_owns_what_it_has_only_touched() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    for end in ["commit", "rollback"] {
+        let old = database.connect().submit("q");
+        let (mut a, mut b) = forget(&server, &database);
+        a.run("begin");
+        // marks the predecessor's row
+        a.submit_after("later", &[old], "action => ''");
+        assert_eq!(ids(&a.own("a", "q", 10)), [old], "{end}");
+        a.run(end);
+        let left = b.own("b", "q", 10);
+        assert_eq!(ids(&left), if end == "commit" { vec![] } else { vec![old] });
+        b.cancel(old);
+    }
+}
+
+/// I4: where all that is read is the transaction's own, the lane is not forgotten.
+#[test]
+fn a_lane_read_by_its_submitter_is_found_by_others() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    for end in ["rollback", "commit"] {
+        let old = database.connect().submit("q");
+        let (mut a, mut b) = forget(&server, &database);
+        a.run("begin");
+        let new = a.submit_many("q", 3_000);
+        assert!(a.value::<bool>("select scylla.delay($1, now() + interval '1 hour')", &[&old]));
+        assert!(a.own("a", "q", 10).is_empty(), "{end}");
+        a.run(end);
+        let owned = b.own("b", "q", 4_000);
+        assert_eq!(ids(&owned), if end == "commit" { new } else { vec![old] }, "{end}");
+        owned.iter().take(1).for_each(|lease| b.complete(lease));
+    }
+}
