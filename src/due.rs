@@ -1,14 +1,14 @@
-//! Until when waiting tasks fire.
+//! When a waiting task is due: `scylla.timing_advance` before its `run_at`.
 
 use crate::guc;
 use board::Wall;
 
-/// Whether a task that is not to run before `run_at` must wait at the time `now`.
+/// Whether a task with this `run_at` has to wait at time `now`.
 pub fn is_ahead(run_at: Wall, now: Wall) -> bool {
     run_at > horizon(now)
 }
 
-/// Until when tasks fire now.
+/// Tasks whose `run_at` is not later than this are due at time `now`.
 pub fn horizon(now: Wall) -> Wall {
     now + guc::timing_advance()
 }

@@ -1,18 +1,18 @@
-//! Waiting in the server, outside of any snapshot, for what happens on the board.
+//! Waiting in the server for an event on the board, without holding a snapshot.
 
 use crate::pg::time;
 use crate::shmem::xact::stop_waiting;
 use board::{Micros, Monotonic};
 use pgrx::pg_sys;
 
-/// How long to sleep at most before looking again: a backstop, but on a standby, where no process
-/// wakes another.
+/// The longest sleep before checking again. A backstop; on a standby, where no process wakes another, it
+/// is how changes are noticed.
 const RECHECK_INTERVAL: Micros = Micros::from_secs(5);
 const STANDBY_RECHECK_INTERVAL: Micros = Micros::from_secs(1);
 
-/// Looks until there is an answer, or until `until`. `look` makes this backend
-/// a waiter before it looks, so that nothing is lost in between. In between it sleeps in a
-/// transaction that has neither a snapshot nor locks; called in a procedure that may end its own.
+/// Calls `look` until it answers, or until `until`. `look` queues this backend as a waiter before it
+/// checks, so it cannot miss an event in between. The process sleeps in a transaction that has neither a
+/// snapshot nor locks: to be called by a procedure that may end its transaction.
 pub fn poll_until<T>(until: Monotonic, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     // SAFETY: the caller's SPI session is not atomic.
     let lay_down = || unsafe { pg_sys::SPI_commit() };
@@ -38,10 +38,10 @@ pub fn poll_until<T>(until: Monotonic, mut look: impl FnMut() -> Option<T>) -> O
 /// Sleeps until the latch is set, the client is gone, or `most` has passed.
 fn sleep_on_latch(most: Micros) {
     // SAFETY: waits on this process's latch and on its client's socket, if there is one; the
-    // postmaster's death ends the process. What came meanwhile is heeded at the end.
+    // postmaster's death ends the process. Interrupts are handled at the end.
     unsafe {
         let port = pg_sys::MyProcPort;
-        // The socket is what a Port begins with.
+        // The socket is the first field of a Port.
         let (hang_up, socket) =
             if port.is_null() { (0, -1) } else { (HANG_UP, *port.cast::<i32>()) };
         let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
@@ -53,7 +53,7 @@ fn sleep_on_latch(most: Micros) {
             wait_event(),
         );
         pg_sys::ResetLatch(pg_sys::MyLatch);
-        // The transaction began before the sleep: the extension may be gone.
+        // The transaction began before the sleep: the extension may have been dropped since.
         pg_sys::AcceptInvalidationMessages();
         if happened as u32 & hang_up != 0 || has_hung_up(socket) {
             pg_sys::ClientConnectionLost = 1;
@@ -70,7 +70,7 @@ fn has_hung_up(_socket: i32) -> bool {
     false
 }
 
-// PostgreSQL 14 cannot wait for that.
+// PostgreSQL 14 cannot wait for a closed socket.
 #[cfg(feature = "pg14")]
 const HANG_UP: u32 = 0;
 #[cfg(feature = "pg14")]

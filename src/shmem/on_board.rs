@@ -17,23 +17,23 @@ const BUILD_TIMEOUT: Micros = Micros::from_secs(10);
 /// How long a caller leaves building the board to a scheduler that may be starting.
 const SCHEDULER_START_GRACE: Micros = Micros::from_secs(2);
 
-/// Builds a board from the tables: a move, which this floor does not know.
+/// The operation that builds a board from the tables. It belongs to a higher floor, which registers it.
 static BUILD: OnceLock<fn(&Database, u32) -> bool> = OnceLock::new();
 
-/// Tells how a board is built; called while the library is preloaded.
+/// Registers the operation that builds a board; called while the library is preloaded.
 pub fn load_board_with(build: fn(&Database, u32) -> bool) {
     let _ = BUILD.set(build);
 }
 
-/// Where this backend is at db; found once, and again when the tables or the extension changed.
+/// This backend's database. Looked up once, and again when the tables or the extension have changed.
 pub fn current_database() -> Database {
     note_call();
     known().unwrap_or_else(|| error::not_created().raise())
 }
 
 impl Database {
-    /// Runs moves on this db's part of the board, under one hold of the lock, once the clock has
-    /// built it from the tables (I1).
+    /// Runs `steps` on this database's part of the board under one hold of the lock. Waits until the board
+    /// is built from the tables (I1).
     pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {
         loop {
             let answer = with_board(|board| {
@@ -62,14 +62,14 @@ impl Database {
         }
     }
 
-    /// Builds the board where no clock does; false when it is somebody else's to build.
+    /// Builds the board where no scheduler does; false when another process has to.
     fn build(&self, entry: u32) -> bool {
         // SAFETY: reads this process's id and its transaction's state.
         let (me, writes) = unsafe {
             let xid = pg_sys::GetTopTransactionIdIfAny();
             (pg_sys::MyProcPid, xid != pg_sys::InvalidTransactionId)
         };
-        // What this transaction alone knows must not get onto the board.
+        // This transaction's uncommitted rows must not get onto the board.
         if writes || !with_board(|board| board.begin_build(entry, me)) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! The end of an ownership: what the tables are to tell of it, and what became of the task.
+//! The end of an ownership: what is written about it (`Ending`), and the task's state after it (`Ended`).
 
 use crate::pg::datum;
 use crate::pg::spi::Rows;
@@ -7,7 +7,7 @@ use crate::storage::rows::id_at;
 use board::{ABORTED, CANCELLED, COMPLETED, Micros, Slot};
 use pgrx::pg_sys::Datum;
 
-/// An ownership that ends, as the tables are to tell of it.
+/// The end of an ownership, or of a task without an owner, as it is to be written.
 pub struct Ending {
     pub id: Uuid,
     /// The lease, if there was one.
@@ -17,17 +17,17 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Of a task that nobody owns.
+    /// The end of a task without an owner.
     pub fn of(id: Uuid) -> Ending {
         Ending { id, lease: None, result: None, error: None }
     }
 
-    /// The lease, if there was one that the history does not tell of.
+    /// The lease, if there was one that the history does not have yet.
     pub fn unsent(&self) -> Option<&Slot> {
         self.lease.as_ref().filter(|lease| !lease.in_history)
     }
 
-    /// How far the task is now.
+    /// The task's progress after the end.
     pub fn progress(&self, word: &str) -> f64 {
         if word == COMPLETED {
             1.0
@@ -37,15 +37,15 @@ impl Ending {
     }
 }
 
-/// What became of a task whose ownership, or whose life, ended.
+/// A task after its ownership, or the task itself, has ended.
 pub struct Ended {
     pub id: Uuid,
     pub status: &'static str,
-    /// Others wait for it.
+    /// Other tasks wait for it.
     pub has_dependents: bool,
     /// Its result may be waited for.
     pub post_result: bool,
-    /// How long it is to pause before it is tried again.
+    /// How long it waits before it is tried again.
     pub pause: Micros,
 }
 
@@ -54,7 +54,7 @@ impl Ended {
         [COMPLETED, ABORTED, CANCELLED].contains(&self.status)
     }
 
-    /// From a row whose last columns are whether others wait, and whether the result may be waited for.
+    /// From a row with the columns `followed` and `post_result` at `flags`.
     pub fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
         let [has_dependents, post_result] =
             [0, 1].map(|offset| datum::number(rows.get(row, flags + offset)) != 0);

@@ -1,5 +1,5 @@
-//! A lookup at tasks by primary key, past the executor: owning reads each task once, and starting
-//! a plan for it costs more than the reading.
+//! Looks tasks up by primary key, past the executor: owning reads each task once, and starting a plan
+//! costs more than reading the row.
 
 use crate::error;
 use crate::pg::relcache;
@@ -11,24 +11,24 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::{ptr, slice};
 
-/// The columns of a task that its worker sees, behind the one that says whether it may be owned.
+/// The column `ready`, then the columns of a task that its worker gets.
 const OWNED_COLUMNS: [&CStr; 7] =
     [c"ready", c"action", c"spec", c"priority", c"key", c"tries", c"num_failures"];
 
-/// What a lookup shows of a row: `OWNED_COLUMNS` without `ready`. Good until the next one.
+/// The values of `OWNED_COLUMNS` without `ready`. Valid until the next lookup.
 pub type OwnedColumns = [Option<Datum>; 6];
 
-/// Whose changes a lookup sees beside what has committed.
+/// Which uncommitted changes a lookup sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum View {
     /// This transaction's.
     Own,
-    /// Nobody's: as if this transaction had done nothing.
+    /// None: as if this transaction had done nothing.
     OfOthers,
 }
 
-/// An open table and its primary key, under a snapshot of now (I5). Its locks stand until the end of
-/// the transaction, as a statement's do; an error leaves closing it to that end, too.
+/// The open table of live tasks and its primary key, under a new snapshot (I5). Its locks are kept until
+/// the end of the transaction, as a statement's are; after an error that end also closes it.
 pub struct TaskLookup {
     table: Relation,
     index: Relation,
@@ -39,13 +39,13 @@ pub struct TaskLookup {
     columns: [i16; OWNED_COLUMNS.len()],
 }
 
-/// What is known of the table of live tasks.
+/// The shape of the table of live tasks.
 #[derive(Clone, Copy)]
 struct Shape {
     table: Oid,
     /// The primary key's index.
     index: Oid,
-    /// Where `OWNED_COLUMNS` are.
+    /// The numbers of `OWNED_COLUMNS`.
     columns: [i16; OWNED_COLUMNS.len()],
 }
 
@@ -53,8 +53,8 @@ thread_local! {
     static KNOWN: Cell<Option<Shape>> = const { Cell::new(None) };
 }
 
-/// The shape of the table, which is open and locked, so that its index stays and its columns do not change.
-/// Found once, and again when the table has changed.
+/// The shape of the table. It is open and locked, so its index and columns cannot change. Looked up once,
+/// and again when the table has changed.
 fn shape(table: Relation) -> Shape {
     // SAFETY: an open relation.
     let oid = unsafe { (*table).rd_id };
@@ -110,7 +110,7 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
     }
 }
 
-/// A snapshot of now in which this transaction has done nothing: its first command is yet to come.
+/// A new snapshot that does not see this transaction's own changes.
 ///
 /// # Safety
 /// It is to be unregistered.
@@ -168,7 +168,7 @@ impl TaskLookup {
         self.table
     }
 
-    /// Goes to a live task's row. False: there is none.
+    /// Finds a live task's row; false when there is none.
     pub fn find(&mut self, id: Uuid) -> bool {
         let mut bytes = id.0.to_be_bytes();
         // SAFETY: the key's argument outlives the look-up.
@@ -180,8 +180,7 @@ impl TaskLookup {
         }
     }
 
-    /// The columns of the row that was found, up to the one of that number. Good until the next one
-    /// is looked for.
+    /// The columns of the row that was found, up to number `last`. Valid until the next lookup.
     pub fn row(&self, last: i16) -> Row<'_> {
         // SAFETY: the slot's values are there up to the last column that was asked for, and point
         // into it.
@@ -196,13 +195,13 @@ impl TaskLookup {
         }
     }
 
-    /// Where the row that was found lies.
+    /// The position of the row that was found.
     pub fn place(&self) -> pg_sys::ItemPointerData {
         // SAFETY: the slot is this lookup's own.
         unsafe { (*self.slot).tts_tid }
     }
 
-    /// Whether another transaction in flight changes the row that was found, or keeps others from it.
+    /// Whether another open transaction has updated, deleted or locked the row that was found.
     pub fn is_held(&self) -> bool {
         // SAFETY: a slot of this table, a heap; its tuple lies in a pinned buffer.
         unsafe {
@@ -210,7 +209,7 @@ impl TaskLookup {
             let header = &*(*tuple).t_data;
             let is = |bits: u32| u32::from(header.t_infomask) & bits;
             let locks = is(pg_sys::HEAP_XMAX_EXCL_LOCK | pg_sys::HEAP_XMAX_KEYSHR_LOCK);
-            // Several holders, or one who minds only that the row stays: whoever locks it finds out.
+            // Several lockers, or a key-share lock: the statement that locks the row finds out.
             if is(pg_sys::HEAP_XMAX_INVALID | pg_sys::HEAP_XMAX_IS_MULTI) != 0
                 || is(pg_sys::HEAP_XMAX_LOCK_ONLY) != 0 && locks == pg_sys::HEAP_XMAX_KEYSHR_LOCK
             {

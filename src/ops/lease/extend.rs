@@ -1,4 +1,4 @@
-//! Heartbeats: a lease's deadline moves; no row is written, and no rollback takes it back.
+//! Heartbeats: move a lease's deadline on the board. No row is written; a rollback does not undo it.
 
 use crate::guc;
 use crate::pg::time;
@@ -9,7 +9,8 @@ use crate::shmem::xact::AT_ONCE;
 use board::{Claim, Extended, Micros, TokenHash};
 use pgrx::pg_sys;
 
-/// Moves the deadlines of leases to now + `length` (`None`: each one's own). True for each whose token holds.
+/// Moves the deadlines of leases to now + `length` (`None`: the length each was taken with). True for each
+/// lease whose token is valid.
 pub fn extend(
     db: &Database,
     leases: &[(Uuid, Uuid)],

@@ -1,4 +1,4 @@
-//! Locking: the rows of live tasks, for somebody who ends them or makes them wait.
+//! Locks the rows of live tasks, for an operation that ends them or makes them wait.
 
 use crate::error::Result;
 use crate::ops::locking::withdraw::withdraw;
@@ -12,14 +12,14 @@ use crate::storage::rows::{BoardKey, ids, ids_in};
 
 statement!(LOCK, "rows/lock", [UUIDS]);
 
-/// Live tasks whose rows this transaction holds, in the order of their ids.
+/// Live tasks whose rows this transaction has locked, in the order of their ids.
 pub struct Locked {
     pub ids: Vec<Uuid>,
     rows: Rows,
 }
 
 impl Locked {
-    /// Waits for whoever holds one of the rows.
+    /// Locks rows; waits for the locks of other transactions.
     pub fn lock(db: &Database, session: &Session, wanted: &[Uuid]) -> Locked {
         let rows = session.run(&LOCK, &[ids(wanted.iter().copied())]);
         xact::at_commit(db, [Change::RowsReleased]);
@@ -40,22 +40,22 @@ impl Locked {
         datum::number(self.rows.get(at, 7)) as usize
     }
 
-    /// The offer of a task that is not waiting.
+    /// How to offer the task on the board; `None`: it is waiting.
     pub fn offer(&self, at: usize) -> Option<Offer> {
         self.is_ready(at).then(|| self.board_key(at).offer())
     }
 
-    /// What the end of the task does to the board, whoever owns it.
+    /// The change of the board that ends the task, whether it is owned or not.
     pub fn removal(&self, at: usize) -> Change {
         self.offer(at).map_or(Change::Gone(self.ids[at].0), Change::Cancel)
     }
 
-    /// Keeps workers from the task; false when one owns it, or is about to.
+    /// Withdraws the task from the board; false when a worker owns it, or is about to.
     pub fn withdraw(&self, db: &Database, at: usize) -> Result<bool> {
         if self.is_ready(at) { withdraw(db, &self.board_key(at)) } else { Ok(true) }
     }
 
-    /// Takes some of the tasks off those that they wait for.
+    /// Deletes the edges that end at some of the tasks.
     pub fn delete_edges(&self, session: &Session, some: &[Uuid]) {
         let at = |id: &Uuid| self.ids.binary_search(id).ok();
         let edges =

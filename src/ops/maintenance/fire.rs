@@ -1,4 +1,4 @@
-//! Firing: the clock makes tasks ready whose time has come.
+//! Firing: makes waiting tasks ready when they are due.
 
 use crate::pg::datum::{self, BIGINT, TIMESTAMPTZ, UUID, UUIDS};
 use crate::pg::spi::statement;
@@ -14,10 +14,11 @@ use std::collections::HashSet;
 statement!(DUE, "maintenance/due", [TIMESTAMPTZ, UUID, TIMESTAMPTZ, BIGINT]);
 statement!(FIRE, "maintenance/fire", [UUIDS, TIMESTAMPTZ, TIMESTAMPTZ]);
 
-/// A place in the due order: when, and which task.
+/// A position in the order in which tasks fall due.
 pub type DueKey = (Wall, Uuid);
 
-/// What falls due from a mark on until a time, at most so many; and when the next does after that.
+/// The tasks that are due from position `from` to time `until`, at most `most`; and when the next one
+/// after `until` falls due.
 pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKey>, Option<Wall>) {
     let session = session(db);
     let rows = session.run(
@@ -40,7 +41,7 @@ pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKe
     (due, next)
 }
 
-/// Makes tasks ready that are due; never waits for a row. Returns those that somebody holds.
+/// Makes due tasks ready. Never waits for a row lock: returns the tasks whose rows are locked.
 pub fn fire(db: &Database, wanted: &[Uuid], until: Wall) -> Vec<Uuid> {
     let session = session(db);
     let free = ids_of(&session, &LOCK_FREE, wanted.iter().copied());

@@ -1,5 +1,5 @@
-//! Which database this is: one that was copied or restored knows it from the rows that came with it,
-//! and starts closed (I12).
+//! Whether this database is a copy: the rows of a copied or restored database name its origin, and it
+//! starts closed (I12).
 
 use crate::error;
 use crate::ops::maintenance::refill;
@@ -16,12 +16,12 @@ statement!(INCARNATION, "maintenance/identity", []);
 statement!(OPEN, "maintenance/open", [BOOL]);
 statement!(USE, "maintenance/note_use", []);
 
-/// Tells the board whether the database is open, and the log when it is not any more; its answer.
-/// `None`: somebody is changing it, so that what can be seen may be over already.
+/// Whether the database is open. Notes it on the board, and in the log when it has been closed. `None`:
+/// another transaction is changing it at this moment.
 pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
     let incarnation = table(c"incarnation");
     // SAFETY: a lock of this transaction, held until its end: whoever changes the table tells the
-    // board before he lets go of his.
+    // board before it releases its own lock.
     if !unsafe { pg_sys::ConditionalLockRelationOid(incarnation, pg_sys::ShareLock as i32) } {
         return None;
     }
@@ -43,7 +43,7 @@ pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
 
 /// Opens or closes the database from the commit on.
 pub fn open(db: &Database, enabled: bool) {
-    // The lanes of what was restored are known as soon as they may be served.
+    // The lanes of a restored database are surveyed before its tasks are handed out.
     let entry = db.on_board(|_, entry| entry);
     // SAFETY: a lock of this transaction: one such call at a time.
     unsafe { pg_sys::LockRelationOid(table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32) };
@@ -54,7 +54,7 @@ pub fn open(db: &Database, enabled: bool) {
     xact::at_commit(db, [Change::Open(enabled)]);
 }
 
-/// Notes that this database makes partitions of its own, not those of another that it restores.
+/// Notes that this database has made partitions itself: they do not come from a dump.
 pub fn note_use(db: &Database) {
     session(db).run(&USE, &[]);
 }

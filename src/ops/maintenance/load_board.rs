@@ -1,4 +1,4 @@
-//! Building the board of a database from its tables, by its clock, or by a caller where none runs (I1).
+//! Builds the board of a database from its tables: by its scheduler, or by a caller where none runs (I1).
 
 use crate::error;
 use crate::ops::maintenance::{identity, persist_leases, refill};
@@ -7,11 +7,12 @@ use crate::shmem::segment::{self, with_board};
 use board::{BuildState, Wall};
 use pgrx::PgLogLevel;
 
-/// How many places of the board are cleared under one hold of its lock.
+/// How many slots and lanes are cleared under one hold of the board's lock.
 const CLEARED_AT_ONCE: u32 = 256;
 
-/// Builds the board: the leases that were written, then the lanes, each known to the table only until
-/// somebody asks. Callers wait until it is open. False when somebody opens or closes the database now.
+/// Builds the board: restores the persisted leases, then surveys the lanes. A lane's tasks stay in the
+/// table until a caller asks for them. Callers wait until the board is built. False when another
+/// transaction opens or closes the database at this moment.
 pub fn build(db: &Database, entry: u32) -> bool {
     clear(entry);
     if identity::check_identity(db, entry).is_none() {
@@ -26,7 +27,7 @@ pub fn build(db: &Database, entry: u32) -> bool {
         let entry = board.entry_mut(entry);
         entry.build_state = BuildState::Built;
         entry.refresh = false;
-        // What was put off before a restart, and what is due, is known to the tables only.
+        // Countdowns deferred before a restart, and due tasks, are known to the tables only.
         entry.countdown_deferred = true;
         entry.next_due = Wall::MIN;
     });
@@ -34,7 +35,7 @@ pub fn build(db: &Database, entry: u32) -> bool {
     true
 }
 
-/// Takes everything of a entry off the board, and closes it.
+/// Removes everything of a database from the board; its entry is unbuilt from now on.
 pub fn clear(entry: u32) {
     with_board(|board| board.entry_mut(entry).build_state = BuildState::Unbuilt);
     let mut from = Some(0);

@@ -1,7 +1,8 @@
-//! Leases that outlive a crash: written behind by the clock, restored when the board is built (I1).
+//! Leases that outlive a crash: the scheduler writes them to `scylla.lease`, and they are restored when the
+//! board is built (I1).
 //!
-//! A lease's row bears its task's `updated` of that time. Whoever ends the lease writes the task's
-//! row, so the lease's row is void from then on without being touched.
+//! A lease's row holds its task's `updated` of that time. Every transaction that ends the lease writes the
+//! task's row, which makes the lease's row void without a write to it.
 
 use crate::guc;
 use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS};
@@ -20,15 +21,15 @@ statement!(FORGET, "leases/forget", [UUIDS]);
 statement!(CLEAR_LEASES, "leases/clear", []);
 statement!(RESTORE, "leases/restore", []);
 
-/// Leases that were written in this transaction.
+/// The leases that this transaction has written.
 pub type Written = Vec<(Ticket, Uuid)>;
 
-/// Finds leases that are old enough and not written yet, among the places from `from` on, at most
-/// a batch; and where to look on.
+/// Finds at most one batch of leases that are old enough and not written yet, from slot `from` on;
+/// advances `from`.
 pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
     let now = time::now().wall;
     let age = guc::persist_leases_after();
-    // After a step back of the wall clock a lease seems younger than it is: then it is written at once.
+    // After the wall clock was set back, a lease seems to begin in the future: it is written at once.
     let is_old = |slot: &Slot| slot.since_at > now || slot.since_at + age <= now;
     let mut found = Vec::new();
     while found.len() < ROWS_PER_TX {
@@ -54,7 +55,7 @@ pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
     found
 }
 
-/// Writes leases behind. To be told to the board once the transaction has committed.
+/// Writes leases to the table. The caller tells the board after the commit, by `note_persisted`.
 pub fn persist(db: &Database, leases: &[(Ticket, Slot)]) -> Written {
     let session = session(db);
     let column = |kind, value: fn(&Slot) -> Datum| {
@@ -72,8 +73,8 @@ pub fn persist(db: &Database, leases: &[(Ticket, Slot)]) -> Written {
             column(BOOLS, |slot| Datum::from(slot.in_history)),
         ],
     );
-    // A lease that the statement's snapshot saw ended has left the board before: such a row bears
-    // a stamp that it must not, and goes again.
+    // A lease that ended before the statement's snapshot got the stamp of its task's new row. Such a
+    // lease has left the board: its row is deleted again.
     let (kept, over): (Vec<_>, Vec<_>) = leases
         .iter()
         .map(|(ticket, slot)| (*ticket, Uuid(slot.id)))
@@ -84,7 +85,7 @@ pub fn persist(db: &Database, leases: &[(Ticket, Slot)]) -> Written {
     kept
 }
 
-/// Tells the board which leases stand in the table now.
+/// Marks leases as written on the board; those that have ended meanwhile are to be cleared.
 pub fn note_persisted(entry: u32, written: &Written) {
     for some in written.chunks(AT_ONCE) {
         with_board(|board| {
@@ -97,13 +98,13 @@ pub fn note_persisted(entry: u32, written: &Written) {
     }
 }
 
-/// Clears away rows of leases that are over.
+/// Deletes the rows of leases that have ended.
 pub fn clear_leases(db: &Database) {
     session(db).run(&CLEAR_LEASES, &[]);
 }
 
-/// Restores the leases that stood when the server went down, each for one full length. Returns how
-/// many found no place on the board.
+/// Restores the leases that were valid when the server went down, each for one full length. Returns how
+/// many found no free slot.
 pub fn restore(db: &Database, entry: u32) -> usize {
     let session = session(db);
     let rows = session.run(&RESTORE, &[]);
@@ -121,7 +122,7 @@ pub fn restore(db: &Database, entry: u32) -> usize {
         .count()
 }
 
-/// A lease of the table, but for its worker.
+/// A lease from its row, without the worker's name.
 fn persisted_lease<'a>(rows: &Rows, row: usize) -> PersistedLease<'a> {
     let bits = |column| datum::number(rows.get(row, column));
     // SAFETY: the column is a bytea.

@@ -1,4 +1,5 @@
-//! Refilling a dry lane from where it stopped, and surveying which lanes there are (I4).
+//! Refilling a lane from the table, from where the last refill stopped; and surveying which lanes the table
+//! has (I4).
 
 use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::spi::{Rows, Session, statement};
@@ -15,11 +16,11 @@ statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID,
 statement!(SURVEY, "maintenance/survey", []);
 statement!(SURVEY_QUEUE, "maintenance/survey_queue", [TEXT]);
 
-/// How many tasks one refill reads: no more than the board has room for, or they are read in vain.
+/// Bounds of how many tasks one refill reads. It reads no more than the board has room for.
 const LEAST_READ: usize = AT_ONCE;
 const MOST_READ: usize = 2_048;
 
-/// Refills a lane, unless somebody else does. False when all slots of the board are leased.
+/// Refills a lane, unless another process does. False when all slots of the board are leased.
 pub fn refill(
     db: &Database,
     session: &Session,
@@ -61,8 +62,8 @@ struct Read {
     is_own: bool,
 }
 
-/// Leaves out what this transaction itself made ready: that is offered at its commit (I2). A task that
-/// was ready before, and whose row it has only touched, stays.
+/// Leaves out the tasks that this transaction itself made ready: they are offered at its commit (I2). A
+/// task that was ready before stays, even if this transaction has written its row.
 fn leave_own(db: &Database, tasks: &mut Vec<Read>) {
     if !tasks.iter().any(|it| it.is_own) {
         return;
@@ -96,7 +97,7 @@ fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<
         .collect()
 }
 
-/// Marks all lanes of a entry as known to the table only. False when some found no room.
+/// Marks all lanes of a database as to be refilled. False when the board has no room for some.
 pub fn survey(db: &Database, entry: u32) -> bool {
     let spilled = with_board(|board| board.entry(entry).lanes_spilled);
     let room = mark(entry, &session(db).run(&SURVEY, &[]));
@@ -109,7 +110,7 @@ pub fn survey(db: &Database, entry: u32) -> bool {
     room
 }
 
-/// Marks all lanes of a queue as known to the table only. False when some found no room.
+/// Marks all lanes of a queue as to be refilled. False when the board has no room for some.
 pub fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
     mark(entry, &session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]))
 }

@@ -1,5 +1,5 @@
-//! Retention: settled tasks stand in one partition a day, made ahead and dropped when all in it are
-//! past. Where less than a day is to be kept, rows are deleted, from some blocks at a time.
+//! Retention: settled tasks are kept in one partition per day. Partitions are made ahead and dropped when
+//! all rows are past retention. A retention below one day deletes rows, some blocks at a time.
 
 use crate::ops::maintenance::identity;
 use crate::pg::datum::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
@@ -16,29 +16,29 @@ statement!(DAYS, "retention/partitions", []);
 const DELETE_PAST: &str = include_str!("../../../sql/queries/retention/delete_expired.sql");
 const DELETE_PAST_KINDS: [Kind; 6] = [TIMESTAMPTZ, TEXTS, TIMESTAMPTZS, BIGINT, BIGINT, BIGINT];
 
-/// Among how many blocks one transaction looks for rows to delete.
+/// How many blocks one transaction scans for rows to delete.
 const BLOCKS: i64 = 512;
 
-/// From this retention on only whole partitions go.
+/// From this retention on only whole partitions are dropped.
 const DAY: Micros = Micros::from_days(1);
 
-/// While the clock waits for the parent table, whoever settles tasks waits behind it.
+/// While the scheduler waits for the parent's lock, transactions that settle tasks wait behind it.
 fn wait_briefly() {
     settings::set_local(c"lock_timeout", c"50ms");
 }
 
-/// A partition of the finished tasks.
+/// A partition of `scylla.finished`.
 pub struct Day {
     pub oid: u32,
-    /// As a statement takes it, in the database's encoding.
+    /// Quoted for a statement, in the database's encoding.
     pub name: Vec<u8>,
     pub blocks: i64,
-    /// When its tasks were settled; `None`: whenever.
+    /// The bounds of `updated`; `None`: unbounded.
     from: Option<Wall>,
     to: Option<Wall>,
 }
 
-/// Until when tasks were settled that are past now.
+/// Which settled tasks are past retention: those settled before `until`.
 #[derive(Clone, Copy)]
 pub struct Past {
     until: Wall,
@@ -46,31 +46,31 @@ pub struct Past {
 }
 
 impl Past {
-    /// What is past when settled tasks are kept for `retention`.
+    /// For tasks that are kept for `retention`.
     pub fn of(retention: Micros) -> Past {
         Past { until: time::now().wall - retention, by_rows: retention < DAY }
     }
 
-    /// Whether the whole partition is past.
+    /// Whether every row of the partition is past retention.
     pub fn covers(&self, day: &Day) -> bool {
         day.to.is_some_and(|to| to <= self.until)
     }
 
-    /// Whether rows of the partition are to be deleted one by one.
+    /// Whether single rows of the partition have to be deleted.
     pub fn cuts(&self, day: &Day) -> bool {
         let begun = day.from.is_none_or(|from| from <= self.until);
         day.blocks > 0 && begun && (self.by_rows || day.from.is_none() && day.to.is_none())
     }
 }
 
-/// Where a deletion ended.
+/// What one transaction has deleted.
 pub struct Deleted {
     pub rows: i64,
-    /// The block to go on from.
+    /// The block where the next transaction goes on.
     pub next: i64,
 }
 
-/// The partitions there are.
+/// All partitions of `scylla.finished`.
 pub fn days(db: &Database) -> Vec<Day> {
     let session = session(db);
     let rows = session.run(&DAYS, &[]);
@@ -86,8 +86,8 @@ pub fn days(db: &Database) -> Vec<Day> {
         .collect()
 }
 
-/// Makes the partitions that are missing among today's and the next days', unless somebody reads the
-/// default one at this moment. False then.
+/// Makes the missing partitions of yesterday to three days ahead. False when another transaction uses the
+/// default partition at this moment.
 pub fn make_partitions(db: &Database, past: Past) -> bool {
     let session = session(db);
     let until = [Some(datum::timestamptz(past.until))];
@@ -99,8 +99,8 @@ pub fn make_partitions(db: &Database, past: Past) -> bool {
     }
     wait_briefly();
     session.run_text(b"lock table only scylla.finished in access exclusive mode", &[], &[]);
-    // Once more, now that nobody adds rows to the default partition. Who reads another one is not in
-    // the way.
+    // Once more, now that no transaction can add rows to the default partition. Readers of the other
+    // partitions are not blocked.
     let rows = session.run(&PARTITIONS, &until);
     let commands: Vec<Vec<u8>> = (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect();
     for command in commands {
@@ -110,7 +110,7 @@ pub fn make_partitions(db: &Database, past: Past) -> bool {
     true
 }
 
-/// Drops a partition, unless somebody reads it at this moment. False then.
+/// Drops a partition. False when another transaction uses it at this moment.
 pub fn drop_day(db: &Database, day: &Day) -> bool {
     let unused = is_unused(pg_sys::Oid::from_u32(day.oid));
     if unused {
@@ -121,7 +121,7 @@ pub fn drop_day(db: &Database, day: &Day) -> bool {
     unused
 }
 
-/// Deletes rows that are past from some blocks of a partition.
+/// Deletes rows past retention from `BLOCKS` blocks of a partition.
 pub fn delete_past(db: &Database, past: Past, day: &Day, from: i64) -> Deleted {
     let session = session(db);
     let to = from.saturating_add(BLOCKS);
@@ -145,7 +145,7 @@ pub fn delete_past(db: &Database, past: Past, day: &Day, from: i64) -> Deleted {
     Deleted { rows: deleted, next }
 }
 
-/// Whether nobody reads or writes a table: a backup may do so for hours, and is not waited for.
+/// Whether no other transaction uses a table. A backup may use it for hours: nothing waits for that.
 fn is_unused(table: pg_sys::Oid) -> bool {
     let lock = pg_sys::AccessExclusiveLock as i32;
     // SAFETY: the lock, if it was to be had, is given back at once; the parent's comes first.

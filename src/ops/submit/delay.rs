@@ -1,4 +1,4 @@
-//! Delaying: a task that nobody owns gets another time; it leaves the board first (I3).
+//! Delaying: moves the time of a task without an owner; the task leaves the board first (I3).
 
 use crate::due;
 use crate::error::{self, Result};

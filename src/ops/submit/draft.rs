@@ -12,14 +12,14 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What to do about a key that a live task bears already.
+/// What to do when a live task of the queue has the key already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnConflict {
     #[default]
     Error,
-    /// The live task stands for the new one.
+    /// Answer with the live task's id.
     Ignore,
-    /// The live task is cancelled, unless it is running.
+    /// Cancel the live task; an error when it is running.
     Replace,
 }
 
@@ -85,16 +85,16 @@ pub struct Entry<'d> {
     pub id: Uuid,
     pub created: Wall,
     pub draft: &'d Draft,
-    /// When the clock is to make it ready.
+    /// When the scheduler makes it ready; `None`: it is ready now.
     pub due: Option<Wall>,
-    /// What it waits for, or is taken along by: live, or failed already.
+    /// The predecessors that count: live ones, and failed ones.
     pub after: Vec<Uuid>,
-    /// Others of the same batch wait for it.
+    /// Other tasks of the same batch wait for it.
     pub has_dependents: bool,
 }
 
-/// What became of a draft: whether a task was inserted (else the one that bears its key stands for
-/// it), or why not.
+/// The outcome of a draft: true when a task was inserted, false when a live task has its key, else why
+/// nothing was inserted.
 pub type Submitted = Result<bool>;
 
 impl<'d> Entry<'d> {
@@ -110,12 +110,12 @@ impl<'d> Entry<'d> {
         }
     }
 
-    /// The name that no other live task may bear.
+    /// The queue and key, which no other live task may have.
     pub fn key(&self) -> Option<KeyName<'d>> {
         self.draft.key.as_deref().map(|key| (&*self.draft.queue, key))
     }
 
-    /// What the board learns of it at the commit, if it waits for no other.
+    /// The change of the board at the commit, for a task without predecessors.
     pub fn change(&self) -> Change {
         match self.due {
             Some(at) => Change::Due(at),

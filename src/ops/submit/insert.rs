@@ -106,8 +106,7 @@ statement!(INSERT_PLAIN, "submit/insert_plain", kinds::<PLAIN_COLUMNS>(false), |
 statement!(SUPPRESSORS, "submit/suppressors", []);
 statement!(DISCARD, "submit/discard", [UUIDS]);
 
-/// How often a row is inserted whose absence nothing explains, before the triggers and rules of the
-/// table are held to suppress it.
+/// How often a missing row is inserted again before the triggers and rules of the table are blamed.
 pub const ROUNDS: usize = 3;
 
 /// Inserts tasks; returns the ids of those whose id and key were free, among the live and the settled.
@@ -147,8 +146,8 @@ fn insert_by(statement: &Statement, session: &Session, entries: &[&Entry]) -> Ha
     {
         refuse_suppressed(session, changed.id);
     }
-    // Only an id that the caller gave can be a settled task's. Looked for after the insertion, so
-    // that one that is settled meanwhile is seen in one place or the other.
+    // Only an id that the caller gave can be a settled task's. The look into `finished` comes after the
+    // insertion, so that a task that settles meanwhile is seen in one table or the other.
     let given = entries.iter().filter(|entry| entry.draft.id.is_some()).map(|entry| entry.id);
     if given.clone().next().is_some() {
         let taken = settled(session, given);

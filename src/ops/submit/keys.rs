@@ -1,4 +1,5 @@
-//! Well-known keys: one live task a queue and key; a later one is refused, stands back, or replaces it.
+//! Keys: at most one live task per queue and key. Submitting a duplicate is refused, ignored, or replaces
+//! the live task.
 
 use crate::error;
 use crate::ops::finish::cancel;
@@ -13,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 
 statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS]);
 
-/// Inserts the entries that are not refused yet, and answers for each. Where a live task stands for
-/// an entry, its id takes the place of the entry's. Returns whether a live task was replaced.
+/// Inserts the entries that are not refused yet, and sets the answer of each. An ignored duplicate gets
+/// the id of the live task. Returns whether a live task was replaced.
 pub fn insert_all(
     db: &Database,
     session: &Session,
@@ -34,11 +35,11 @@ pub fn insert_all(
             None => todo.push(at),
         }
     }
-    // Two batches with the same keys must not wait for each other in a cycle.
+    // Keys are taken in order, so that two batches with the same keys do not deadlock.
     todo.sort_by_key(|at| entries[*at].key());
     let mut replaced = false;
     let mut rounds = 0;
-    // A key's holder may come and go while this transaction looks: then it looks again.
+    // A key can be taken or released between two statements: then the loop tries again.
     while !todo.is_empty() {
         pgrx::check_for_interrupts!();
         replaced |= replace(db, session, entries, &mut todo, answers);
@@ -70,8 +71,8 @@ pub fn insert_all(
     replaced
 }
 
-/// Cancels the live tasks whose keys are to be replaced, unless somebody owns them; returns whether
-/// there were any.
+/// Cancels the live tasks whose keys are to be replaced, unless they are owned. Returns whether any was
+/// cancelled.
 fn replace(
     db: &Database,
     session: &Session,
@@ -101,8 +102,8 @@ fn replace(
     kept.len() < wanted.len()
 }
 
-/// Answers for those that were not inserted and whose id or key is a live task's; the others are to be
-/// tried again. Returns those whose id and key are free.
+/// Sets the answers of entries that were not inserted because their id or key is taken; the others stay in
+/// `todo`. Returns those whose id and key are free.
 fn refuse_taken(
     session: &Session,
     entries: &[Entry],
@@ -129,8 +130,7 @@ fn refuse_taken(
                 Err(error::duplicate_key(queue, key, *holder))
             }
             (Some(_), OnConflict::Replace) => return true,
-            // The other task is gone meanwhile, or an index that the extension does not know is in
-            // the way.
+            // The other task has ended meanwhile, or an unknown index refuses the row.
             (None, _) if insert_alone(session, entry) => return false,
             (None, _) => {
                 unexplained.push(*at);
@@ -142,7 +142,7 @@ fn refuse_taken(
     unexplained
 }
 
-/// Which ids, of those that the caller gave, are a live or settled task's.
+/// The ids, of those that the caller gave, that a live or settled task has.
 fn taken_ids(session: &Session, entries: &[Entry], some: &[usize]) -> HashSet<Uuid> {
     let given = some.iter().map(|at| &entries[*at]).filter(|entry| entry.draft.id.is_some());
     let given: Vec<Uuid> = given.map(|entry| entry.id).collect();
@@ -153,7 +153,7 @@ fn taken_ids(session: &Session, entries: &[Entry], some: &[usize]) -> HashSet<Uu
     live.into_iter().chain(settled(session, given.into_iter()).into_iter().map(|it| it.0)).collect()
 }
 
-/// The live tasks that bear the keys of some entries.
+/// The live tasks that have the keys of some entries, by the entries' positions.
 fn holders(session: &Session, entries: &[Entry], some: &[usize]) -> HashMap<usize, Uuid> {
     let keyed: Vec<(usize, KeyName)> =
         some.iter().filter_map(|at| entries[*at].key().map(|key| (*at, key))).collect();
@@ -177,7 +177,7 @@ fn find_holders<'n>(
     (0..rows.len()).map(|row| (place(row), id_at(&rows, row, 1))).collect()
 }
 
-/// The unfinished task of a queue that bears a key.
+/// The live task of a queue that has this key.
 pub fn task_id(db: &Database, queue: &[u8], key: &[u8]) -> Option<Uuid> {
     find_holders(&session(db), std::iter::once((queue, key))).pop().map(|(_, id)| id)
 }

@@ -1,4 +1,4 @@
-//! Messages: tasks that wait for a deadline under an id of the caller's; once fired the id is free.
+//! Messages: tasks that wait for a deadline under an id that the caller chose. Firing frees the id.
 
 use crate::due;
 use crate::error;
@@ -24,21 +24,21 @@ statement!(
 statement!(WAITING_MESSAGES, "submit/waiting_messages", [TEXT, TEXTS]);
 statement!(LOCK_MESSAGE, "submit/lock_message", [TEXT, TEXT]);
 
-/// A message that is to be a task, its values checked.
+/// A message to delay, its values checked.
 pub struct Message {
     pub id: Vec<u8>,
     pub deadline: Wall,
     pub spec: Datum,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delayed {
     /// It waits for its deadline.
     Waits,
-    /// Its deadline had come: it is ready.
+    /// Its deadline had passed: it is ready at once.
     Fired,
-    /// Another one of its id waits.
+    /// Another message with its id waits.
     Ignored,
 }
 
@@ -54,7 +54,7 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
         .filter(|(_, (_, message))| seen.insert(message.id.as_slice()))
         .map(|(at, (created, _))| (at, Uuid::timed(time::unix_millis(created)), created))
         .collect();
-    // Ids are taken in their order by everybody, so that none waits for another in a cycle.
+    // Message ids are taken in order, so that two calls with the same ids do not deadlock.
     firsts.sort_unstable_by_key(|(at, ..)| &messages[*at].id);
     let mut answers = vec![Delayed::Ignored; messages.len()];
     if firsts.is_empty() {
@@ -119,7 +119,7 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     answers
 }
 
-/// The ids of those of some messages that wait.
+/// Which of these message ids are waiting.
 fn waiting(session: &Session, queue: &[u8], messages: &[Message]) -> HashSet<Vec<u8>> {
     let ids = messages.iter().map(|message| Some(datum::varlena(&message.id)));
     let ids = datum::array(TEXTS, ids);
@@ -127,7 +127,7 @@ fn waiting(session: &Session, queue: &[u8], messages: &[Message]) -> HashSet<Vec
     (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect()
 }
 
-/// Cancels a message that waits; false when none does.
+/// Cancels a waiting message; false when there is none.
 pub fn cancel_message(db: &Database, queue: &[u8], id: &[u8]) -> bool {
     let task = {
         let session = session(db);

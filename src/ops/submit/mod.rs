@@ -1,4 +1,4 @@
-//! Submitting: one row is inserted; the board learns of it at the commit (I2).
+//! Submitting: inserts one row per task; the commit offers ready tasks on the board (I2).
 
 use crate::error::{self, Result};
 use crate::ops::dependencies::add::{Predecessors, edge};
@@ -20,7 +20,7 @@ pub mod insert;
 pub mod keys;
 pub mod messages;
 
-/// Submits one task; returns its id, or that of the live task that stands for it.
+/// Submits one task; returns its id, or that of the live task with its key (`on_conflict => 'ignore'`).
 pub fn submit(db: &Database, draft: &Draft) -> Result<Uuid> {
     let entry = Entry::new(draft, time::now().wall);
     if insert::is_plain(&entry) {
@@ -33,7 +33,7 @@ pub fn submit(db: &Database, draft: &Draft) -> Result<Uuid> {
     submitted.map(|_| id)
 }
 
-/// Submits many tasks at once. For each: its id, and what became of it.
+/// Submits many tasks at once. For each: its id, and its outcome.
 pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let session = session(db);
     let now = time::now().wall;
@@ -53,7 +53,7 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     xact::at_commit(db, free.map(|entry| entry.change()));
     if let Some(mut predecessors) = predecessors {
         if replaced {
-            // What ended thereby may be among those to wait for.
+            // A replaced task may be among the predecessors.
             predecessors = Predecessors::lock(&session, wanted(&entries));
         }
         let edges = inserted.iter().flat_map(|it| it.after.iter().map(|after| (*after, it.id)));
@@ -73,7 +73,7 @@ fn refuse_second_ids(ids: &[Uuid], answers: &mut [Submitted]) {
     }
 }
 
-/// Refuses tasks that wait for one another in a cycle, and those that wait for such.
+/// Refuses tasks of the batch that are part of a cycle, or depend on one.
 fn refuse_cycles(entries: &[Entry], answers: &mut [Submitted]) {
     if entries.iter().all(|entry| entry.draft.after.is_empty()) {
         return;
@@ -90,7 +90,8 @@ fn refuse_cycles(entries: &[Entry], answers: &mut [Submitted]) {
     }
 }
 
-/// Finds out what tasks have to wait for, in the table and among themselves; keeps it from settling.
+/// Finds the predecessors that count, in the table and within the batch, and locks those in the table so
+/// that they cannot settle before this transaction ends.
 fn attach(session: &Session, entries: &mut [Entry], answers: &[Submitted]) -> Option<Predecessors> {
     if entries.iter().all(|entry| entry.draft.after.is_empty()) {
         return None;
