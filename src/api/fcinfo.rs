@@ -235,25 +235,25 @@ impl Sink {
     }
 }
 
-/// Makes a Rust function callable from SQL under the name given.
-macro_rules! sql_function {
-    ($(#[$doc:meta])* $info:ident, $name:ident, $body:expr) => {
-        #[doc(hidden)]
-        #[unsafe(no_mangle)]
-        pub extern "C" fn $info() -> &'static pgrx::pg_sys::Pg_finfo_record {
-            const V1: pgrx::pg_sys::Pg_finfo_record = pgrx::pg_sys::Pg_finfo_record { api_version: 1 };
-            &V1
-        }
+/// Exports bodies for `create function`, each as `scylla_` and its own name, with the record that
+/// PostgreSQL asks for.
+macro_rules! sql_functions {
+    ($($body:ident),+) => {
+        $(const _: () = {
+            use pgrx::pg_sys::{Datum, FunctionCallInfo, Pg_finfo_record};
 
-        $(#[$doc])*
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(
-            fcinfo: pgrx::pg_sys::FunctionCallInfo,
-        ) -> pgrx::pg_sys::Datum {
-            let body: $crate::api::fcinfo::Body = $body;
-            // SAFETY: PostgreSQL calls with the arguments that the function was declared with.
-            unsafe { $crate::api::fcinfo::run(fcinfo, body) }
-        }
+            #[unsafe(export_name = concat!("pg_finfo_scylla_", stringify!($body)))]
+            extern "C" fn record() -> &'static Pg_finfo_record {
+                const V1: Pg_finfo_record = Pg_finfo_record { api_version: 1 };
+                &V1
+            }
+
+            #[unsafe(export_name = concat!("scylla_", stringify!($body)))]
+            unsafe extern "C-unwind" fn function(info: FunctionCallInfo) -> Datum {
+                // SAFETY: PostgreSQL calls with the arguments that the function was declared with.
+                unsafe { $crate::api::fcinfo::run(info, $body) }
+            }
+        };)+
     };
 }
-pub(crate) use sql_function;
+pub(crate) use sql_functions;

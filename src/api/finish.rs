@@ -1,6 +1,6 @@
 //! `return_task`, `return_tasks`, `cancel`, `cancel_tasks` and `delay`.
 
-use crate::api::fcinfo::{Call, sql_function};
+use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::finish::cancel;
@@ -11,86 +11,81 @@ use crate::shmem::on_board::current_database;
 use board::Outcome;
 use pgrx::pg_sys::Datum;
 
-sql_function!(
-    /// `return_task(id, token, outcome, result, error, run_at) → text`
-    pg_finfo_scylla_return_task,
-    scylla_return_task,
-    |call: &mut Call| {
-        call.changes("scylla.return_task()")?;
-        let outcome = outcome(&call.text(2, "outcome")?)?;
-        let it = Return {
-            id: call.uuid(0, "id")?,
-            token: call.uuid(1, "token")?,
-            result: call.datum(3),
-            error: error(outcome, call.datum(4))?,
-        };
-        allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
-        let run_at = call.datum(5).map(|at| validate::run_at(datum::wall(at))).transpose()?;
-        allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
-        let status = return_tasks::return_task(&current_database(), it, outcome, run_at)?;
-        Ok(Some(datum::varlena(status.as_bytes())))
-    }
-);
+sql_functions!(return_task, return_tasks, cancel, cancel_tasks, delay);
 
-sql_function!(
-    /// `return_tasks(ids, tokens, outcome, results, errors) → text[]`
-    pg_finfo_scylla_return_tasks,
-    scylla_return_tasks,
-    |call: &mut Call| {
-        call.changes("scylla.return_tasks()")?;
-        let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
-        let outcome = outcome(&call.text(2, "outcome")?)?;
-        let results = column(call, 3, "results", leases.len())?;
-        let errors = column(call, 4, "errors", leases.len())?;
-        let returns = (leases.into_iter().zip(results).zip(errors))
-            .map(|(((id, token), result), given)| {
-                allow(outcome.takes_result() || result.is_none(), "results", outcome)?;
-                Ok(Return { id, token, result, error: error(outcome, given)? })
-            })
-            .collect::<Result<Vec<Return>>>()?;
-        let answers = return_tasks::return_tasks(&current_database(), &returns, outcome, None);
-        let status = |answer: Result<&'static str, _>| {
-            answer.ok().map(|status| datum::varlena(status.as_bytes()))
-        };
-        Ok(Some(datum::array(TEXTS, answers.into_iter().map(status))))
-    }
-);
+/// `return_task(id, token, outcome, result, error, run_at) → text`
+///
+/// Takes an id, its token, an outcome and what the outcome needs: a result, an error, the time of a
+/// retry. Gives the task's status.
+fn return_task(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.return_task()")?;
+    let outcome = outcome(&call.text(2, "outcome")?)?;
+    let it = Return {
+        id: call.uuid(0, "id")?,
+        token: call.uuid(1, "token")?,
+        result: call.datum(3),
+        error: error(outcome, call.datum(4))?,
+    };
+    allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
+    let run_at = call.datum(5).map(|at| validate::run_at(datum::wall(at))).transpose()?;
+    allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
+    let status = return_tasks::return_task(&current_database(), it, outcome, run_at)?;
+    Ok(Some(datum::varlena(status.as_bytes())))
+}
 
-sql_function!(
-    /// `cancel(id) → boolean`
-    pg_finfo_scylla_cancel,
-    scylla_cancel,
-    |call: &mut Call| {
-        call.changes("scylla.cancel()")?;
-        let id = call.uuid(0, "id")?;
-        let cancelled = cancel::cancel(&current_database(), &[id]);
-        let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
-        Ok(Some(Datum::from(cancelled)))
-    }
-);
+/// `return_tasks(ids, tokens, outcome, results, errors) → text[]`
+///
+/// Takes arrays of ids and tokens, an outcome, and arrays of results and errors or null. Gives an
+/// array of statuses, with null where a token is not valid.
+fn return_tasks(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.return_tasks()")?;
+    let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
+    let outcome = outcome(&call.text(2, "outcome")?)?;
+    let results = column(call, 3, "results", leases.len())?;
+    let errors = column(call, 4, "errors", leases.len())?;
+    let returns = (leases.into_iter().zip(results).zip(errors))
+        .map(|(((id, token), result), given)| {
+            allow(outcome.takes_result() || result.is_none(), "results", outcome)?;
+            Ok(Return { id, token, result, error: error(outcome, given)? })
+        })
+        .collect::<Result<Vec<Return>>>()?;
+    let answers = return_tasks::return_tasks(&current_database(), &returns, outcome, None);
+    let status = |answer: Result<&'static str, _>| {
+        answer.ok().map(|status| datum::varlena(status.as_bytes()))
+    };
+    Ok(Some(datum::array(TEXTS, answers.into_iter().map(status))))
+}
 
-sql_function!(
-    /// `cancel_tasks(ids) → boolean[]`
-    pg_finfo_scylla_cancel_tasks,
-    scylla_cancel_tasks,
-    |call: &mut Call| {
-        call.changes("scylla.cancel_tasks()")?;
-        let cancelled = cancel::cancel(&current_database(), &call.uuids(0, "ids")?);
-        Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
-    }
-);
+/// `cancel(id) → boolean`
+///
+/// Takes an id, and cancels the task. Gives false if the task was settled.
+fn cancel(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.cancel()")?;
+    let id = call.uuid(0, "id")?;
+    let cancelled = cancel::cancel(&current_database(), &[id]);
+    let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
+    Ok(Some(Datum::from(cancelled)))
+}
 
-sql_function!(
-    /// `delay(task, until) → boolean`
-    pg_finfo_scylla_delay,
-    scylla_delay,
-    |call: &mut Call| {
-        call.changes("scylla.delay()")?;
-        let id = call.uuid(0, "task")?;
-        let until = validate::time("until", call.time(1, "until")?)?;
-        Ok(Some(Datum::from(delay::delay(&current_database(), id, until)?)))
-    }
-);
+/// `cancel_tasks(ids) → boolean[]`
+///
+/// Takes an array of ids. Gives for each what `cancel` gives, or null if there is no such task.
+fn cancel_tasks(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.cancel_tasks()")?;
+    let cancelled = cancel::cancel(&current_database(), &call.uuids(0, "ids")?);
+    Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
+}
+
+/// `delay(task, until) → boolean`
+///
+/// Takes an id and a time, and postpones the task, or brings it forward, to that time. Gives false if the
+/// task runs or is settled.
+fn delay(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.delay()")?;
+    let id = call.uuid(0, "task")?;
+    let until = validate::time("until", call.time(1, "until")?)?;
+    Ok(Some(Datum::from(delay::delay(&current_database(), id, until)?)))
+}
 
 fn outcome(word: &[u8]) -> Result<Outcome> {
     Outcome::parse(word).ok_or_else(|| {

@@ -1,7 +1,7 @@
 //! `task`, `why`, `leases`, `refresh` and `open`.
 
-use crate::api::fcinfo::{Call, sql_function};
-use crate::error;
+use crate::api::fcinfo::{Call, sql_functions};
+use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
 use crate::ops::query::inspect;
 use crate::pg::datum;
@@ -10,66 +10,61 @@ use crate::shmem::on_board::current_database;
 use crate::shmem::xact::{self, Change};
 use pgrx::pg_sys::Datum;
 
-sql_function!(
-    /// `task(id) → jsonb`
-    pg_finfo_scylla_task,
-    scylla_task,
-    |call: &mut Call| {
-        let id = call.uuid(0, "id")?;
-        inspect::entry(&current_database(), id, datum::copy_to_caller_context()).map(Some).ok_or_else(|| error::no_such_task(id))
-    }
-);
+sql_functions!(task, why, leases, refresh, open);
 
-sql_function!(
-    /// `why(id) → text`
-    pg_finfo_scylla_why,
-    scylla_why,
-    |call: &mut Call| {
-        let id = call.uuid(0, "id")?;
-        let why = inspect::why(&current_database(), id).ok_or_else(|| error::no_such_task(id))?;
-        Ok(Some(datum::varlena(&why)))
-    }
-);
+/// `task(id) → jsonb`
+///
+/// Takes an id. Gives the task's entry, a jsonb.
+fn task(call: &mut Call) -> Result<Option<Datum>> {
+    let id = call.uuid(0, "id")?;
+    inspect::entry(&current_database(), id, datum::copy_to_caller_context())
+        .map(Some)
+        .ok_or_else(|| error::no_such_task(id))
+}
 
-sql_function!(
-    /// `_leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
-    pg_finfo_scylla_leases,
-    scylla_leases,
-    |call: &mut Call| {
-        let task = call.optional_uuid(0);
-        let mut sink = call.rows()?;
-        for lease in inspect::leases(&current_database(), task) {
-            sink.add([
-                Some(Uuid(lease.id).datum()),
-                Some(datum::varlena(lease.worker.as_bytes())),
-                Some(datum::timestamptz(lease.since_at)),
-                lease.deadline_at().map(datum::timestamptz),
-                Some(datum::float(lease.progress)),
-                Some(Datum::from(lease.in_history)),
-            ]);
-        }
-        Ok(None)
-    }
-);
+/// `why(id) → text`
+///
+/// Takes an id. Gives the reason why the task is not running, in one sentence.
+fn why(call: &mut Call) -> Result<Option<Datum>> {
+    let id = call.uuid(0, "id")?;
+    let why = inspect::why(&current_database(), id).ok_or_else(|| error::no_such_task(id))?;
+    Ok(Some(datum::varlena(&why)))
+}
 
-sql_function!(
-    /// `refresh()`
-    pg_finfo_scylla_refresh,
-    scylla_refresh,
-    |call: &mut Call| {
-        call.changes("scylla.refresh()")?;
-        xact::at_commit(&current_database(), [Change::Refresh]);
-        Ok(None)
+/// `_leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
+///
+/// Takes an id, or null for all tasks. Gives a row per lease: id, owner, owned_at, deadline, progress,
+/// and whether the task's history has it.
+fn leases(call: &mut Call) -> Result<Option<Datum>> {
+    let task = call.optional_uuid(0);
+    let mut sink = call.rows()?;
+    for lease in inspect::leases(&current_database(), task) {
+        sink.add([
+            Some(Uuid(lease.id).datum()),
+            Some(datum::varlena(lease.worker.as_bytes())),
+            Some(datum::timestamptz(lease.since_at)),
+            lease.deadline_at().map(datum::timestamptz),
+            Some(datum::float(lease.progress)),
+            Some(Datum::from(lease.in_history)),
+        ]);
     }
-);
+    Ok(None)
+}
 
-sql_function!(
-    /// `open(enabled)`
-    pg_finfo_scylla_open,
-    scylla_open,
-    |call: &mut Call| {
-        call.changes("scylla.open()")?;
-        identity::open(&current_database(), call.bool(0, "enabled")?);
-        Ok(None)
-    }
-);
+/// `refresh()`
+///
+/// Takes nothing. At the commit, the scheduler surveys the tables.
+fn refresh(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.refresh()")?;
+    xact::at_commit(&current_database(), [Change::Refresh]);
+    Ok(None)
+}
+
+/// `open(enabled)`
+///
+/// Takes a boolean: whether this database hands out and fires tasks from the commit on.
+fn open(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.open()")?;
+    identity::open(&current_database(), call.bool(0, "enabled")?);
+    Ok(None)
+}

@@ -1,6 +1,6 @@
 //! `delay` and `delay_messages` of messages, and `cancel_message`.
 
-use crate::api::fcinfo::{Call, sql_function};
+use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::{json, validate};
 use crate::error::{self, Result};
 use crate::guc;
@@ -10,96 +10,90 @@ use crate::pg::jsonb::{self, Json};
 use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
+sql_functions!(delay_message, delay_messages, cancel_message);
+
 /// Headers that are for the delay, not for whoever gets the message.
 const OWN_HEADERS: [&str; 2] = ["chronosMessageId", "chronosDeadline"];
 
-sql_function!(
-    /// `delay(id, deadline, queue, value, key, headers) → boolean`
-    pg_finfo_scylla_delay_message,
-    scylla_delay_message,
-    |call: &mut Call| {
-        call.changes("scylla.delay()")?;
-        let queue = validate::queue(call.text(2, "queue")?)?;
-        let (id, value, key) = (call.optional_text(0), call.optional_text(3), call.optional_text(4));
-        let sound = call
-            .text(0, "id")
-            .and_then(validate::message_id)
-            .and_then(|_| validate::time("deadline", call.time(1, "deadline")?));
-        let deadline = match sound {
-            Ok(deadline) => deadline,
-            Err(why) => {
-                error::warn_message_dropped(&queue, id.as_deref(), &why);
-                return Ok(Some(Datum::from(false)));
-            }
-        };
-        // SAFETY: declared as jsonb.
-        let headers = headers(unsafe { jsonb::read(call.jsonb(5, "headers")?) })?;
-        let id = id.unwrap_or_default();
-        let spec = spec(&id, key.as_deref(), value.as_deref(), headers)?;
-        let message = Message { id, deadline, spec };
-        let answer = messages::delay_messages(&current_database(), &queue, &[message]);
-        Ok(Some(Datum::from(answer[0] != Delayed::Ignored)))
-    }
-);
-
-sql_function!(
-    /// `delay_messages(queue, messages) → (id, outcome) …`
-    pg_finfo_scylla_delay_messages,
-    scylla_delay_messages,
-    |call: &mut Call| {
-        call.changes("scylla.delay_messages()")?;
-        let queue = validate::queue(call.text(0, "queue")?)?;
-        // SAFETY: declared as jsonb; looked into if it is an array.
-        let elements = unsafe {
-            match jsonb::read(call.jsonb(1, "messages")?) {
-                Json::Array(array) => jsonb::inside(array),
-                _ => return Err(error::wrong_type("messages", "an array of objects")),
-            }
-        };
-        let mut sink = call.rows()?;
-        let mut messages = Vec::with_capacity(elements.len());
-        // Of each element: the id that it bears, and whether there is a message of it.
-        let mut checked = Vec::with_capacity(elements.len());
-        for (_, element) in elements {
-            let mut id = None;
-            let answer = message(element, &mut id);
-            if let Err(why) = &answer {
-                error::warn_message_dropped(&queue, id.as_deref(), why);
-            }
-            checked.push((id, answer.is_ok()));
-            messages.extend(answer);
-            pgrx::check_for_interrupts!();
+/// `delay(id, deadline, queue, value, key, headers) → boolean`
+///
+/// Takes a message: id, deadline, queue, value, key, headers. Gives false if another message waits
+/// under the id, or if this one is dropped because its id or its deadline is not valid.
+fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.delay()")?;
+    let queue = validate::queue(call.text(2, "queue")?)?;
+    let (id, value, key) = (call.optional_text(0), call.optional_text(3), call.optional_text(4));
+    let sound = call
+        .text(0, "id")
+        .and_then(validate::message_id)
+        .and_then(|_| validate::time("deadline", call.time(1, "deadline")?));
+    let deadline = match sound {
+        Ok(deadline) => deadline,
+        Err(why) => {
+            error::warn_message_dropped(&queue, id.as_deref(), &why);
+            return Ok(Some(Datum::from(false)));
         }
-        let mut delayed =
-            messages::delay_messages(&current_database(), &queue, &messages).into_iter();
-        for (id, is_sound) in checked {
-            let delayed = if is_sound { delayed.next() } else { None };
-            let outcome = match delayed {
-                Some(Delayed::Waits) => "delayed",
-                Some(Delayed::Fired) => "fired",
-                Some(Delayed::Ignored) => "ignored",
-                None => "invalid",
-            };
-            sink.add([
-                id.map(|id| datum::varlena(&id)),
-                Some(datum::varlena(outcome.as_bytes())),
-            ]);
-        }
-        Ok(None)
-    }
-);
+    };
+    // SAFETY: declared as jsonb.
+    let headers = headers(unsafe { jsonb::read(call.jsonb(5, "headers")?) })?;
+    let id = id.unwrap_or_default();
+    let spec = spec(&id, key.as_deref(), value.as_deref(), headers)?;
+    let message = Message { id, deadline, spec };
+    let answer = messages::delay_messages(&current_database(), &queue, &[message]);
+    Ok(Some(Datum::from(answer[0] != Delayed::Ignored)))
+}
 
-sql_function!(
-    /// `cancel_message(queue, id) → boolean`
-    pg_finfo_scylla_cancel_message,
-    scylla_cancel_message,
-    |call: &mut Call| {
-        call.changes("scylla.cancel_message()")?;
-        let queue = validate::queue(call.text(0, "queue")?)?;
-        let id = call.text(1, "id")?;
-        Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id))))
+/// `delay_messages(queue, messages) → (id, outcome) …`
+///
+/// Takes a queue and a JSON array of messages. Gives a row per message: its id, and whether it was
+/// delayed, fired, ignored or invalid.
+fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.delay_messages()")?;
+    let queue = validate::queue(call.text(0, "queue")?)?;
+    // SAFETY: declared as jsonb; looked into if it is an array.
+    let elements = unsafe {
+        match jsonb::read(call.jsonb(1, "messages")?) {
+            Json::Array(array) => jsonb::inside(array),
+            _ => return Err(error::wrong_type("messages", "an array of objects")),
+        }
+    };
+    let mut sink = call.rows()?;
+    let mut messages = Vec::with_capacity(elements.len());
+    // Of each element: the id that it bears, and whether there is a message of it.
+    let mut checked = Vec::with_capacity(elements.len());
+    for (_, element) in elements {
+        let mut id = None;
+        let answer = message(element, &mut id);
+        if let Err(why) = &answer {
+            error::warn_message_dropped(&queue, id.as_deref(), why);
+        }
+        checked.push((id, answer.is_ok()));
+        messages.extend(answer);
+        pgrx::check_for_interrupts!();
     }
-);
+    let mut delayed = messages::delay_messages(&current_database(), &queue, &messages).into_iter();
+    for (id, is_sound) in checked {
+        let delayed = if is_sound { delayed.next() } else { None };
+        let outcome = match delayed {
+            Some(Delayed::Waits) => "delayed",
+            Some(Delayed::Fired) => "fired",
+            Some(Delayed::Ignored) => "ignored",
+            None => "invalid",
+        };
+        sink.add([id.map(|id| datum::varlena(&id)), Some(datum::varlena(outcome.as_bytes()))]);
+    }
+    Ok(None)
+}
+
+/// `cancel_message(queue, id) → boolean`
+///
+/// Takes a queue and a message's id, and cancels the message. Gives false if none waits.
+fn cancel_message(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.cancel_message()")?;
+    let queue = validate::queue(call.text(0, "queue")?)?;
+    let id = call.text(1, "id")?;
+    Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id))))
+}
 
 /// A message of an element of a batch; `id` is what the element bears, valid or not.
 fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {

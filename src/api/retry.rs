@@ -1,25 +1,27 @@
 //! `retry_worst_case`.
 
-use crate::api::fcinfo::{Call, sql_function};
+use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
-use crate::error;
+use crate::error::{self, Result};
 use crate::pg::datum;
 use board::Backoff;
+use pgrx::pg_sys::Datum;
 
-sql_function!(
-    /// `retry_worst_case(max_tries, retry_interval, retry_jitter) → interval`
-    pg_finfo_scylla_retry_worst_case,
-    scylla_retry_worst_case,
-    |call: &mut Call| {
-        let tries = call.int(0).ok_or_else(|| error::missing("max_tries"))?;
-        let tries = validate::max_tries(tries)?;
-        let length = |number, name| {
-            let given = call.interval(number).ok_or_else(|| error::missing(name))?;
-            validate::pause(name, given).map(|_| given.1)
-        };
-        let (interval, jitter) = (length(1, "retry_interval")?, length(2, "retry_jitter")?);
-        let sum = Backoff { interval, jitter }.worst_case(tries as u32 - 1);
-        let sum = sum.ok_or_else(error::delays_too_long)?;
-        Ok(Some(datum::interval(sum)))
-    }
-);
+sql_functions!(retry_worst_case);
+
+/// `retry_worst_case(max_tries, retry_interval, retry_jitter) → interval`
+///
+/// Takes max_tries, retry_interval and retry_jitter. Gives the longest sum of the delays before all
+/// retries.
+fn retry_worst_case(call: &mut Call) -> Result<Option<Datum>> {
+    let tries = call.int(0).ok_or_else(|| error::missing("max_tries"))?;
+    let tries = validate::max_tries(tries)?;
+    let length = |number, name| {
+        let given = call.interval(number).ok_or_else(|| error::missing(name))?;
+        validate::pause(name, given).map(|_| given.1)
+    };
+    let (interval, jitter) = (length(1, "retry_interval")?, length(2, "retry_jitter")?);
+    let sum = Backoff { interval, jitter }.worst_case(tries as u32 - 1);
+    let sum = sum.ok_or_else(error::delays_too_long)?;
+    Ok(Some(datum::interval(sum)))
+}

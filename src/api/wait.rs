@@ -1,6 +1,6 @@
 //! `wait_for_work` and `wait_for_task`: procedures, since they end their transaction to wait.
 
-use crate::api::fcinfo::{Call, sql_function};
+use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::query::wait;
@@ -8,36 +8,36 @@ use crate::pg::{datum, time};
 use board::{Micros, Monotonic};
 use pgrx::pg_sys::{self, Datum};
 
-sql_function!(
-    /// `wait_for_work(queue, timeout, available)`
-    pg_finfo_scylla_wait_for_work,
-    scylla_wait_for_work,
-    |call: &mut Call| {
-        let queue = validate::queue(call.text(0, "queue")?)?;
-        let until = until(call)?;
-        call.serves("scylla.wait_for_work()")?;
-        call.stands_alone("scylla.wait_for_work()")?;
-        let available = unbound(|| wait::wait_for_work(&queue, until));
-        Ok(Some(call.row([Some(Datum::from(available))])))
-    }
-);
+sql_functions!(wait_for_work, wait_for_task);
 
-sql_function!(
-    /// `wait_for_task(id, timeout, status, result)`
-    pg_finfo_scylla_wait_for_task,
-    scylla_wait_for_task,
-    |call: &mut Call| {
-        let id = call.uuid(0, "id")?;
-        let until = until(call)?;
-        call.stands_alone("scylla.wait_for_task()")?;
-        let keep = datum::copy_to_caller_context();
-        let show = |status: String, result: Option<Datum>| (status, result.map(&keep));
-        let ended = unbound(|| wait::wait_for_task(id, until, show))?;
-        let (status, result) = ended.unzip();
-        let status = status.map(|status| datum::varlena(status.as_bytes()));
-        Ok(Some(call.row([status, result.flatten()])))
-    }
-);
+/// `wait_for_work(queue, timeout, available)`
+///
+/// Takes a queue and a timeout. Gives a row: whether the queue has a ready task, false after the
+/// timeout.
+fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
+    let queue = validate::queue(call.text(0, "queue")?)?;
+    let until = until(call)?;
+    call.serves("scylla.wait_for_work()")?;
+    call.stands_alone("scylla.wait_for_work()")?;
+    let available = unbound(|| wait::wait_for_work(&queue, until));
+    Ok(Some(call.row([Some(Datum::from(available))])))
+}
+
+/// `wait_for_task(id, timeout, status, result)`
+///
+/// Takes an id and a timeout. Gives a row: the status and the result of the task once it has settled,
+/// nulls after the timeout.
+fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
+    let id = call.uuid(0, "id")?;
+    let until = until(call)?;
+    call.stands_alone("scylla.wait_for_task()")?;
+    let keep = datum::copy_to_caller_context();
+    let show = |status: String, result: Option<Datum>| (status, result.map(&keep));
+    let ended = unbound(|| wait::wait_for_task(id, until, show))?;
+    let (status, result) = ended.unzip();
+    let status = status.map(|status| datum::varlena(status.as_bytes()));
+    Ok(Some(call.row([status, result.flatten()])))
+}
 
 /// When a call's timeout, its second argument, is over.
 fn until(call: &Call) -> Result<Monotonic> {

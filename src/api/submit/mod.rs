@@ -2,7 +2,7 @@
 
 mod fields;
 
-use crate::api::fcinfo::{Call, sql_function};
+use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::submit::fields::{FIELDS, set_members};
 use crate::error::{self, Error, Result};
 use crate::ops::submit;
@@ -11,75 +11,76 @@ use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
+use pgrx::pg_sys::Datum;
 
-sql_function!(
-    /// `submit(queue, spec, action, priority, id, …) → uuid`
-    pg_finfo_scylla_submit,
-    scylla_submit,
-    |call: &mut Call| {
-        call.changes("scylla.submit()")?;
+sql_functions!(submit, submit_tasks);
+
+/// `submit(queue, spec, action, priority, id, …) → uuid`
+///
+/// Takes the fields of a task, one argument each, and submits the task. Gives its id, or that of the
+/// task that has the key already.
+fn submit(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.submit()")?;
+    let mut draft = Draft::blank();
+    for (number, field) in FIELDS.iter().enumerate() {
+        field.set(&mut draft, call.datum(number))?;
+    }
+    let id = submit::submit(&current_database(), &draft)?;
+    Ok(Some(id.datum()))
+}
+
+/// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
+///
+/// Takes a JSON array of tasks, and whether one that cannot be inserted fails the call. Gives a row per
+/// task: its id, the outcome, and an error message or null.
+fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
+    call.changes("scylla.submit_tasks()")?;
+    let tasks = call.jsonb(0, "tasks")?;
+    let atomic = call.bool(1, "atomic")?;
+    // SAFETY: declared as jsonb; looked into if it is an array.
+    let elements = unsafe {
+        match jsonb::read(tasks) {
+            Json::Array(array) => jsonb::inside(array),
+            _ => return Err(error::wrong_type("tasks", "an array of objects")),
+        }
+    };
+    let mut sink = call.rows()?;
+    let mut drafts = Vec::with_capacity(elements.len());
+    // Of each element: whether it has a draft, or what is wrong with it.
+    let mut checked: Vec<Result<(), (Option<Uuid>, Error)>> = Vec::new();
+    for (number, (_, element)) in elements.into_iter().enumerate() {
         let mut draft = Draft::blank();
-        for (number, field) in FIELDS.iter().enumerate() {
-            field.set(&mut draft, call.datum(number))?;
-        }
-        let id = submit::submit(&current_database(), &draft)?;
-        Ok(Some(id.datum()))
-    }
-);
-
-sql_function!(
-    /// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
-    pg_finfo_scylla_submit_tasks,
-    scylla_submit_tasks,
-    |call: &mut Call| {
-        call.changes("scylla.submit_tasks()")?;
-        let tasks = call.jsonb(0, "tasks")?;
-        let atomic = call.bool(1, "atomic")?;
-        // SAFETY: declared as jsonb; looked into if it is an array.
-        let elements = unsafe {
-            match jsonb::read(tasks) {
-                Json::Array(array) => jsonb::inside(array),
-                _ => return Err(error::wrong_type("tasks", "an array of objects")),
+        match set_members(&mut draft, element) {
+            Ok(()) => {
+                drafts.push(draft);
+                checked.push(Ok(()));
             }
-        };
-        let mut sink = call.rows()?;
-        let mut drafts = Vec::with_capacity(elements.len());
-        // Of each element: whether it has a draft, or what is wrong with it.
-        let mut checked: Vec<Result<(), (Option<Uuid>, Error)>> = Vec::new();
-        for (number, (_, element)) in elements.into_iter().enumerate() {
-            let mut draft = Draft::blank();
-            match set_members(&mut draft, element) {
-                Ok(()) => {
-                    drafts.push(draft);
-                    checked.push(Ok(()));
-                }
-                Err(error) if atomic => return Err(error.of_element(number + 1)),
-                Err(error) => checked.push(Err((draft.id, error))),
-            }
-            pgrx::check_for_interrupts!();
+            Err(error) if atomic => return Err(error.of_element(number + 1)),
+            Err(error) => checked.push(Err((draft.id, error))),
         }
-        let mut submitted = match drafts.is_empty() {
-            true => Vec::new().into_iter(),
-            false => submit::submit_tasks(&current_database(), &drafts).into_iter(),
-        };
-        for (number, element) in checked.into_iter().enumerate() {
-            let (id, answer) = match element {
-                Ok(()) => submitted.next().map_or((None, Ok(true)), |(id, it)| (Some(id), it)),
-                Err((id, error)) => (id, Err(error)),
-            };
-            let (outcome, error) = match answer {
-                Ok(true) => ("inserted", None),
-                Ok(false) => ("duplicate", None),
-                Err(error) if atomic => return Err(error.of_element(number + 1)),
-                Err(error) if error.is_duplicate() => ("duplicate", Some(error)),
-                Err(error) => ("invalid", Some(error)),
-            };
-            sink.add([
-                id.map(Uuid::datum),
-                Some(datum::varlena(outcome.as_bytes())),
-                error.map(|it| datum::varlena(it.message().as_bytes())),
-            ]);
-        }
-        Ok(None)
+        pgrx::check_for_interrupts!();
     }
-);
+    let mut submitted = match drafts.is_empty() {
+        true => Vec::new().into_iter(),
+        false => submit::submit_tasks(&current_database(), &drafts).into_iter(),
+    };
+    for (number, element) in checked.into_iter().enumerate() {
+        let (id, answer) = match element {
+            Ok(()) => submitted.next().map_or((None, Ok(true)), |(id, it)| (Some(id), it)),
+            Err((id, error)) => (id, Err(error)),
+        };
+        let (outcome, error) = match answer {
+            Ok(true) => ("inserted", None),
+            Ok(false) => ("duplicate", None),
+            Err(error) if atomic => return Err(error.of_element(number + 1)),
+            Err(error) if error.is_duplicate() => ("duplicate", Some(error)),
+            Err(error) => ("invalid", Some(error)),
+        };
+        sink.add([
+            id.map(Uuid::datum),
+            Some(datum::varlena(outcome.as_bytes())),
+            error.map(|it| datum::varlena(it.message().as_bytes())),
+        ]);
+    }
+    Ok(None)
+}
