@@ -140,7 +140,7 @@ pub unsafe fn elements(kind: Kind, datum: Datum) -> Option<Vec<Option<Datum>>> {
     }
 }
 
-/// A text column, in the database's encoding, which need not be UTF-8: a name is its bytes. Empty for null.
+/// The bytes of a text column, in the database's encoding, which need not be UTF-8. Empty for null.
 pub fn text(datum: Option<Datum>) -> Vec<u8> {
     // SAFETY: called for columns of type text only.
     datum.map_or_else(Vec::new, |it| unsafe { bytes(it) })
@@ -151,8 +151,8 @@ pub fn string(datum: Option<Datum>) -> String {
     printable(text(datum))
 }
 
-/// A text as messages show it. Where it is not UTF-8, which a string has to be, each byte that is not ASCII is
-/// escaped, so that one text is told from another.
+/// A text as messages show it. A string has to be UTF-8: in a text that is not, each byte that is not
+/// ASCII is escaped, so that different texts look different.
 pub fn printable(text: impl Into<Vec<u8>>) -> String {
     String::from_utf8(text.into()).unwrap_or_else(|bad| {
         let escape = |byte: &u8| match byte {

@@ -5,8 +5,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::CStr;
 
-/// Marks a plan of ours among a cursor's options, which PostgreSQL hands to the planner as they are. It
-/// has no meaning for this bit.
+/// Marks a statement of the extension among its cursor options, which PostgreSQL hands to the
+/// planner as they are. PostgreSQL does not use this bit.
 pub const OURS: i32 = 1 << 30;
 
 /// A plan made while a table is empty must not be a scan when it is full (I6): rows are found by
@@ -22,8 +22,8 @@ const OFF: [&CStr; 6] = [
 
 static mut BEFORE: pg_sys::planner_hook_type = None;
 
-/// Hooks into the planner; called while the library is preloaded. What is set there is in force while
-/// a statement of ours is planned, and not while it runs: a trigger finds the settings of its session.
+/// Hooks into the planner; called while the library is preloaded. The settings are in force while a
+/// statement of the extension is planned, not while it runs: a trigger has those of its session.
 pub fn register() {
     // SAFETY: the postmaster is alone; an earlier hook is called in turn.
     unsafe {

@@ -1,5 +1,5 @@
-//! PostgreSQL's settings, changed for a while by its own bookkeeping: what is written past it, it takes for
-//! the session's own value the next time that somebody sets it.
+//! Changes of PostgreSQL's settings for a while, by its own bookkeeping. If code writes the variable
+//! behind a setting directly and a trigger then sets it, PostgreSQL restores the wrong value.
 
 use pgrx::pg_sys::{self, GucAction};
 use std::ffi::CStr;

@@ -42,8 +42,8 @@ macro_rules! statement {
 }
 pub(crate) use statement;
 
-/// A session as the owner of the tables, on a search path that holds pg_catalog only. Begins with its
-/// first statement, and ends, whatever happens, when dropped.
+/// A session as the owner of the tables, on a search path that holds pg_catalog only. Begins with
+/// its first statement, and ends, whatever happens, when dropped.
 pub struct Session {
     owner: pg_sys::Oid,
     begun: OnceCell<Begun>,
@@ -60,15 +60,15 @@ struct Begun {
 impl Begun {
     fn new(owner: pg_sys::Oid) -> Begun {
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-        // SAFETY: SPI, the user id and the snapshot are this backend's; all are undone in drop, and by
-        // the abort of the transaction if that cannot run.
+        // SAFETY: SPI, the user id and the snapshot are this backend's. All are undone in drop, or by
+        // the abort of the transaction.
         unsafe {
             pg_sys::SPI_connect();
             pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
             let switched = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
             pg_sys::SetUserIdAndSecContext(owner, switched);
-            // A transaction that a procedure began has none, and values that are stored out of line
-            // are read under one, for as long as the rows live.
+            // Values that are stored out of line are read under an active snapshot, as long as the
+            // rows live. A transaction that a procedure began has none.
             let snapshot = !pg_sys::ActiveSnapshotSet();
             if snapshot {
                 pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
@@ -151,7 +151,7 @@ fn spread(arguments: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<std::
 impl Drop for Begun {
     fn drop(&mut self) {
         self.path.restore();
-        // SAFETY: as in new. An error may leave other snapshots above this one: its abort takes them all.
+        // SAFETY: as in new. An error may leave other snapshots above this one: the abort pops all.
         unsafe {
             if self.snapshot && !std::thread::panicking() {
                 pg_sys::PopActiveSnapshot();

@@ -22,8 +22,8 @@ impl DerefMut for Encoded {
     }
 }
 
-/// The statements of the tests write these bytes as `Q`, `A`, `W` and `K`: é, ü, ö and ß in LATIN1, and
-/// nothing that UTF-8 would allow.
+/// The statements of the tests write these names as `:Q`, `:A`, `:W` and `:K`. The last bytes are é, ü,
+/// ö and ß in LATIN1, and no UTF-8.
 const NAMES: [(&str, &str); 4] =
     [("Q", r"E'q\351'"), ("A", r"E'a\374'"), ("W", r"E'w\366'"), ("K", r"E'k\337'")];
 
@@ -223,7 +223,7 @@ fn a_partition_of_any_name_is_dropped() {
     });
 }
 
-/// A table's name with a letter that is not ASCII, in whatever encoding: made by a block of PL/pgSQL.
+/// A statement with a table's name that is not ASCII, as a block of PL/pgSQL.
 fn encode_name(sql: &str) -> String {
     let sql = sql.replace("NAME", "%I").replace('\'', "''");
     format!(r"do $do$ begin execute format('{sql}', E'past_\351'); end $do$")

@@ -27,7 +27,7 @@ fn ending(s: &mut Session, id: Uuid) -> (String, Value) {
     (row.get(0), row.get(1))
 }
 
-/// 75: each call of a session, not its first alone.
+/// B75: each call of a session, not its first alone.
 #[test]
 fn a_large_result_is_given_to_each_call() {
     let database = database();
@@ -47,7 +47,7 @@ fn a_large_result_is_given_to_each_call() {
     }
 }
 
-/// 76: a session that waited before the end, whatever its isolation level.
+/// B76: a session that waited before the end, whatever its isolation level.
 #[test]
 fn a_large_result_is_given_to_those_that_wait_already() {
     let database = database();

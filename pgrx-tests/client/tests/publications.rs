@@ -29,7 +29,7 @@ fn every_table_has_a_replica_identity() {
     assert_eq!(without, [""; 0]);
 }
 
-/// Waits until the scheduler has made the partitions of the days to come, as it does where tasks are.
+/// Waits until the scheduler has made the partitions of the days to come. It does once there is a task.
 fn partitions(s: &mut Session) {
     s.submit("other");
     let days = "select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass";

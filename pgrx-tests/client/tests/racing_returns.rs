@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// 43: the loser is told that the task is being returned (55006), or that it has been (55000).
+/// B43: the loser is told that the task is being returned (55006), or that it has been (55000).
 #[test]
 fn the_loser_of_two_returns_is_told_why() {
     let database = database();

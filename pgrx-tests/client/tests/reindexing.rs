@@ -3,8 +3,8 @@
 use client::*;
 use std::thread;
 
-/// A call that looked around before REINDEX CONCURRENTLY and comes to the table after it. It waits for its
-/// board in between: the server has no worker to build it.
+/// A call begins before REINDEX CONCURRENTLY and comes to the table after it. In between it waits for
+/// its board: the server has no worker that builds it.
 #[test]
 fn a_call_goes_on_though_the_primary_key_is_reindexed() {
     let server = Server::start(&["max_worker_processes = 0"]);

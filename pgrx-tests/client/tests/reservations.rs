@@ -1,5 +1,5 @@
-//! Ownerships whose transaction is still open: they are no tries, and what their transaction made ready
-//! itself is not theirs to own.
+//! Ownerships whose transaction is open: they are no tries yet, and the transaction does not own what it
+//! made ready itself.
 
 use client::*;
 
@@ -18,7 +18,7 @@ fn run_out(a: &mut Session, b: &mut Session, id: Uuid) -> Lease {
     late
 }
 
-/// Tries and history, once for everybody to see.
+/// Status, tries and history, as another session sees them.
 fn told(s: &mut Session, id: Uuid) -> (String, i64, Vec<String>) {
     let entry = s.entry(id);
     let status = entry["status"].as_str().expect("a status").to_owned();
@@ -82,7 +82,7 @@ fn a_committed_ownership_is_a_try_though_its_lease_ran_out() {
     }
 }
 
-/// While nobody else has owned the task, its worker may extend and return as any that is late.
+/// While no other worker has owned the task, its worker may extend and return as any that is late.
 #[test]
 fn a_late_transaction_may_still_extend_and_return() {
     let database = database();
@@ -116,7 +116,7 @@ fn a_late_transaction_may_still_extend_and_return() {
     }
 }
 
-/// The token of an ownership that never was serves nobody.
+/// The token of an ownership that rolled back is not valid.
 #[test]
 fn the_token_of_a_rolled_back_ownership_is_void() {
     let database = database();
@@ -150,7 +150,7 @@ fn a_reservation_runs_out_beside_what_others_do_to_its_task() {
     }
 }
 
-/// Restarts the server, so that the table alone knows what is ready: who asks first refills the lane.
+/// Restarts the server, so that only the table knows what is ready: the first call refills the lane.
 fn forget(server: &Server, database: &Database) -> (Session, Session) {
     server.stop("fast");
     server.start_again();

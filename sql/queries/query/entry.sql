@@ -1,6 +1,6 @@
 -- The whole entry of one task.
--- Parameters: $1 id; of the lease that stands, or null: $2 worker, $3 when the ownership began, $4 deadline,
---   $5 progress, $6 whether the history tells of it already.
+-- Parameters: $1 id; of its lease, null if it has none: $2 worker, $3 when the ownership began,
+--   $4 deadline, $5 progress, $6 whether the history tells of it already.
 -- Result: one jsonb, or no row when there is no such task.
 -- Reads scylla.task and scylla.finished; changes and locks nothing.
 select pg_catalog.jsonb_build_object(

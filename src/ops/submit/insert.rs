@@ -114,8 +114,8 @@ pub fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
     insert_by(&INSERT, session, entries)
 }
 
-/// Inserts a task that was passed over although its id and key were free. Raises PostgreSQL's error if
-/// an index or a constraint refuses the row. False: another task has the key, or the row was
+/// Inserts a task that was passed over although its id and key were free. Raises PostgreSQL's error
+/// if an index or a constraint refuses the row. False: another task has the key, or the row was
 /// suppressed.
 pub fn insert_alone(session: &Session, entry: &Entry) -> bool {
     insert_by(&INSERT_UNLESS_KEYED, session, &[entry]).contains(&entry.id)
@@ -126,8 +126,7 @@ fn refuse_suppressed(session: &Session, id: Uuid) -> ! {
     error::not_inserted(id, suppressors(session).as_deref()).raise()
 }
 
-/// The triggers and rules that can keep a row from being inserted without an error, as a message shows
-/// them.
+/// The triggers and rules that can keep a row from being inserted without an error, for a message.
 pub fn suppressors(session: &Session) -> Option<String> {
     session.run(&SUPPRESSORS, &[]).first().map(|it| datum::string(Some(it)))
 }

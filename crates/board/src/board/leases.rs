@@ -80,6 +80,7 @@ pub enum Extended {
 }
 
 /// A deadline that has passed.
+#[allow(clippy::large_enum_variant, reason = "taken apart at once")]
 #[derive(Clone, Copy, Debug)]
 pub enum Expired {
     /// A lease. The caller is to end it: its ticket, and the lease.
