@@ -2,6 +2,7 @@
 
 use crate::error::{self, Error, Result};
 use crate::pg::datum::{self, Kind};
+use crate::pg::process;
 use crate::pg::uuid::Uuid;
 use board::{Micros, Wall};
 use pgrx::pg_sys::submodules::panic::pgrx_extern_c_guard;
@@ -37,9 +38,7 @@ pub unsafe fn run(info: pg_sys::FunctionCallInfo, body: Body) -> Datum {
 impl Call {
     /// Refuses the call on a standby and in a read-only transaction.
     pub fn changes(&self, function: &str) -> Result<()> {
-        // SAFETY: reads the state of this backend and of the server. A standby's transactions are
-        // read-only, too.
-        if unsafe { pg_sys::XactReadOnly || pg_sys::RecoveryInProgress() } {
+        if process::is_read_only() {
             return Err(error::read_only(function));
         }
         Ok(())
@@ -47,8 +46,7 @@ impl Call {
 
     /// Refuses the call on a standby, where nothing is handed out.
     pub fn serves(&self, function: &str) -> Result<()> {
-        // SAFETY: reads the state of the server.
-        match unsafe { pg_sys::RecoveryInProgress() } {
+        match process::is_in_recovery() {
             true => Err(error::on_standby(function)),
             false => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! The launcher: finds the databases that have the extension, and keeps one worker for each.
 
 use crate::error;
+use crate::pg::process;
 use crate::pg::{datum, time};
 use crate::scheduler::process::{builder, install_signal_handlers, sleep, transaction};
 use crate::shmem::segment::{self, with_board};
@@ -97,11 +98,9 @@ impl WorkerState {
     }
 
     fn start(&mut self, database: u32, name: &str, now: Monotonic) -> Micros {
-        // SAFETY: reads this process's id.
-        let me = unsafe { pg_sys::MyProcPid };
         let started = builder("scylla scheduler", "scylla_scheduler")
             .set_argument(Some(pg_sys::Datum::from(database)))
-            .set_notify_pid(me)
+            .set_notify_pid(process::id())
             .set_restart_time(None)
             .load_dynamic();
         match started {

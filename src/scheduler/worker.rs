@@ -2,6 +2,7 @@
 
 use crate::guc;
 use crate::ops::maintenance::load_board;
+use crate::pg::process;
 use crate::pg::time;
 use crate::scheduler::duties;
 use crate::scheduler::firing::Firing;
@@ -137,8 +138,7 @@ impl Clock<'_> {
     }
 
     fn wake(&self, entry: u32) -> Wakeup {
-        // SAFETY: reads this process's id.
-        let me = unsafe { pg_sys::MyProcPid };
+        let me = process::id();
         let now = time::monotonic();
         let wakeup = with_board(|board| {
             // Another creation of the extension calls for its clock as well.
@@ -245,8 +245,7 @@ fn vacate_others(db: Option<&Database>) {
 }
 
 fn find_other(board: &Board, db: Option<&Database>) -> Option<u32> {
-    // SAFETY: reads this process's database.
-    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+    let database = process::database().to_u32();
     let mine = db.map(|db| db.extension.to_u32());
     let other = board.entries().iter().position(|it| {
         it.build_state != BuildState::Vacant

@@ -1,6 +1,7 @@
 //! Where a backend is at db: its database, and this creation of the extension in it (I12).
 
 use crate::error;
+use crate::pg::process;
 use crate::pg::{datum, relcache};
 use crate::shmem::segment::{wake_launcher, with_board};
 use board::{Board, BuildState};
@@ -54,7 +55,7 @@ fn find_database() -> Option<Database> {
         if finished == pg_sys::InvalidOid {
             return None;
         }
-        let database = pg_sys::MyDatabaseId;
+        let database = process::database();
         Database { database, extension, owner, task, finished }
     };
     CURRENT.set(Some(db));

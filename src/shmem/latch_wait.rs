@@ -1,5 +1,6 @@
 //! Waiting in the server for an event on the board, without holding a snapshot.
 
+use crate::pg::process;
 use crate::pg::time;
 use crate::shmem::xact::stop_waiting;
 use board::{Micros, Monotonic};
@@ -25,9 +26,8 @@ pub fn poll_until<T>(until: Monotonic, mut look: impl FnMut() -> Option<T>) -> O
             stop_waiting();
             return found;
         }
-        // SAFETY: reads the state of the server.
-        let has_dependents = unsafe { pg_sys::RecoveryInProgress() } || cfg!(feature = "pg14");
-        sleep_on_latch(left.min(if has_dependents {
+        let must_poll = process::is_in_recovery() || cfg!(feature = "pg14");
+        sleep_on_latch(left.min(if must_poll {
             STANDBY_RECHECK_INTERVAL
         } else {
             RECHECK_INTERVAL

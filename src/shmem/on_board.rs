@@ -2,12 +2,12 @@
 //! builds it where no scheduler does (I1).
 
 use crate::error;
+use crate::pg::process;
 use crate::pg::time;
 use crate::shmem::database::{Database, known};
 use crate::shmem::segment::{wait, with_board};
 use crate::shmem::xact::{building, note_call};
 use board::{Board, BuildState, Micros};
-use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::sync::OnceLock;
 
@@ -64,13 +64,9 @@ impl Database {
 
     /// Builds the board where no scheduler does; false when another process has to.
     fn build(&self, entry: u32) -> bool {
-        // SAFETY: reads this process's id and its transaction's state.
-        let (me, writes) = unsafe {
-            let xid = pg_sys::GetTopTransactionIdIfAny();
-            (pg_sys::MyProcPid, xid != pg_sys::InvalidTransactionId)
-        };
+        let me = process::id();
         // This transaction's uncommitted rows must not get onto the board.
-        if writes || !with_board(|board| board.begin_build(entry, me)) {
+        if process::has_written() || !with_board(|board| board.begin_build(entry, me)) {
             return false;
         }
         building(Some(entry));

@@ -1,5 +1,6 @@
 //! Shared memory: its layout, its one lock, and the latches of the schedulers.
 
+use crate::pg::process;
 use crate::{error, guc};
 use board::{
     Board, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Queue, Sizes, Slot, Waiter,
@@ -275,8 +276,7 @@ fn with_suspended<T>(change: impl FnOnce(&mut [(u32, i32); MAX_SUSPENDED]) -> T)
 
 /// Keeps the worker of a database away, until this process lets it back or ends.
 pub fn suspend_scheduler(database: u32) {
-    // SAFETY: reads this process's id.
-    let me = unsafe { pg_sys::MyProcPid };
+    let me = process::id();
     with_suspended(|away| {
         if let Some(free) = away.iter_mut().find(|(database, _)| *database == 0) {
             *free = (database, me);
@@ -286,8 +286,7 @@ pub fn suspend_scheduler(database: u32) {
 }
 
 pub fn resume_scheduler(database: u32) {
-    // SAFETY: reads this process's id.
-    let me = unsafe { pg_sys::MyProcPid };
+    let me = process::id();
     with_suspended(|away| {
         away.iter_mut().filter(|it| **it == (database, me)).for_each(|it| *it = (0, 0));
     });
@@ -373,12 +372,6 @@ pub fn wake_launcher() {
 pub fn wake_scheduler(entry: u32) {
     // SAFETY: as in wake_launcher.
     unsafe { set_latch((*shared().as_ptr()).schedulers[entry as usize]) };
-}
-
-/// This process's number: that of its waiter.
-pub fn process() -> u32 {
-    // SAFETY: this process's place among those of all processes.
-    unsafe { pg_sys::MyProc.offset_from((*pg_sys::ProcGlobal).allProcs) as u32 }
 }
 
 fn wake_process(process: u32) {

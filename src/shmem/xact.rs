@@ -2,8 +2,9 @@
 //! what was taken goes back at a rollback, savepoints included (I2).
 
 use crate::error;
+use crate::pg::process;
 use crate::pg::time;
-use crate::shmem::segment::{broadcast, process, wake_launcher, wake_scheduler, with_board};
+use crate::shmem::segment::{broadcast, wake_launcher, wake_scheduler, with_board};
 use board::{Board, Id, LaneName, Micros, Monotonic, Rank, Ticket, WaitFor, Wall};
 use pgrx::pg_sys::{self, SubXactEvent, XactEvent};
 use pgrx::prelude::*;
@@ -98,8 +99,7 @@ thread_local! {
 /// nothing need be at the commit.
 pub fn at_commit(db: &crate::shmem::database::Database, changes: impl IntoIterator<Item = Change>) {
     register();
-    // SAFETY: reads this backend's transaction state.
-    let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
+    let level = process::nest_level();
     let (database, extension) = (db.database.to_u32(), db.extension.to_u32());
     PENDING.with_borrow_mut(|pending| {
         pending.extend(changes.into_iter().map(|change| PendingChange {
@@ -136,13 +136,13 @@ pub fn wait_for(db: &crate::shmem::database::Database, wait: WaitFor) {
     register();
     let entry = db.enter();
     WAITING.set(true);
-    with_board(|board| board.wait_for(entry, process(), wait));
+    with_board(|board| board.wait_for(entry, process::number(), wait));
 }
 
 /// Waits no more; a wake-up that was not used goes to the next.
 pub fn stop_waiting() {
     if WAITING.take() {
-        with_board(|board| board.stop_waiting(process()));
+        with_board(|board| board.stop_waiting(process::number()));
     }
 }
 
@@ -185,8 +185,8 @@ unsafe extern "C-unwind" fn subtransaction_ends(
     _parent: pg_sys::SubTransactionId,
     _arg: *mut core::ffi::c_void,
 ) {
-    // SAFETY: reads this backend's transaction state; the level is still the ending one's.
-    let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
+    // The level is still the ending one's.
+    let level = process::nest_level();
     match event {
         SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => PENDING.with_borrow_mut(|pending| {
             for at_commit in pending.iter_mut().rev().take_while(|it| it.level >= level) {
@@ -263,13 +263,11 @@ fn wake_schedulers_of(database: u32) {
 fn revert(pending: Vec<PendingChange>) {
     stop_waiting();
     if let Some(lane) = REFILLING.take() {
-        // SAFETY: reads this process's id.
-        with_board(|board| board.abandon_refill(lane, unsafe { pg_sys::MyProcPid }));
+        with_board(|board| board.abandon_refill(lane, process::id()));
         broadcast();
     }
     if let Some(entry) = BUILDING.take() {
-        // SAFETY: as above.
-        with_board(|board| board.end_build(entry, unsafe { pg_sys::MyProcPid }));
+        with_board(|board| board.end_build(entry, process::id()));
     }
     let now = time::monotonic();
     let (soon, later) = (now + COUNTDOWN_DELAY, now + ROW_RETRY_DELAY);

@@ -3,11 +3,11 @@
 
 use crate::error;
 use crate::pg::datum;
+use crate::pg::process;
 use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::partition_writer::PartitionWriter;
-use crate::storage::rows::has_one_snapshot;
 use board::{Micros, Wall};
 use pgrx::pg_sys;
 use std::ptr;
@@ -89,10 +89,10 @@ fn delete(live: &TaskLookup, command: pg_sys::CommandId) -> bool {
     };
     match result {
         pg_sys::TM_Result::TM_Ok => true,
-        pg_sys::TM_Result::TM_Updated if has_one_snapshot() => {
+        pg_sys::TM_Result::TM_Updated if process::has_one_snapshot() => {
             error::changed_meanwhile("update").raise()
         }
-        pg_sys::TM_Result::TM_Deleted if has_one_snapshot() => {
+        pg_sys::TM_Result::TM_Deleted if process::has_one_snapshot() => {
             error::changed_meanwhile("delete").raise()
         }
         _ => false,

@@ -113,13 +113,6 @@ impl BoardKey {
     }
 }
 
-/// Whether the transaction is at REPEATABLE READ or SERIALIZABLE: rows that changed since its snapshot
-/// are refused with 40001.
-pub fn has_one_snapshot() -> bool {
-    // SAFETY: reads this backend's transaction state.
-    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
-}
-
 pub fn session(db: &Database) -> Session {
     Session::new(db.owner)
 }

@@ -3,6 +3,7 @@
 use crate::error::{self, Error, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::finish::retry;
+use crate::pg::process;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
 use crate::shmem::segment;
@@ -11,7 +12,7 @@ use crate::storage::ending::Ending;
 use crate::storage::rows::{Whereabouts, session, whereabouts};
 use crate::storage::settle::{release, settle};
 use board::{End, Outcome, READY, Refusal, Slot, Ticket, TokenHash, Wall};
-use pgrx::pg_sys::{self, Datum};
+use pgrx::pg_sys::Datum;
 
 /// One task to return, and what comes with it.
 #[derive(Clone, Copy)]
@@ -97,8 +98,7 @@ fn hold(
     hashed: &[(usize, TokenHash)],
     change: fn(Ticket) -> Change,
 ) -> Vec<(usize, Result<Slot, Refusal>)> {
-    // SAFETY: reads this process's id.
-    let me = unsafe { pg_sys::MyProcPid };
+    let me = process::id();
     let mut held = Vec::with_capacity(hashed.len());
     let mut tickets = Vec::with_capacity(hashed.len());
     let mut left: Vec<(usize, TokenHash)> = hashed.to_vec();

@@ -1,13 +1,13 @@
 //! Heartbeats: move a lease's deadline on the board. No row is written; a rollback does not undo it.
 
 use crate::guc;
+use crate::pg::process;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::AT_ONCE;
 use board::{Claim, Extended, Micros, TokenHash};
-use pgrx::pg_sys;
 
 /// Moves the deadlines of leases to now + `length` (`None`: the length each was taken with). True for each
 /// lease whose token is valid.
@@ -23,8 +23,7 @@ pub fn extend(
     loop {
         let claim = Claim {
             worker: &[],
-            // SAFETY: reads this process's id.
-            holder: unsafe { pg_sys::MyProcPid },
+            holder: process::id(),
             now: time::now(),
             length,
             fallback: guc::lease_timeout(),

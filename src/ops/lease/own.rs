@@ -4,6 +4,7 @@ use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::maintenance::{inline, refill};
 use crate::pg::datum::{self, UUID};
+use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
@@ -169,8 +170,7 @@ fn most_at_once(actions: Option<&[&[u8]]>) -> usize {
 }
 
 fn claim_now(worker: &[u8], length: Option<Micros>) -> Claim<'_> {
-    // SAFETY: reads this process's id.
-    let holder = unsafe { pg_sys::MyProcPid };
+    let holder = process::id();
     Claim { worker, holder, now: time::now(), length, fallback: guc::lease_timeout() }
 }
 

@@ -2,18 +2,17 @@
 //! that no worker gets it meanwhile (I3).
 
 use crate::error::{self, Result};
+use crate::pg::process;
 use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::{self, Change};
 use crate::storage::rows::BoardKey;
 use board::Refusal;
-use pgrx::pg_sys;
 
 /// Withdraws a ready task until the transaction ends; the commit removes its slot. False when a worker
 /// owns the task, or another transaction is about to. The caller has locked the row.
 pub fn withdraw(db: &Database, place: &BoardKey) -> Result<bool> {
-    // SAFETY: reads this process's id.
-    let me = unsafe { pg_sys::MyProcPid };
+    let me = process::id();
     loop {
         xact::reserve(1);
         let (held, mine) = db.on_board(|board, entry| {

@@ -1,6 +1,7 @@
 //! Reclaiming: the clock ends leases whose deadline has passed.
 
 use crate::ops::dependencies::count_down::settle_dependents;
+use crate::pg::process;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
@@ -11,7 +12,6 @@ use crate::storage::rows::{LIVE, LOCK_FREE, ids_of, session};
 use crate::storage::settle::release;
 use board::EXPIRED;
 use board::{Expired, Slot, Ticket};
-use pgrx::pg_sys;
 
 /// Leases that the clock has in hand.
 pub type Due = Vec<(Ticket, Slot)>;
@@ -20,8 +20,7 @@ pub type Due = Vec<(Ticket, Slot)>;
 /// until the transaction ends. Reservations that have run out are free at once: nothing is written of an
 /// ownership whose transaction may still roll back.
 pub fn take_due(db: &Database, entry: u32, most: usize) -> Due {
-    // SAFETY: reads this process's id.
-    let me = unsafe { pg_sys::MyProcPid };
+    let me = process::id();
     let mut due = Due::new();
     let mut more = true;
     while more && due.len() < most {

@@ -3,13 +3,13 @@
 use crate::due;
 use crate::ops::dependencies::count_down;
 use crate::ops::maintenance::{expire, fire, refill};
+use crate::pg::process;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::storage::rows::{ROWS_PER_TX, has_one_snapshot};
+use crate::storage::rows::ROWS_PER_TX;
 use board::{Board, Timestamp, Wall};
-use pgrx::pg_sys;
 
 /// Whether a clock would have something to do.
 pub fn is_wanted(board: &mut Board, entry: u32, now: Timestamp) -> bool {
@@ -22,13 +22,13 @@ pub fn is_wanted(board: &mut Board, entry: u32, now: Timestamp) -> bool {
 /// each at the most: the tasks are ready once the caller's transaction commits. Surveys the tables if
 /// somebody asked for it.
 pub fn serve_inline(db: &Database, entry: u32) {
-    // SAFETY: reads this backend's transaction state.
-    let writes = unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId };
     // What this transaction alone knows is nobody else's yet.
-    if !writes && with_board(|board| std::mem::take(&mut board.entry_mut(entry).refresh)) {
+    if !process::has_written()
+        && with_board(|board| std::mem::take(&mut board.entry_mut(entry).refresh))
+    {
         refill::survey(db, entry);
     }
-    if !has_one_snapshot() {
+    if !process::has_one_snapshot() {
         if with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred))
             && count_down::run_deferred(db, ROWS_PER_TX).0 > 0
         {

@@ -2,6 +2,7 @@
 //! has (I4).
 
 use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
+use crate::pg::process;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
@@ -28,8 +29,7 @@ pub fn refill(
     queue: &[u8],
     dry: &NeedsRefill,
 ) -> bool {
-    // SAFETY: reads this process's id.
-    let me = unsafe { pg_sys::MyProcPid };
+    let me = process::id();
     let begun = with_board(|board| board.begin_refill(dry, me).then(|| board.room()));
     let Some(room) = begun else { return true };
     xact::refilling(Some(dry.lane));

@@ -1,6 +1,7 @@
 //! Looking: one task's entry, and the leases that stand.
 
 use crate::pg::datum::{self, BOOL, FLOAT, TEXT, TIMESTAMPTZ, UUID};
+use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
@@ -9,7 +10,7 @@ use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{id_at, session};
 use board::{Micros, Slot};
-use pgrx::pg_sys::{self, Datum};
+use pgrx::pg_sys::Datum;
 
 statement!(ENTRY, "query/entry", [UUID, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, FLOAT, BOOL]);
 statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
@@ -118,6 +119,5 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
 
 /// Whether this transaction should see the lease: its own changes count, others' once committed.
 fn stands(slot: &Slot) -> bool {
-    // SAFETY: reads this process's id.
-    slot.has_lease_for(unsafe { pg_sys::MyProcPid })
+    slot.has_lease_for(process::id())
 }

@@ -1,0 +1,54 @@
+//! The state of this process: its id, its database, its transaction.
+//!
+//! Each function reads a variable of PostgreSQL's that belongs to this process, which has one thread.
+
+use pgrx::pg_sys::{self, Oid};
+
+/// The process's id, as `pg_stat_activity` shows it.
+pub fn id() -> i32 {
+    // SAFETY: see above.
+    unsafe { pg_sys::MyProcPid }
+}
+
+/// The process's number, its place among all that the server can have: that of its waiter on the board.
+pub fn number() -> u32 {
+    // SAFETY: see above; it is one of the array's.
+    unsafe { pg_sys::MyProc.offset_from((*pg_sys::ProcGlobal).allProcs) as u32 }
+}
+
+/// The database that the process is connected to.
+pub fn database() -> Oid {
+    // SAFETY: see above.
+    unsafe { pg_sys::MyDatabaseId }
+}
+
+/// Whether the server is a standby, or recovers from a crash.
+pub fn is_in_recovery() -> bool {
+    // SAFETY: see above; the server's state is read from shared memory.
+    unsafe { pg_sys::RecoveryInProgress() }
+}
+
+/// Whether the transaction cannot write. On a standby none can.
+pub fn is_read_only() -> bool {
+    // SAFETY: see above.
+    unsafe { pg_sys::XactReadOnly || is_in_recovery() }
+}
+
+/// Whether the transaction has an id: it may have written rows.
+pub fn has_written() -> bool {
+    // SAFETY: see above.
+    unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId }
+}
+
+/// Whether the transaction is at REPEATABLE READ or SERIALIZABLE: it cannot change a row that another
+/// transaction has changed since its snapshot, which fails with 40001.
+pub fn has_one_snapshot() -> bool {
+    // SAFETY: see above.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
+/// How deeply savepoints are nested: 1 outside of any.
+pub fn nest_level() -> i32 {
+    // SAFETY: see above.
+    unsafe { pg_sys::GetCurrentTransactionNestLevel() }
+}
