@@ -122,3 +122,9 @@ pub fn warn_message_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
     }
     settings::with([(c"client_min_messages", c"error")], || warning.report(PgLogLevel::WARNING));
 }
+
+/// Logs the failure of a duty, which is done again later.
+pub fn log_failure(duty: &str, message: &str) {
+    let message = format!("scylla could not {duty}: {message}");
+    Error::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message).report(PgLogLevel::LOG);
+}

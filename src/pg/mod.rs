@@ -2,10 +2,12 @@
 
 pub mod datum;
 pub mod jsonb;
+pub mod lock;
 pub mod planner;
 pub mod process;
 pub mod relcache;
 pub mod settings;
 pub mod spi;
+pub mod subtransaction;
 pub mod time;
 pub mod uuid;

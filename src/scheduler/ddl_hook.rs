@@ -1,25 +1,31 @@
-//! Making way: DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE … RENAME or SET TABLESPACE
-//! need a database that nobody is connected to. The launcher stops the database's worker before
-//! the command, and starts it again after.
+//! Commands that concern schedulers: DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE … RENAME
+//! or SET TABLESPACE need a database that no process is connected to. Its scheduler is ended before
+//! the command, and the launcher starts it again after. What is dropped leaves the board.
 
 use crate::pg::time;
-use crate::shmem::segment;
+use crate::shmem::schedulers;
+use crate::shmem::segment::{self, with_board};
+use crate::shmem::xact::{self, Change};
 use board::Micros;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// How long the command waits for the scheduler to exit.
-const WORKER_EXIT_TIMEOUT: Micros = Micros::from_secs(4);
+/// How long the command waits for the scheduler to end.
+const SCHEDULER_EXIT_TIMEOUT: Micros = Micros::from_secs(4);
 
 static mut BEFORE: pg_sys::ProcessUtility_hook_type = None;
+static mut BEFORE_ACCESS: pg_sys::object_access_hook_type = None;
 
-/// Hooks into utility commands; called while the library is preloaded.
+/// Hooks into utility commands and into what they drop; called while the library is preloaded.
 pub fn register() {
     // SAFETY: the postmaster is alone; an earlier hook is called in turn.
     unsafe {
         BEFORE = pg_sys::ProcessUtility_hook;
         pg_sys::ProcessUtility_hook = Some(utility);
+        BEFORE_ACCESS = pg_sys::object_access_hook;
+        pg_sys::object_access_hook = Some(object_access);
     }
 }
 
@@ -37,9 +43,9 @@ unsafe extern "C-unwind" fn utility(
 ) {
     // SAFETY: a whole statement, as PostgreSQL calls; the arguments are handed on as they came.
     unsafe {
-        let named = named_database((*statement).utilityStmt).filter(|it| may_command(*it));
-        if let Some(database) = named {
-            clear(database.to_u32());
+        let is_top_level = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
+        if let Some(database) = needed_database((*statement).utilityStmt, is_top_level) {
+            send_scheduler_away(database.to_u32());
         }
         let tree = read_only_tree;
         match BEFORE {
@@ -62,64 +68,111 @@ unsafe extern "C-unwind" fn utility(
     }
 }
 
-/// The database that a command needs for itself.
-unsafe fn named_database(node: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
-    // SAFETY: a node is cast to what its tag says; names are null or end with a zero.
+/// The database that a command is about to need for itself: `None` where the command is refused by its
+/// own checks, which are made here first, since a refused one must not disturb anybody.
+unsafe fn needed_database(node: *mut pg_sys::Node, is_top_level: bool) -> Option<pg_sys::Oid> {
+    // SAFETY: a node is cast to what its tag says; names end with a zero.
     unsafe {
-        let name = match (*node).type_ {
-            pg_sys::NodeTag::T_DropdbStmt => (*node.cast::<pg_sys::DropdbStmt>()).dbname,
+        let outside_block = || !pg_sys::IsInTransactionBlock(is_top_level);
+        match (*node).type_ {
+            pg_sys::NodeTag::T_DropdbStmt => {
+                let database = find((*node.cast::<pg_sys::DropdbStmt>()).dbname)?;
+                let may = outside_block()
+                    && is_owner(database)
+                    && !is_template(database)
+                    && database != pg_sys::MyDatabaseId;
+                may.then_some(database)
+            }
             pg_sys::NodeTag::T_RenameStmt => {
                 let rename = &*node.cast::<pg_sys::RenameStmt>();
-                let is_database = rename.renameType == pg_sys::ObjectType::OBJECT_DATABASE;
-                if is_database { rename.subname } else { std::ptr::null_mut() }
+                if rename.renameType != pg_sys::ObjectType::OBJECT_DATABASE {
+                    return None;
+                }
+                let database = find(rename.subname)?;
+                let may = is_owner(database)
+                    && may_create_databases()
+                    && find(rename.newname).is_none()
+                    && database != pg_sys::MyDatabaseId;
+                may.then_some(database)
             }
             pg_sys::NodeTag::T_AlterDatabaseStmt => {
                 let alter = &*node.cast::<pg_sys::AlterDatabaseStmt>();
-                match option(alter.options, "tablespace") {
-                    Some(_) => alter.dbname,
-                    None => std::ptr::null_mut(),
-                }
+                option(alter.options, "tablespace")?;
+                let database = find(alter.dbname)?;
+                let may = outside_block() && is_owner(database) && database != pg_sys::MyDatabaseId;
+                may.then_some(database)
             }
             pg_sys::NodeTag::T_CreatedbStmt => {
                 let create = &*node.cast::<pg_sys::CreatedbStmt>();
-                match option(create.options, "template") {
+                let template = find(match option(create.options, "template") {
                     Some(template) if !(*template).arg.is_null() => pg_sys::defGetString(template),
-                    _ => c"template1".as_ptr().cast_mut(),
-                }
+                    _ => c"template1".as_ptr(),
+                })?;
+                let may = outside_block()
+                    && may_create_databases()
+                    && (is_template(template) || is_owner(template))
+                    && find(create.dbname).is_none();
+                may.then_some(template)
             }
-            _ => std::ptr::null_mut(),
-        };
-        if name.is_null() {
-            return None;
+            _ => None,
         }
-        Some(pg_sys::get_database_oid(name, true)).filter(|oid| *oid != pg_sys::InvalidOid)
     }
 }
 
-/// Whether the user may give such commands: nobody else may send a worker away.
-fn may_command(database: pg_sys::Oid) -> bool {
-    // SAFETY: catalog look-ups.
+/// # Safety
+/// A name ends with a zero.
+unsafe fn find(name: *const c_char) -> Option<pg_sys::Oid> {
+    // SAFETY: the caller's.
+    let database = unsafe { pg_sys::get_database_oid(name, true) };
+    (database != pg_sys::InvalidOid).then_some(database)
+}
+
+fn is_owner(database: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups inside a transaction.
     unsafe {
         let user = pg_sys::GetUserId();
         #[cfg(any(feature = "pg14", feature = "pg15"))]
-        let is_owner = pg_sys::pg_database_ownercheck(database, user);
+        return pg_sys::pg_database_ownercheck(database, user);
         #[cfg(not(any(feature = "pg14", feature = "pg15")))]
-        let is_owner = pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, database, user);
-        is_owner || may_create_databases(user)
+        return pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, database, user);
     }
 }
 
-fn may_create_databases(user: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up; the tuple is released before it is left.
+fn is_template(database: pg_sys::Oid) -> bool {
+    let key = pg_sys::SysCacheIdentifier::DATABASEOID;
+    // SAFETY: a row of pg_database.
+    in_row(key, database, |row| unsafe {
+        (*row.cast::<pg_sys::FormData_pg_database>()).datistemplate
+    })
+}
+
+/// Whether the user has CREATEDB.
+fn may_create_databases() -> bool {
+    // SAFETY: reads who the user is.
+    let (user, is_superuser) = unsafe { (pg_sys::GetUserId(), pg_sys::superuser()) };
+    let key = pg_sys::SysCacheIdentifier::AUTHOID;
+    // SAFETY: a row of pg_authid.
+    is_superuser
+        || in_row(key, user, |row| unsafe {
+            (*row.cast::<pg_sys::FormData_pg_authid>()).rolcreatedb
+        })
+}
+
+/// Looks into the row of a catalog; false if there is none.
+fn in_row(
+    key: pg_sys::SysCacheIdentifier::Type,
+    oid: pg_sys::Oid,
+    look: impl FnOnce(*mut c_char) -> bool,
+) -> bool {
+    // SAFETY: a catalog look-up inside a transaction; the tuple is released after it was read.
     unsafe {
-        let key = pg_sys::SysCacheIdentifier::AUTHOID as i32;
-        let role = pg_sys::SearchSysCache1(key, user.into());
-        if role.is_null() {
+        let tuple = pg_sys::SearchSysCache1(key as i32, oid.into());
+        if tuple.is_null() {
             return false;
         }
-        let may = (*pg_sys::GETSTRUCT(role).cast::<pg_sys::FormData_pg_authid>()).rolcreatedb;
-        pg_sys::ReleaseSysCache(role);
-        may
+        let answer = look(pg_sys::GETSTRUCT(tuple));
+        pg_sys::ReleaseSysCache(tuple);
+        answer
     }
 }
 
@@ -129,38 +182,92 @@ unsafe fn option(options: *mut pg_sys::List, name: &str) -> Option<*mut pg_sys::
         let count = if options.is_null() { 0 } else { (*options).length as usize };
         (0..count)
             .map(|at| (*(*options).elements.add(at)).ptr_value.cast::<pg_sys::DefElem>())
-            .find(|it| std::ffi::CStr::from_ptr((**it).defname).to_bytes() == name.as_bytes())
+            .find(|it| CStr::from_ptr((**it).defname).to_bytes() == name.as_bytes())
     }
 }
 
 thread_local! {
-    /// The databases that this transaction keeps the workers of away from.
-    static CLEARED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// This transaction keeps a scheduler away.
+    static SUSPENDS: Cell<bool> = const { Cell::new(false) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps the database's worker away until the transaction has ended: before its commit a dropped
-/// database still seems to be there.
-fn clear(database: u32) {
+/// Ends the scheduler of a database and keeps others out until the transaction, or the subtransaction that
+/// fails, has ended: before its commit a dropped database still seems to be there. A transaction
+/// may rename one after the other: those before are locked until it ends.
+fn send_scheduler_away(database: u32) {
     if !REGISTERED.replace(true) {
         // SAFETY: registered once for the life of the backend.
-        unsafe { pg_sys::RegisterXactCallback(Some(transaction_ends), std::ptr::null_mut()) };
+        unsafe {
+            pg_sys::RegisterXactCallback(Some(transaction_ends), std::ptr::null_mut());
+            pg_sys::RegisterSubXactCallback(Some(subtransaction_ends), std::ptr::null_mut());
+        }
     }
-    CLEARED.with_borrow_mut(|cleared| cleared.push(database));
-    segment::suspend_scheduler(database);
-    let until = time::monotonic() + WORKER_EXIT_TIMEOUT;
-    while segment::has_scheduler(database) && time::monotonic() < until {
+    SUSPENDS.set(true);
+    schedulers::suspend(database);
+    let until = time::monotonic() + SCHEDULER_EXIT_TIMEOUT;
+    let mut told = None;
+    while let Some(process) = schedulers::scheduler_of(database)
+        && time::monotonic() < until
+    {
+        if told.replace(process) != Some(process) {
+            // SAFETY: a signal to a process of this server.
+            unsafe { libc::kill(process, libc::SIGTERM) };
+        }
         segment::wait();
     }
 }
 
+fn let_scheduler_back() {
+    if SUSPENDS.take() {
+        schedulers::resume();
+    }
+}
+
 #[pg_guard]
-unsafe extern "C-unwind" fn transaction_ends(
-    event: pg_sys::XactEvent::Type,
-    _arg: *mut core::ffi::c_void,
-) {
+unsafe extern "C-unwind" fn transaction_ends(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
     if matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE) {
-        CLEARED.take().into_iter().for_each(segment::resume_scheduler);
+        let_scheduler_back();
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn subtransaction_ends(
+    event: pg_sys::SubXactEvent::Type,
+    _me: pg_sys::SubTransactionId,
+    _parent: pg_sys::SubTransactionId,
+    _arg: *mut c_void,
+) {
+    if event == pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB {
+        let_scheduler_back();
+    }
+}
+
+/// What is dropped, by whatever command, takes along what it has on the board.
+#[pg_guard]
+unsafe extern "C-unwind" fn object_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    sub_id: c_int,
+    arg: *mut c_void,
+) {
+    if access == pg_sys::ObjectAccessType::OAT_DROP {
+        if class == pg_sys::DatabaseRelationId {
+            xact::at_commit_of(object.to_u32(), 0, [Change::Drop]);
+        } else if class == pg_sys::ExtensionRelationId {
+            // SAFETY: reads this process's database.
+            let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+            if with_board(|board| board.find_entry(database, object.to_u32())).is_some() {
+                xact::at_commit_of(database, object.to_u32(), [Change::Drop]);
+            }
+        }
+    }
+    // SAFETY: written once, before the hook can be called; an error unwinds through here.
+    unsafe {
+        if let Some(next) = BEFORE_ACCESS {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| next(access, class, object, sub_id, arg));
+        }
     }
 }

@@ -3,10 +3,10 @@
 use crate::error;
 use crate::guc;
 use crate::ops::dependencies::count_down;
-use crate::ops::maintenance::{expire, identity, load_board, notify, persist_leases, refill};
+use crate::ops::maintenance::expire::{self, Batch};
+use crate::ops::maintenance::{QUARANTINE, identity, load_board, notify, persist_leases, refill};
 use crate::pg::time;
-use crate::pg::uuid::Uuid;
-use crate::scheduler::process::{attempt, log, transaction};
+use crate::scheduler::process::{Commit, attempt, publish_durable, transaction};
 use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
@@ -16,17 +16,15 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
 
-/// How long a lease is set aside whose row cannot be written.
-const QUARANTINE: Micros = Micros::from_secs(60);
-
 /// Does a duty in a transaction of its own, unless the extension is dropped meanwhile: locks the
 /// table first that DROP EXTENSION locks first, so that neither waits for the other in a cycle.
 pub fn in_extension_transaction<T>(
     db: &Database,
     what: &str,
+    commit: Commit,
     duty: impl FnOnce() -> T,
 ) -> Option<T> {
-    transaction(what, || {
+    transaction(what, commit, || {
         // SAFETY: a lock that the transaction's end releases; the table need not exist.
         unsafe { pg_sys::LockRelationOid(db.task, pg_sys::AccessShareLock as i32) };
         (database::find_again() == Some(*db)).then(duty)
@@ -36,50 +34,38 @@ pub fn in_extension_transaction<T>(
 
 /// Builds the board of a database from its tables.
 pub fn build(db: &Database, entry: u32) -> bool {
-    in_extension_transaction(db, "build the board", || load_board::build(db, entry)) == Some(true)
+    let what = "build the board";
+    in_extension_transaction(db, what, Commit::Ahead, || load_board::build(db, entry)) == Some(true)
 }
 
 /// Looks whether the database is open (I12). False when that cannot be told now.
 pub fn check_identity(db: &Database, entry: u32) -> bool {
-    let looked = in_extension_transaction(db, "check whether the database was copied", || {
-        identity::check_identity(db, entry)
-    });
+    let what = "check whether the database was copied";
+    let looked =
+        in_extension_transaction(db, what, Commit::Ahead, || identity::check_identity(db, entry));
     looked.flatten().is_some()
 }
 
 /// Looks at the tables anew.
 pub fn survey(db: &Database, entry: u32) -> Option<()> {
-    in_extension_transaction(db, "survey the tables", || {
+    in_extension_transaction(db, "survey the tables", Commit::Ahead, || {
         refill::survey(db, entry);
     })
 }
 
-/// ListHead leases whose deadline has passed. True when there may be more. One at a time finds the one
-/// that is in the way: `one_by_one` are to be tried so, after they failed together.
-pub fn expire(db: &Database, entry: u32, one_by_one: &mut usize) -> bool {
-    if with_board(|board| board.next_expiry(entry)) > time::monotonic() {
+/// Ends leases whose deadline has passed. True when there may be more.
+pub fn expire(db: &Database, entry: u32) -> bool {
+    // One commit at a time is under way to being durable: others see it in the tables before.
+    if !publish_durable() {
         return false;
     }
-    let most = if *one_by_one > 0 { 1 } else { ROWS_PER_TX };
-    *one_by_one = one_by_one.saturating_sub(1);
-    let mut due = Vec::new();
-    let done = in_extension_transaction(db, "expire leases", || {
-        due = expire::take_due(db, entry, most);
-        expire::expire(db, &mut due);
+    let batch = expire::expire_batch(db, entry, |work| {
+        in_extension_transaction(db, "expire leases", Commit::Durable, work).is_some()
     });
-    if done.is_some() {
-        return true;
+    if let Batch::Quarantined(id) = batch {
+        error::quarantined("expire the lease of", id, QUARANTINE).report(PgLogLevel::WARNING);
     }
-    if let [(_, slot)] = due.as_slice() {
-        let until = time::monotonic() + QUARANTINE;
-        with_board(|board| board.defer_expiry(entry, slot.id, until));
-        error::quarantined("expire the lease of", Uuid(slot.id), QUARANTINE)
-            .report(PgLogLevel::WARNING);
-    }
-    if due.len() > 1 {
-        *one_by_one = due.len();
-    }
-    !due.is_empty()
+    !matches!(batch, Batch::Empty)
 }
 
 /// SettledCounts down what returning workers put off, since somebody held the waiting task. As long as
@@ -88,9 +74,10 @@ pub fn run_deferred(db: &Database, entry: u32, pause: &mut Micros) {
     if !with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred)) {
         return;
     }
+    let what = "count down dependencies";
     let (mut all, mut any) = (false, false);
-    while !all {
-        let taken = in_extension_transaction(db, "count down dependencies", || {
+    while !all && publish_durable() {
+        let taken = in_extension_transaction(db, what, Commit::Durable, || {
             count_down::run_deferred(db, ROWS_PER_TX)
         });
         let Some((taken, free)) = taken else { break };
@@ -113,7 +100,7 @@ pub fn persist(db: &Database, entry: u32) {
         if leases.is_empty() {
             break;
         }
-        match in_extension_transaction(db, "persist leases", || {
+        match in_extension_transaction(db, "persist leases", Commit::Durable, || {
             persist_leases::persist(db, &leases)
         }) {
             Some(written) => persist_leases::note_persisted(entry, &written),
@@ -121,10 +108,12 @@ pub fn persist(db: &Database, entry: u32) {
         }
     }
     let over = with_board(|board| std::mem::take(&mut board.entry_mut(entry).ended_persisted));
-    if over > 0
-        && in_extension_transaction(db, "delete ended leases", || persist_leases::clear_leases(db))
-            .is_none()
-    {
+    let clear = || {
+        in_extension_transaction(db, "delete ended leases", Commit::Ahead, || {
+            persist_leases::clear_leases(db)
+        })
+    };
+    if over > 0 && clear().is_none() {
         with_board(|board| board.entry_mut(entry).ended_persisted += over);
     }
 }
@@ -148,10 +137,10 @@ pub fn announce(entry: u32) {
         notify::go_through(entry, queues, false, |_| ());
         return;
     }
-    if let Err(message) = attempt(WHAT, || notify::announce(entry, queues))
+    if let Err(message) = attempt(WHAT, Commit::Ahead, || notify::announce(entry, queues))
         && NEXT_WARNING.get() <= now
     {
         NEXT_WARNING.set(now + WARNING_INTERVAL);
-        log(WHAT, &message);
+        error::log_failure(WHAT, &message);
     }
 }

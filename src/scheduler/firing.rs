@@ -1,21 +1,21 @@
 //! Firing: tasks whose time has come are made ready, in due order, a batch at a time.
 
 use crate::error;
+use crate::ops::maintenance::QUARANTINE;
 use crate::ops::maintenance::fire::{self, DueKey};
+use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::pg::{settings, time};
 use crate::scheduler::duties::in_extension_transaction;
+use crate::scheduler::process::Commit;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact;
 use crate::storage::rows::ROWS_PER_TX;
 use crate::{due, guc};
-use board::{Micros, Monotonic, Timestamp, Wall};
+use board::{Monotonic, Timestamp, Wall};
 use pgrx::prelude::*;
 use std::collections::HashMap;
 
-/// How long a task is set aside that cannot be made ready.
-const QUARANTINE: Micros = Micros::from_secs(60);
 /// A look at the whole table takes at most such a part of the time: while somebody holds an old
 /// snapshot, it walks over all that fired since.
 const FULL_SCAN_SHARE: i64 = 20;
@@ -73,10 +73,8 @@ impl Firing {
             return false;
         }
         let mut batch = Vec::new();
-        let done = in_extension_transaction(db, "fire due tasks", || {
-            // The commit does not wait for the disk. A crash may undo it, and what it fired fires again:
-            // whatever a worker did with it since reached the disk behind it, or not at all.
-            settings::set_local(c"synchronous_commit", c"off");
+        // What a crash undoes fires again.
+        let done = in_extension_transaction(db, "fire due tasks", Commit::Ahead, || {
             let (due, next) =
                 from.map_or((Vec::new(), None), |from| fire::read(db, from, until, self.most));
             batch.extend(due.iter().map(|(_, id)| *id).filter(|id| self.may_try(id, &now)));

@@ -6,6 +6,7 @@ mod firing;
 mod launcher;
 mod process;
 mod retention;
+mod settings;
 mod worker;
 
 use crate::scheduler::process::builder;

@@ -1,9 +1,13 @@
 //! What the background processes share: how they start, sleep, heed signals, and run transactions.
 
-use board::Micros;
+use crate::error;
+use crate::pg::time;
+use crate::shmem::{durability, xact};
+use board::{Micros, Monotonic};
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 
 pub fn builder(name: &str, function: &str) -> BackgroundWorkerBuilder {
@@ -44,7 +48,7 @@ pub fn sleep(most: Micros) -> bool {
             pg_sys::PG_WAIT_EXTENSION,
         );
         pg_sys::ResetLatch(pg_sys::MyLatch);
-        pgrx::check_for_interrupts!();
+        heed_interrupts();
         let reload = std::ptr::read_volatile(&raw const pg_sys::ConfigReloadPending) != 0;
         if reload {
             pg_sys::ConfigReloadPending = 0;
@@ -54,21 +58,34 @@ pub fn sleep(most: Micros) -> bool {
     }
 }
 
-/// Does some work in a transaction of its own. An error is logged and rolls it back: `None`.
-pub fn transaction<T>(what: &str, work: impl FnOnce() -> T) -> Option<T> {
-    attempt(what, work).map_err(|message| log(what, &message)).ok()
+/// Heeds what signals asked for, between transactions. A cancel, or a lock timeout that came late, means
+/// a duty that is over, and ends nothing.
+pub fn heed_interrupts() {
+    // SAFETY: plain flags of this process.
+    unsafe { std::ptr::write_volatile(&raw mut pg_sys::QueryCancelPending, 0) };
+    pgrx::check_for_interrupts!();
 }
 
-pub fn log(what: &str, message: &str) {
-    ereport!(
-        PgLogLevel::LOG,
-        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-        format!("scylla could not {what}: {message}")
-    );
+/// What a transaction's commit waits for. Never for a standby: that would stop the other duties.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Commit {
+    /// Nothing. A crash may undo it; whatever was done on account of it since is behind it in the
+    /// write-ahead log, and undone too.
+    Ahead,
+    /// The disk, as long as that is quick. What others rely on is withheld until it is durable.
+    Durable,
+}
+
+/// Does some work in a transaction of its own. An error is logged and rolls it back: `None`.
+pub fn transaction<T>(what: &str, commit: Commit, work: impl FnOnce() -> T) -> Option<T> {
+    attempt(what, commit, work).map_err(|message| error::log_failure(what, &message)).ok()
 }
 
 /// As `transaction`, but returns the message of an error instead of logging it.
-pub fn attempt<T>(what: &str, work: impl FnOnce() -> T) -> Result<T, String> {
+pub fn attempt<T>(what: &str, commit: Commit, work: impl FnOnce() -> T) -> Result<T, String> {
+    let level = durability::wanted_level();
+    let is_durable = commit == Commit::Durable;
+    let flushes = is_durable && may_flush();
     let what_now = std::ffi::CString::new(what).unwrap_or_default();
     // SAFETY: outside of any transaction, in a process that is connected.
     unsafe {
@@ -79,10 +96,18 @@ pub fn attempt<T>(what: &str, work: impl FnOnce() -> T) -> Result<T, String> {
         // SAFETY: as above; the work runs under an active snapshot, as any command does.
         unsafe {
             pg_sys::StartTransactionCommand();
+            durability::wait_for_disk_only(flushes);
+            if is_durable {
+                xact::commit_ahead(level);
+            }
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
             let answer = work();
             pg_sys::PopActiveSnapshot();
-            pg_sys::CommitTransactionCommand();
+            if flushes {
+                timing_flush(|| pg_sys::CommitTransactionCommand());
+            } else {
+                pg_sys::CommitTransactionCommand();
+            }
             Ok(answer)
         }
     }))
@@ -103,4 +128,37 @@ pub fn attempt<T>(what: &str, work: impl FnOnce() -> T) -> Result<T, String> {
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
     }
     done
+}
+
+thread_local! {
+    /// This process does not wait for the disk before.
+    static NEXT_FLUSH: Cell<Monotonic> = const { Cell::new(Monotonic::MIN) };
+}
+
+/// How long a wait for the disk takes of which there may be one after the other.
+const QUICK_FLUSH: Micros = Micros::from_millis(1);
+/// How long a slow disk is left to the WAL writer at most.
+const LONGEST_PAUSE: Micros = Micros::from_secs(600);
+
+fn may_flush() -> bool {
+    time::monotonic() >= NEXT_FLUSH.get()
+}
+
+/// Waits for the disk. The longer that takes, the longer it is left to the WAL writer afterwards, so
+/// that a slow disk does not stop the duties that need not wait for it.
+fn timing_flush<T>(flush: impl FnOnce() -> T) -> T {
+    let begun = time::monotonic();
+    let answer = flush();
+    let now = time::monotonic();
+    let took = now - begun;
+    NEXT_FLUSH.set(now + (took * (took.0 / QUICK_FLUSH.0)).min(LONGEST_PAUSE));
+    answer
+}
+
+/// Makes known what was withheld and is durable by now. True when nothing is withheld any more.
+pub fn publish_durable() -> bool {
+    if let Some(end) = xact::withheld_until().filter(|_| may_flush()) {
+        timing_flush(|| durability::flush(end));
+    }
+    xact::publish_durable()
 }

@@ -5,6 +5,7 @@ use crate::guc;
 use crate::ops::maintenance::retention::{self, Day, Past};
 use crate::pg::time;
 use crate::scheduler::duties::in_extension_transaction;
+use crate::scheduler::process::Commit;
 use crate::shmem::database::Database;
 use board::{Micros, Monotonic};
 use std::collections::HashMap;
@@ -33,18 +34,20 @@ impl Retention {
         }
         let (past, due) = (Past::of(retention), now >= self.next);
         if due {
-            let made = in_extension_transaction(db, "create partitions", || {
+            let made = in_extension_transaction(db, "create partitions", Commit::Ahead, || {
                 retention::make_partitions(db, past)
             });
             self.next = now + if made == Some(true) { PARTITIONS_EVERY } else { PARTITIONS_AGAIN };
         }
-        let Some(days) = in_extension_transaction(db, "list partitions", || retention::days(db))
+        let Some(days) =
+            in_extension_transaction(db, "list partitions", Commit::Ahead, || retention::days(db))
         else {
             return false;
         };
         if due && let Some(day) = days.iter().find(|day| past.covers(day)) {
-            let dropped =
-                in_extension_transaction(db, "drop a partition", || retention::drop_day(db, day));
+            let dropped = in_extension_transaction(db, "drop a partition", Commit::Ahead, || {
+                retention::drop_day(db, day)
+            });
             // One in a turn; the others at once.
             self.next = now + if dropped == Some(true) { Micros::ZERO } else { PARTITIONS_AGAIN };
             return dropped == Some(true);
@@ -61,9 +64,9 @@ impl Retention {
         while time::monotonic() < until {
             let from = if *at < day.blocks { *at } else { 0 };
             let what = "delete past tasks";
-            let Some(deleted) =
-                in_extension_transaction(db, what, || retention::delete_past(db, past, day, from))
-            else {
+            let Some(deleted) = in_extension_transaction(db, what, Commit::Ahead, || {
+                retention::delete_past(db, past, day, from)
+            }) else {
                 return false;
             };
             *at = deleted.next;

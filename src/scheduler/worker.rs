@@ -1,14 +1,16 @@
 //! The worker of one database: it sleeps until the next due time, and does what is due.
 
 use crate::guc;
-use crate::ops::maintenance::load_board;
-use crate::pg::process;
-use crate::pg::time;
+use crate::pg::{process, time};
 use crate::scheduler::duties;
 use crate::scheduler::firing::Firing;
-use crate::scheduler::process::{install_signal_handlers, sleep, transaction};
+use crate::scheduler::process::{
+    Commit, heed_interrupts, install_signal_handlers, publish_durable, sleep, transaction,
+};
 use crate::scheduler::retention::Retention;
+use crate::scheduler::settings;
 use crate::shmem::database::{self, Database};
+use crate::shmem::schedulers;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;
 use board::{Board, BuildState, Micros, Monotonic};
@@ -20,40 +22,40 @@ const LEAST_SLEEP: Micros = Micros(500);
 /// How long to wait before a board that could not be built is tried again.
 const TRY_AGAIN: Micros = Micros::from_secs(1);
 
+/// How long to wait at least and at most before checking whether what is withheld is durable.
+const LEAST_CHECK: Micros = Micros(500);
+const MOST_CHECK: Micros = Micros::from_millis(20);
+
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn scylla_scheduler(database: pg_sys::Datum) {
+    let database = database.value() as u32;
     install_signal_handlers();
+    // Before it connects: a second one, or one that comes while the database is wanted, must not be
+    // in the way of a command for a moment.
+    if !schedulers::claim(database) {
+        return;
+    }
     // SAFETY: connects as the bootstrap superuser to the database that the launcher named.
     unsafe {
-        let database = pg_sys::Oid::from_u32(database.value() as u32);
+        let database = pg_sys::Oid::from_u32(database);
         pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
-        for (name, value) in SETTINGS {
-            pg_sys::SetConfigOption(
-                name.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_SUSET,
-                pg_sys::GucSource::PGC_S_OVERRIDE,
-            );
+    }
+    settings::pin();
+    loop {
+        match transaction("find the extension", Commit::Ahead, database::find_again) {
+            Some(Some(db)) => {
+                remove_others(Some(&db));
+                serve(&db);
+            }
+            Some(None) => break,
+            // Whether there is one is not known.
+            None => drop(sleep(TRY_AGAIN)),
         }
     }
-    while let Some(db) = transaction("find the extension", database::find_again).flatten() {
-        vacate_others(Some(&db));
-        serve(&db);
-    }
-    vacate_others(None);
+    remove_others(None);
+    schedulers::note_absent(database);
 }
-
-/// What a database or role may have set otherwise, and must not for the scheduler: it never waits long
-/// for a lock (I10), and never gets a serialisation failure.
-const SETTINGS: [(&std::ffi::CStr, &std::ffi::CStr); 5] = [
-    (c"lock_timeout", c"200ms"),
-    (c"default_transaction_isolation", c"read committed"),
-    (c"default_transaction_read_only", c"off"),
-    // Bounds of partitions are read as they are printed.
-    (c"timezone", c"UTC"),
-    (c"datestyle", c"ISO"),
-];
 
 /// Keeps the clock until the extension is dropped, created anew, or given another owner.
 fn serve(db: &Database) {
@@ -64,14 +66,14 @@ fn serve(db: &Database) {
 struct Clock<'h> {
     db: &'h Database,
     next_sweep: Monotonic,
-    /// How many of the next expired leases are reclaimed one by one.
-    one_by_one: usize,
     /// How long to wait before what was put off is taken up again.
     pause: Micros,
     firing: Firing,
     retention: Retention,
     retains: bool,
     was_served: bool,
+    /// Since when something is withheld that is not durable.
+    withheld_since: Option<Monotonic>,
 }
 
 /// What the clock finds when it wakes.
@@ -92,12 +94,12 @@ impl Clock<'_> {
         Clock {
             db,
             next_sweep: Monotonic::MIN,
-            one_by_one: 0,
             pause: xact::COUNTDOWN_DELAY,
             firing: Firing::new(),
             retention: Retention::default(),
             retains: false,
             was_served: false,
+            withheld_since: None,
         }
     }
 
@@ -109,7 +111,7 @@ impl Clock<'_> {
         // No duty is done for an extension that is dropped, or whose tables are another's now.
         let is_called = wakeup.refresh || wakeup.sweeping || wakeup.is_called;
         if is_called
-            && transaction("find the extension", database::find_again)
+            && transaction("find the extension", Commit::Ahead, database::find_again)
                 .is_some_and(|found| found != Some(*self.db))
         {
             return false;
@@ -123,7 +125,9 @@ impl Clock<'_> {
             duties::check_identity(self.db, entry);
         }
         let more = self.keep_times(entry);
-        if with_board(|board| board.entry(entry).countdown_at) <= time::monotonic() {
+        if with_board(|board| board.entry(entry).countdown_at) <= time::monotonic()
+            && publish_durable()
+        {
             duties::run_deferred(self.db, entry, &mut self.pause);
         }
         if wakeup.sweeping {
@@ -189,8 +193,8 @@ impl Clock<'_> {
     fn keep_times(&mut self, entry: u32) -> bool {
         loop {
             let fires = is_served(entry) && self.firing.fire(self.db, entry);
-            let more = duties::expire(self.db, entry, &mut self.one_by_one) | fires;
-            pgrx::check_for_interrupts!();
+            let more = duties::expire(self.db, entry) | fires;
+            heed_interrupts();
             if more {
                 duties::announce(entry);
             }
@@ -217,7 +221,15 @@ impl Clock<'_> {
             board.entry_mut(entry).wake_at = wake_at;
             wake_at
         });
-        let idle = (wake_at - time::monotonic()).max(LEAST_SLEEP);
+        let idle = if publish_durable() {
+            self.withheld_since = None;
+            (wake_at - time::monotonic()).max(LEAST_SLEEP)
+        } else {
+            // What is due may wait for that, too.
+            let now = time::monotonic();
+            let since = *self.withheld_since.get_or_insert(now);
+            ((now - since) / 4).max(LEAST_CHECK).min(MOST_CHECK)
+        };
         if sleep(if more { Micros::ZERO } else { idle }) {
             self.next_sweep = Monotonic::MIN;
         }
@@ -237,10 +249,14 @@ fn persist_interval() -> Micros {
 
 /// Takes the entries of this database off the board, but for the one of this creation of the
 /// extension (I12).
-fn vacate_others(db: Option<&Database>) {
-    while let Some(entry) = with_board(|board| find_other(board, db)) {
-        load_board::clear(entry);
-        with_board(|board| board.remove(entry));
+fn remove_others(db: Option<&Database>) {
+    while let Some(key) = with_board(|board| {
+        find_other(board, db).map(|at| {
+            let it = board.entry(at);
+            (it.database, it.extension)
+        })
+    }) {
+        database::remove_entry(key);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::error;
 use crate::pg::process;
 use crate::pg::{datum, relcache};
 use crate::shmem::segment::{wake_launcher, with_board};
-use board::{Board, BuildState};
+use board::{Board, BuildState, MAX_DATABASES};
 use pgrx::pg_sys;
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -42,12 +42,15 @@ fn find_database() -> Option<Database> {
     // SAFETY: catalog look-ups inside a transaction; the tuple is released before it is left.
     let db = unsafe {
         let extension = pg_sys::get_extension_oid(c"scylla".as_ptr(), true);
+        if extension == pg_sys::InvalidOid {
+            return None;
+        }
         let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
         let task = pg_sys::get_relname_relid(c"task".as_ptr(), schema);
         let finished = pg_sys::get_relname_relid(c"finished".as_ptr(), schema);
         let key = pg_sys::SysCacheIdentifier::RELOID as i32;
         let tuple = pg_sys::SearchSysCache1(key, task.into());
-        if extension == pg_sys::InvalidOid || tuple.is_null() {
+        if tuple.is_null() {
             return None;
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
@@ -70,6 +73,10 @@ fn table_changed(table: pg_sys::Oid) {
 }
 
 impl Database {
+    fn key(&self) -> EntryKey {
+        (self.database.to_u32(), self.extension.to_u32())
+    }
+
     /// This db's number on the board, open or not; made if there is none.
     pub fn enter(&self) -> u32 {
         self.look_in().0
@@ -77,16 +84,49 @@ impl Database {
 
     /// This db's number on the board, and whether it is open and has_scheduler by a clock.
     pub(super) fn look_in(&self) -> (u32, bool, bool) {
-        let found = with_board(|board| {
-            let entry = board.register(self.database.to_u32(), self.extension.to_u32())?;
-            let it = board.entry(entry);
-            Some((entry, it.build_state == BuildState::Built, it.scheduler != 0))
+        let (database, extension) = self.key();
+        let register = || {
+            with_board(|board| {
+                let entry = board.register(database, extension)?;
+                let it = board.entry(entry);
+                Some((entry, it.build_state == BuildState::Built, it.scheduler != 0))
+            })
+        };
+        let found = register().or_else(|| {
+            self.make_room();
+            register()
         });
         let Some((entry, open, has_scheduler)) = found else { error::too_many_databases().raise() };
         if !has_scheduler {
             wake_launcher();
         }
         (entry, open, has_scheduler)
+    }
+
+    /// Takes the entries off the board of databases that do not exist any more, and of earlier creations
+    /// of the extension in this one.
+    fn make_room(&self) {
+        // SAFETY: reads this backend's transaction state.
+        let (may_look, writes) = unsafe {
+            let xid = pg_sys::GetTopTransactionIdIfAny();
+            (pg_sys::IsTransactionState(), xid != pg_sys::InvalidTransactionId)
+        };
+        for key in entries().into_iter().filter(|_| may_look) {
+            let is_gone = if key.0 == self.database.to_u32() {
+                // A transaction that writes may see a creation that is rolled back.
+                key != self.key() && !writes
+            } else {
+                !exists(key.0)
+            };
+            if is_gone {
+                remove_entry(key);
+            }
+        }
+    }
+
+    /// Takes everything of this database off the board, and closes it.
+    pub fn clear(&self) {
+        clear_entry(self.key(), |_| true);
     }
 
     /// This db's number on the board, if it is there.
@@ -104,5 +144,65 @@ impl Database {
             }
             datum::printable(CStr::from_ptr(name).to_bytes())
         }
+    }
+}
+
+/// What an entry goes by: the oids of a database and of an extension in it (I12). (0, 0) is none.
+pub type EntryKey = (u32, u32);
+
+/// The entries of the board at this moment.
+pub fn entries() -> [EntryKey; MAX_DATABASES] {
+    with_board(|board| {
+        let mut keys = [(0, 0); MAX_DATABASES];
+        for (key, it) in keys.iter_mut().zip(board.entries()) {
+            if it.build_state != BuildState::Vacant {
+                *key = (it.database, it.extension);
+            }
+        }
+        keys
+    })
+}
+
+/// How many places of the board are cleared under one hold of its lock.
+const CLEARED_AT_ONCE: u32 = 256;
+
+/// Takes an entry off the board with all that it has there, unless another process schedules it.
+/// Several may do so at once.
+pub fn remove_entry(key: EntryKey) {
+    // SAFETY: reads this process's id.
+    let me = unsafe { pg_sys::MyProcPid };
+    let may = |scheduler| [0, me].contains(&scheduler);
+    clear_entry(key, may);
+    with_board(|board| {
+        let entry = board.find_entry(key.0, key.1);
+        if let Some(entry) = entry.filter(|entry| may(board.entry(*entry).scheduler)) {
+            board.remove(entry);
+        }
+    });
+}
+
+/// Takes everything of an entry off the board and closes it, step by step, as long as the process that
+/// schedules it `may`.
+fn clear_entry(key: EntryKey, may: impl Fn(i32) -> bool) {
+    let mut next = Some(0);
+    while let Some(from) = next {
+        next = with_board(|board| {
+            let entry = board.find_entry(key.0, key.1)?;
+            if !may(board.entry(entry).scheduler) {
+                return None;
+            }
+            board.entry_mut(entry).build_state = BuildState::Unbuilt;
+            board.clear_entry(entry, from, CLEARED_AT_ONCE)
+        });
+    }
+}
+
+/// Whether a database exists, as far as this transaction sees.
+fn exists(database: u32) -> bool {
+    // SAFETY: a catalog look-up inside a transaction.
+    unsafe {
+        let key = pg_sys::SysCacheIdentifier::DATABASEOID as i32;
+        let oid = pg_sys::Oid::from_u32(database);
+        pg_sys::SearchSysCacheExists(key, oid.into(), 0.into(), 0.into(), 0.into())
     }
 }

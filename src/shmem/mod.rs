@@ -2,7 +2,9 @@
 //! does to it when it ends, and waiting for what happens on it.
 
 pub mod database;
+pub mod durability;
 pub mod latch_wait;
 pub mod on_board;
+pub mod schedulers;
 pub mod segment;
 pub mod xact;

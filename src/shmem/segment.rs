@@ -1,6 +1,5 @@
 //! Shared memory: its layout, its one lock, and the latches of the schedulers.
 
-use crate::pg::process;
 use crate::{error, guc};
 use board::{
     Board, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Queue, Sizes, Slot, Waiter,
@@ -10,12 +9,23 @@ use pgrx::prelude::*;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-/// How many commands at once may keep a worker away.
-const MAX_SUSPENDED: usize = 16;
-
 const NAME: &std::ffi::CStr = c"scylla";
 
 const CACHE_LINE: usize = 64;
+
+/// What a process has to do with a database as a whole; as a database 0 is none.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct ProcessRole {
+    pub pid: i32,
+    /// The database whose scheduler the process is.
+    pub schedules: u32,
+    /// The database that the process's command needs for itself.
+    pub suspends: u32,
+}
+
+/// How many reports of databases without the extension wait for the launcher at most.
+pub const MAX_ABSENT: usize = 16;
 
 /// What stands before the slots.
 #[repr(C)]
@@ -24,8 +34,8 @@ pub struct Shared {
     news: pg_sys::ConditionVariable,
     launcher: *mut pg_sys::Latch,
     schedulers: [*mut pg_sys::Latch; MAX_DATABASES],
-    /// Databases that commands need for themselves, each with the command's process.
-    suspended: [(u32, i32); MAX_SUSPENDED],
+    /// Databases that were looked into and do not have the extension.
+    absent: [u32; MAX_ABSENT],
     /// Up while the board is being changed. Found up by the next who comes, the board is half
     /// changed and must be built anew (I8).
     dirty: bool,
@@ -51,6 +61,7 @@ struct Slices {
     notice_buckets: *mut [u32],
     waiters: *mut [Waiter],
     waiter_buckets: *mut [ListHead],
+    processes: *mut [ProcessRole],
 }
 
 /// Lays the slices out behind `Shared`, which begins at `base`; also returns where they end. Reads and
@@ -77,6 +88,7 @@ fn lay_out(base: *mut u8) -> (Slices, usize) {
         notice_buckets: behind.slice(sizes.lane_buckets),
         waiters: behind.slice(sizes.waiters),
         waiter_buckets: behind.slice(sizes.waiter_buckets),
+        processes: behind.slice(sizes.waiters),
     };
     (slices, behind.1)
 }
@@ -157,14 +169,16 @@ fn attach() {
         let size = lay_out(ptr::null_mut()).1;
         let memory = pg_sys::ShmemInitStruct(NAME.as_ptr(), size, &mut found);
         let shared = memory.cast::<Shared>();
-        SLICES.set(Some(lay_out(memory.cast()).0));
+        let slices = lay_out(memory.cast()).0;
+        SLICES.set(Some(slices));
         SHARED.set(NonNull::new(shared));
         LOCK.set(&raw mut (*pg_sys::GetNamedLWLockTranche(NAME.as_ptr())).lock);
         if !found {
             pg_sys::ConditionVariableInit(&raw mut (*shared).news);
             (*shared).launcher = ptr::null_mut();
             (*shared).schedulers = [ptr::null_mut(); MAX_DATABASES];
-            (*shared).suspended = [(0, 0); MAX_SUSPENDED];
+            (*shared).absent = [0; MAX_ABSENT];
+            (*slices.processes).fill(ProcessRole::default());
             (*shared).dirty = false;
             let mut seed = [0; 4];
             pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len());
@@ -263,57 +277,29 @@ fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
     }
 }
 
-fn with_suspended<T>(change: impl FnOnce(&mut [(u32, i32); MAX_SUSPENDED]) -> T) -> T {
+/// Runs `change` on what the processes have to do with databases, alone. It may neither allocate, nor
+/// raise, nor wait.
+pub(super) fn with_processes<T>(change: impl FnOnce(&mut [ProcessRole]) -> T) -> T {
+    let slices = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
+    // SAFETY: the slice lies within the segment and is this process's while the lock is held.
+    locked(|_| change(unsafe { &mut *slices.processes }))
+}
+
+/// As `with_processes`, for the reports to the launcher.
+pub(super) fn with_absent<T>(change: impl FnOnce(&mut [u32; MAX_ABSENT]) -> T) -> T {
+    locked(|shared| change(&mut shared.absent))
+}
+
+/// Runs `change` under the board's lock, the board left as it is.
+fn locked<T>(change: impl FnOnce(&mut Shared) -> T) -> T {
     let shared = shared().as_ptr();
-    // SAFETY: the lock makes the memory this process's; the changes neither raise nor allocate.
+    // SAFETY: the lock makes the memory this process's until the guard is dropped; of the flag, which
+    // is not this one's, it changes nothing.
     unsafe {
-        pg_sys::LWLockAcquire(LOCK.get(), pg_sys::LWLockMode::LW_EXCLUSIVE);
-        let answer = change(&mut (*shared).suspended);
-        pg_sys::LWLockRelease(LOCK.get());
-        answer
+        acquire(LOCK.get());
+        let _guard = BoardGuard { shared, done: false };
+        change(&mut *shared)
     }
-}
-
-/// Keeps the worker of a database away, until this process lets it back or ends.
-pub fn suspend_scheduler(database: u32) {
-    let me = process::id();
-    with_suspended(|away| {
-        if let Some(free) = away.iter_mut().find(|(database, _)| *database == 0) {
-            *free = (database, me);
-        }
-    });
-    wake_launcher();
-}
-
-pub fn resume_scheduler(database: u32) {
-    let me = process::id();
-    with_suspended(|away| {
-        away.iter_mut().filter(|it| **it == (database, me)).for_each(|it| *it = (0, 0));
-    });
-    wake_launcher();
-}
-
-/// Whether a command keeps the worker of a database away. Forgets commands whose process is gone.
-pub fn is_scheduler_suspended(database: u32) -> bool {
-    let mut away = with_suspended(|away| *away);
-    away.iter_mut().any(|(other, process)| {
-        // SAFETY: looks into the list of processes.
-        let lives = unsafe { !pg_sys::BackendPidGetProc(*process).is_null() };
-        if !lives && *other != 0 {
-            let gone = (*other, *process);
-            with_suspended(|away| {
-                away.iter_mut().filter(|it| **it == gone).for_each(|it| *it = (0, 0));
-            });
-        }
-        lives && *other == database
-    })
-}
-
-/// Whether a worker keeps the clock of a database.
-pub fn has_scheduler(database: u32) -> bool {
-    with_board(|board| {
-        board.entries().iter().any(|it| it.database == database && it.scheduler != 0)
-    })
 }
 
 /// How often the lock is tried before this process sleeps for it: a hold takes a microsecond or

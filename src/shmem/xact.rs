@@ -4,9 +4,11 @@
 use crate::error;
 use crate::pg::process;
 use crate::pg::time;
+use crate::shmem::database::{self, Database, EntryKey};
+use crate::shmem::durability;
 use crate::shmem::segment::{broadcast, wake_launcher, wake_scheduler, with_board};
 use board::{Board, Id, LaneName, Micros, Monotonic, Rank, Ticket, WaitFor, Wall};
-use pgrx::pg_sys::{self, SubXactEvent, XactEvent};
+use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,12 +68,19 @@ pub enum Change {
     Refresh,
     /// The database hands out and fires tasks, or does not any more (I12).
     Open(bool),
+    /// The extension is dropped, or the whole database: what is of them leaves the board.
+    Drop,
 }
 
 impl Change {
     /// Whether it shows that the database is used, not restored.
     fn is_use(&self) -> bool {
-        !matches!(self, Change::Refresh | Change::Open(_))
+        !matches!(self, Change::Refresh | Change::Open(_) | Change::Drop)
+    }
+
+    /// Whether others act on it as on what has happened for good: the end of a try, and of a task (I1).
+    fn must_be_durable(&self) -> bool {
+        matches!(self, Change::Expire(_) | Change::Settled(_))
     }
 }
 
@@ -81,6 +90,14 @@ struct PendingChange {
     database: u32,
     extension: u32,
     change: Change,
+}
+
+/// Changes of commits that are not durable yet.
+struct Withheld {
+    /// The end of the last of these commits, and how durable it is to be.
+    end: XLogRecPtr,
+    level: i32,
+    changes: Vec<PendingChange>,
 }
 
 thread_local! {
@@ -93,14 +110,22 @@ thread_local! {
     static BUILDING: Cell<Option<u32>> = const { Cell::new(None) };
     static CALLED: Cell<bool> = const { Cell::new(false) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
+    /// How durable this transaction's commit is to be, which does not wait for that.
+    static COMMITS_AHEAD: Cell<Option<i32>> = const { Cell::new(None) };
+    static WITHHELD: RefCell<Option<Withheld>> = const { RefCell::new(None) };
 }
 
 /// Promises changes to the board for the end of the (sub)transaction. Allocates now, so that
 /// nothing need be at the commit.
-pub fn at_commit(db: &crate::shmem::database::Database, changes: impl IntoIterator<Item = Change>) {
+pub fn at_commit(db: &Database, changes: impl IntoIterator<Item = Change>) {
+    at_commit_of(db.database.to_u32(), db.extension.to_u32(), changes);
+}
+
+/// As `at_commit`, by the oids of the database and of the extension in it.
+pub fn at_commit_of(database: u32, extension: u32, changes: impl IntoIterator<Item = Change>) {
     register();
-    let level = process::nest_level();
-    let (database, extension) = (db.database.to_u32(), db.extension.to_u32());
+    // SAFETY: reads this backend's transaction state.
+    let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
     PENDING.with_borrow_mut(|pending| {
         pending.extend(changes.into_iter().map(|change| PendingChange {
             level,
@@ -132,7 +157,7 @@ pub fn refilling(lane: Option<u32>) {
 
 /// Makes this backend wait for something on the board, until it stops or an error, or its end,
 /// rolls its transaction back.
-pub fn wait_for(db: &crate::shmem::database::Database, wait: WaitFor) {
+pub fn wait_for(db: &Database, wait: WaitFor) {
     register();
     let entry = db.enter();
     WAITING.set(true);
@@ -143,6 +168,40 @@ pub fn wait_for(db: &crate::shmem::database::Database, wait: WaitFor) {
 pub fn stop_waiting() {
     if WAITING.take() {
         with_board(|board| board.stop_waiting(process::number()));
+    }
+}
+
+/// Has the commit of this transaction not wait for the durability that `level` asks for: what must be
+/// durable is withheld until it is.
+pub fn commit_ahead(level: i32) {
+    register();
+    COMMITS_AHEAD.set(Some(level));
+}
+
+/// What is withheld: the end of the last commit, if there is one.
+pub fn withheld_until() -> Option<XLogRecPtr> {
+    WITHHELD.with_borrow(|withheld| withheld.as_ref().map(|it| it.end))
+}
+
+/// Makes known what is durable by now. True when nothing is withheld any more.
+pub fn publish_durable() -> bool {
+    let is_durable = WITHHELD.with_borrow(|withheld| {
+        withheld.as_ref().is_none_or(|it| durability::is_durable(it.end, it.level))
+    });
+    if is_durable {
+        end_withholding();
+    }
+    is_durable
+}
+
+/// Makes known all that is withheld.
+pub fn end_withholding() {
+    if let Some(withheld) = WITHHELD.take() {
+        in_steps(withheld.changes.iter(), |board, entry, at_commit| match &at_commit.change {
+            Change::Expire(ticket) => board.publish(*ticket),
+            Change::Settled(id) => board.note_settled(entry, *id),
+            _ => {}
+        });
     }
 }
 
@@ -168,12 +227,16 @@ unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut 
         XactEvent::XACT_EVENT_PRE_PREPARE if CALLED.get() => error::not_preparable().raise(),
         XactEvent::XACT_EVENT_COMMIT => {
             CALLED.set(false);
-            without_panic(|| apply(take_from_level(1)));
+            let ahead = COMMITS_AHEAD.take();
+            without_panic(|| commit(take_from_level(1), ahead));
         }
         XactEvent::XACT_EVENT_ABORT => {
             CALLED.set(false);
+            COMMITS_AHEAD.set(None);
             without_panic(|| revert(take_from_level(1)));
         }
+        // What does not forbid to prepare is only a drop: those who find it then clean up after it.
+        XactEvent::XACT_EVENT_PREPARE => drop(take_from_level(1)),
         _ => {}
     }
 }
@@ -215,7 +278,25 @@ fn take_from_level(level: i32) -> Vec<PendingChange> {
     })
 }
 
-fn apply(pending: Vec<PendingChange>) {
+/// Makes the changes of a transaction that has committed; `ahead`: how durable its commit is to be, if
+/// it did not wait for that.
+fn commit(mut pending: Vec<PendingChange>, ahead: Option<i32>) {
+    let end = durability::last_commit();
+    match ahead.filter(|level| !durability::is_durable(end, *level)) {
+        None => apply(&pending, false),
+        Some(level) => {
+            apply(&pending, true);
+            pending.retain(|it| it.change.must_be_durable());
+            if !pending.is_empty() {
+                let earlier = WITHHELD.take().map_or(Vec::new(), |it| it.changes);
+                let changes = earlier.into_iter().chain(pending).collect();
+                WITHHELD.set(Some(Withheld { end, level, changes }));
+            }
+        }
+    }
+}
+
+fn apply(pending: &[PendingChange], withholds: bool) {
     let soon = time::monotonic() + COUNTDOWN_DELAY;
     in_steps(pending.iter(), |board, entry, at_commit| match &at_commit.change {
         Change::Offer(offer) => offer.put(board, entry),
@@ -224,18 +305,38 @@ fn apply(pending: Vec<PendingChange>) {
         Change::Own(ticket) => board.commit_claim(*ticket),
         Change::Finish(ticket) => board.commit_end(*ticket),
         Change::Release(ticket) => board.requeue(*ticket, false),
+        Change::Expire(ticket) if withholds => board.withhold(*ticket),
         Change::Expire(ticket) => board.requeue(*ticket, true),
         Change::Gone(id) => board.remove_task(entry, *id),
         Change::CountdownDeferred => board.entry_mut(entry).countdown_deferred = true,
         Change::RowsReleased => rows_released(board, entry, soon),
+        Change::Settled(_) if withholds => {}
         Change::Settled(id) => board.note_settled(entry, *id),
         Change::Open(open) => _ = board.entry_mut(entry).set_paused(!open),
-        Change::Refresh => {}
+        Change::Refresh | Change::Drop => {}
     });
     let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
     for at_commit in pending.iter().filter(|it| refreshes(&it.change)) {
         ask_for_refresh(at_commit.database, at_commit.extension);
     }
+    for dropped in pending.iter().filter(|it| matches!(it.change, Change::Drop)) {
+        remove_dropped(dropped.database, dropped.extension);
+    }
+}
+
+/// Takes what was dropped off the board: an extension, or with 0 all of a database. A scheduler that
+/// serves it is told to do that itself.
+fn remove_dropped(database: u32, extension: u32) {
+    let is_meant = |key: &EntryKey| key.0 == database && [0, key.1].contains(&extension);
+    for key in database::entries().into_iter().filter(is_meant) {
+        database::remove_entry(key);
+        with_board(|board| {
+            if let Some(entry) = board.find_entry(key.0, key.1) {
+                board.entry_mut(entry).refresh = true;
+            }
+        });
+    }
+    wake_schedulers_of(database);
 }
 
 /// Enters the entry if it is new: this is how the clock of a new extension comes to life.
@@ -283,7 +384,8 @@ fn revert(pending: Vec<PendingChange>) {
         | Change::CountdownDeferred
         | Change::Settled(_)
         | Change::Refresh
-        | Change::Open(_) => {}
+        | Change::Open(_)
+        | Change::Drop => {}
     });
 }
 

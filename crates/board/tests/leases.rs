@@ -55,6 +55,75 @@ fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_b
     board.audit();
 }
 
+/// I3: whether a scheduler ends it, a second one, or a caller where there is none.
+#[test]
+fn an_expired_lease_that_is_being_ended_is_neither_extended_nor_returned() {
+    for scheduler in [0, 9, 7] {
+        let mut memory = small(4, 4);
+        let mut board = memory.board();
+        board.entry_mut(0).scheduler = scheduler;
+        board.offer(0, WORK, rank(1), NONE);
+        own(&mut board, 1);
+        let ticket = take_expired_lease(&mut board);
+        let extended = board.extend(0, 1, &token_hash(1), &claim(9_000, None), None);
+        assert_eq!(extended, Extended::Busy);
+        assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Busy)));
+        let withdrawn = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room");
+        assert_eq!(withdrawn, Err(Refusal::Busy));
+        // Another scheduler comes before that is over.
+        board.entry_mut(0).scheduler = 10;
+        assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Busy)));
+        board.requeue(ticket, true);
+        let extended = board.extend(0, 1, &token_hash(1), &claim(9_000, None), None);
+        assert_eq!(extended, Extended::Yes);
+        board.audit();
+    }
+}
+
+/// I1: until the end of its lease is durable, nobody else gets a task; its worker may have it.
+#[test]
+fn a_withheld_task_is_its_last_workers_or_nobodys() {
+    type Take = fn(&mut board::Board) -> Option<board::Ticket>;
+    let takes: [Take; 3] = [
+        |board| {
+            let extended = board.extend(0, 1, &token_hash(1), &claim(9_000, None), None);
+            assert_eq!(extended, Extended::Yes);
+            None
+        },
+        |board| Some(board.begin_end(0, 1, &token_hash(1), 7).expect("a good token").0),
+        |board| Some(board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("free")),
+    ];
+    for take in takes {
+        let mut memory = small(4, 4);
+        let mut board = memory.board();
+        board.offer(0, WORK, rank(1), NONE);
+        own(&mut board, 1);
+        let ticket = take_expired_lease(&mut board);
+        board.withhold(ticket);
+        assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
+        assert!(!board.slot_of(0, 1).expect("a slot").has_lease());
+        let ends = take(&mut board);
+        board.audit();
+        // It comes too late.
+        board.publish(ticket);
+        assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
+        if let Some(ends) = ends {
+            board.undo_end(ends, Monotonic::MIN);
+            assert!(matches!(board.next_task(0, b"work", None), Next::Task(_)));
+        }
+        board.audit();
+    }
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.offer(0, WORK, rank(1), NONE);
+    own(&mut board, 1);
+    let ticket = take_expired_lease(&mut board);
+    board.withhold(ticket);
+    board.publish(ticket);
+    assert!(matches!(board.next_task(0, b"work", None), Next::Task(_)));
+    board.audit();
+}
+
 #[test]
 fn a_task_that_its_lane_has_not_come_to_can_be_withdrawn() {
     let mut memory = small(4, 4);

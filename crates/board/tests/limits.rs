@@ -87,7 +87,7 @@ fn one_board_holds_ten_thousand_queues() {
             .collect();
         assert_eq!(priorities, [2, 1, 0]);
     }
-    while let Some(Expired::Lease(ticket, _)) = board.take_expired(0, Monotonic(2_000), 2) {
+    while let Some(Expired::Lease(ticket, _)) = board.take_expired(0, Monotonic(2_000)) {
         board.commit_end(ticket);
     }
     assert_eq!((board.usage().slots_used, board.usage().lanes_used), (0, 0));
@@ -217,9 +217,7 @@ fn no_order_of_a_hundred_thousand_leases_makes_a_deep_timer() {
         let depth = board.audit().depth;
         assert!(depth <= 60, "{depth}");
         let mut last = Monotonic::MIN;
-        while let Some(Expired::Lease(ticket, slot)) =
-            board.take_expired(0, Monotonic(1_000_000), 2)
-        {
+        while let Some(Expired::Lease(ticket, slot)) = board.take_expired(0, Monotonic(1_000_000)) {
             assert!(last <= slot.deadline);
             last = slot.deadline;
             board.commit_end(ticket);

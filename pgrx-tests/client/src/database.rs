@@ -45,6 +45,15 @@ impl Database {
         Session::open(&config(&self.address, &self.name))
     }
 
+    /// The process ids of the background workers that scylla has in this database now.
+    #[track_caller]
+    pub fn schedulers(&self) -> Vec<i32> {
+        let mut session = self.elsewhere().expect("connect to postgres");
+        let sql = "select coalesce(array_agg(pid order by pid), '{}') from pg_stat_activity
+                   where backend_type like 'scylla%' and datname = $1";
+        session.value(sql, &[&self.name])
+    }
+
     /// The process id of this database's scylla worker, waiting until there is one.
     #[track_caller]
     pub fn worker(&self) -> i32 {

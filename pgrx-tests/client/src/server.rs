@@ -247,6 +247,33 @@ impl Server {
         }
     }
 
+    /// The process ids of scylla's background workers that are in no database: its launcher.
+    #[track_caller]
+    pub fn launchers(&self) -> Vec<i32> {
+        let sql = "select coalesce(array_agg(pid order by pid), '{}') from pg_stat_activity
+                   where backend_type like 'scylla%' and datname is null";
+        self.connect().value(sql, &[])
+    }
+
+    /// Ends the launcher by a signal; returns when there is another one.
+    #[track_caller]
+    pub fn replace_launcher(&self, signal: i32) {
+        let before = self.launchers();
+        before.iter().for_each(|pid| self.signal(*pid, signal));
+        eventually(seconds(10), "the launcher is back", || {
+            let now = self.launchers();
+            (!now.is_empty() && now.iter().all(|pid| !before.contains(pid))).then_some(())
+        });
+    }
+
+    /// Has the launcher look at the databases now.
+    #[track_caller]
+    pub fn call_launcher(&self) {
+        let mut session = self.connect();
+        session.run("create database called template template0");
+        session.run("drop database called");
+    }
+
     /// Ends the sessions of the scylla worker of `database`; returns once they are gone.
     pub fn terminate_worker(&self, database: &Database) {
         let pid = database.worker();

@@ -1,26 +1,72 @@
-//! Reclaiming: the clock ends leases whose deadline has passed.
+//! Ending leases whose deadline has passed, by the scheduler or by callers where none runs.
 
 use crate::ops::dependencies::count_down::settle_dependents;
-use crate::pg::process;
+use crate::ops::maintenance::QUARANTINE;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
-use crate::storage::rows::{LIVE, LOCK_FREE, ids_of, session};
+use crate::storage::rows::{LIVE, LOCK_FREE, ROWS_PER_TX, ids_of, session};
 use crate::storage::settle::release;
 use board::EXPIRED;
 use board::{Expired, Slot, Ticket};
 
-/// Leases that the clock has in hand.
-pub type Due = Vec<(Ticket, Slot)>;
+/// What came of a batch of expired leases.
+pub enum Batch {
+    /// None has expired.
+    Empty,
+    /// There may be more.
+    Ended,
+    /// They failed together: they are tried one by one next.
+    Failed,
+    /// It failed alone, and is not tried again for a while.
+    Quarantined(Uuid),
+}
 
-/// Takes leases whose deadline has passed off the board, at most so many. They are the clock's
+/// Ends a batch of expired leases, by work that `run` does in a transaction of its own; false: that was
+/// rolled back. One by one finds the lease that is in the way of the others.
+pub fn expire_batch(
+    db: &Database,
+    entry: u32,
+    run: impl FnOnce(&mut dyn FnMut()) -> bool,
+) -> Batch {
+    let now = time::monotonic();
+    let most = with_board(|board| {
+        let is_due = board.next_expiry(entry) <= now;
+        let one_by_one = &mut board.entry_mut(entry).one_by_one;
+        let most = if *one_by_one > 0 { 1 } else { ROWS_PER_TX };
+        *one_by_one -= u32::from(is_due && most == 1);
+        is_due.then_some(most)
+    });
+    let Some(most) = most else { return Batch::Empty };
+    let mut due = Vec::new();
+    let is_done = run(&mut || {
+        due = take_due(db, entry, most);
+        expire(db, &mut due);
+    });
+    match due.as_slice() {
+        _ if is_done => Batch::Ended,
+        [] => Batch::Empty,
+        [(_, slot)] => {
+            with_board(|board| board.defer_expiry(entry, slot.id, now + QUARANTINE));
+            Batch::Quarantined(Uuid(slot.id))
+        }
+        all => {
+            with_board(|board| board.entry_mut(entry).one_by_one = all.len() as u32);
+            Batch::Failed
+        }
+    }
+}
+
+/// Expired leases that this process ends.
+type Due = Vec<(Ticket, Slot)>;
+
+/// Takes leases whose deadline has passed off the board, at most so many. They are this process's
 /// until the transaction ends. Reservations that have run out are free at once: nothing is written of an
 /// ownership whose transaction may still roll back.
-pub fn take_due(db: &Database, entry: u32, most: usize) -> Due {
-    let me = process::id();
+fn take_due(db: &Database, entry: u32, most: usize) -> Due {
     let mut due = Due::new();
     let mut more = true;
     while more && due.len() < most {
@@ -31,7 +77,7 @@ pub fn take_due(db: &Database, entry: u32, most: usize) -> Due {
         let now = time::monotonic();
         with_board(|board| {
             for _ in 0..some {
-                match board.take_expired(entry, now, me) {
+                match board.take_expired(entry, now) {
                     Some(Expired::Lease(ticket, slot)) => due.push((ticket, slot)),
                     Some(Expired::Reservation) => {}
                     None => more = false,
@@ -45,7 +91,7 @@ pub fn take_due(db: &Database, entry: u32, most: usize) -> Due {
 
 /// Writes the end of leases into their tasks' rows; never waits for a row. What somebody holds is
 /// tried again soon; what is not live any more leaves the board.
-pub fn expire(db: &Database, due: &mut Due) {
+fn expire(db: &Database, due: &mut Due) {
     if due.is_empty() {
         return;
     }

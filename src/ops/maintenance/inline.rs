@@ -1,26 +1,42 @@
-//! What a caller does for the clock while there is none: owning and returning go on.
+//! What callers do for a database that no scheduler serves: owning and returning go on.
+//!
+//! A caller ends leases, fires tasks and counts down as its transaction commits, not before: what it
+//! takes in hand for others is theirs again in a moment, however long its transaction was open.
 
 use crate::due;
+use crate::error;
 use crate::ops::dependencies::count_down;
-use crate::ops::maintenance::{expire, fire, refill};
+use crate::ops::maintenance::expire::{self, Batch};
+use crate::ops::maintenance::{QUARANTINE, fire, refill};
 use crate::pg::process;
+use crate::pg::subtransaction::in_subtransaction;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
+use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
+use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::ROWS_PER_TX;
 use board::{Board, Timestamp, Wall};
+use pgrx::pg_sys::{self, XactEvent};
+use pgrx::prelude::*;
+use std::cell::Cell;
 
-/// Whether a clock would have something to do.
+/// Whether a scheduler would have something to do.
 pub fn is_wanted(board: &mut Board, entry: u32, now: Timestamp) -> bool {
     let it = board.entry(entry);
     let fires = it.may_fire_for_caller() && it.next_due <= due::horizon(now.wall);
-    fires || it.refresh || it.countdown_deferred || board.next_expiry(entry) <= now.monotonic
+    let counts_down = it.countdown_deferred && it.countdown_at <= now.monotonic;
+    fires || it.refresh || counts_down || board.next_expiry(entry) <= now.monotonic
 }
 
-/// ListHead leases whose deadline has passed, fires what is due, counts down what was put off, a batch of
-/// each at the most: the tasks are ready once the caller's transaction commits. Surveys the tables if
-/// somebody asked for it.
+thread_local! {
+    /// The database for which this transaction does the duties as it commits.
+    static SERVED: Cell<Option<Database>> = const { Cell::new(None) };
+    static REGISTERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has this transaction do what is due as it commits: the tasks are ready then. Surveys the tables at
+/// once, if that was asked for.
 pub fn serve_inline(db: &Database, entry: u32) {
     // What this transaction alone knows is nobody else's yet.
     if !process::has_written()
@@ -28,16 +44,87 @@ pub fn serve_inline(db: &Database, entry: u32) {
     {
         refill::survey(db, entry);
     }
+    // Rows that changed since a snapshot of before would be refused.
     if !process::has_one_snapshot() {
-        if with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred))
-            && count_down::run_deferred(db, ROWS_PER_TX).0 > 0
-        {
-            // There may be more; and what a rollback takes back is to be taken up again.
-            with_board(|board| board.entry_mut(entry).countdown_deferred = true);
+        if !REGISTERED.replace(true) {
+            // SAFETY: registered once for the life of the backend.
+            unsafe { pg_sys::RegisterXactCallback(Some(transaction_ends), std::ptr::null_mut()) };
         }
-        fire_due(db, entry);
-        expire::expire(db, &mut expire::take_due(db, entry, ROWS_PER_TX));
+        SERVED.set(Some(*db));
     }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut core::ffi::c_void) {
+    let served = SERVED.take();
+    if event == XactEvent::XACT_EVENT_PRE_COMMIT
+        && let Some(db) = served
+    {
+        do_duties(&db);
+    }
+}
+
+/// Does a batch of each duty. What fails is logged, and costs neither the others nor the caller.
+fn do_duties(db: &Database) {
+    let found = with_board(|board| {
+        let entry = db.find(board)?;
+        let it = board.entry(entry);
+        // A scheduler may have come meanwhile.
+        (it.build_state == board::BuildState::Built && it.scheduler == 0).then_some(entry)
+    });
+    let Some(entry) = found else { return };
+    count_down(db, entry);
+    fire_due(db, entry);
+    expire(db, entry);
+}
+
+/// Ends a batch of expired leases; after some failed together, some of them one by one.
+fn expire(db: &Database, entry: u32) {
+    for _ in 0..AT_ONCE {
+        let run = |work: &mut dyn FnMut()| guarded(db, "expire leases", work).is_some();
+        match expire::expire_batch(db, entry, run) {
+            Batch::Empty => break,
+            Batch::Ended | Batch::Failed => {}
+            Batch::Quarantined(id) => {
+                // Not for the client, who has nothing to do with it.
+                let level = PgLogLevel::LOG_SERVER_ONLY;
+                error::quarantined("expire the lease of", id, QUARANTINE).report(level);
+            }
+        }
+        if with_board(|board| board.entry(entry).one_by_one) == 0 {
+            break;
+        }
+    }
+}
+
+/// Does a duty in a subtransaction, unless this transaction has dropped the extension.
+fn guarded<T>(db: &Database, what: &str, duty: impl FnOnce() -> T) -> Option<T> {
+    let done = in_subtransaction(|| (database::find_again() == Some(*db)).then(duty));
+    done.unwrap_or_else(|message| {
+        error::log_failure(what, &message);
+        None
+    })
+}
+
+fn count_down(db: &Database, entry: u32) {
+    let now = time::monotonic();
+    let counts_down = with_board(|board| {
+        let it = board.entry_mut(entry);
+        it.countdown_at <= now && std::mem::take(&mut it.countdown_deferred)
+    });
+    if !counts_down {
+        return;
+    }
+    let done =
+        guarded(db, "count down dependencies", || count_down::run_deferred(db, ROWS_PER_TX).0);
+    with_board(|board| {
+        let it = board.entry_mut(entry);
+        // There may be more; and what a rollback takes back is to be counted down again.
+        it.countdown_deferred |= done != Some(0);
+        if done.is_none() {
+            it.countdown_at = now + QUARANTINE;
+        }
+    });
 }
 
 fn fire_due(db: &Database, entry: u32) {
@@ -53,13 +140,23 @@ fn fire_due(db: &Database, entry: u32) {
     if !fires {
         return;
     }
-    let (due, next) = fire::read(db, (Wall::MIN, Uuid(0)), until, ROWS_PER_TX);
-    let mut ids: Vec<Uuid> = due.into_iter().map(|(_, id)| id).collect();
-    ids.sort_unstable();
-    // The next who comes looks again after some fired: a rollback may take that back.
-    let next = if ids.is_empty() { next.unwrap_or(Wall::NEVER) } else { Wall::MIN };
+    let what = "fire what is due";
+    let read = || fire::read(db, (Wall::MIN, Uuid(0)), until, ROWS_PER_TX);
+    // Once more after some fired: a rollback may take that back, and there may be more.
+    let next = match guarded(db, what, read) {
+        None => until + QUARANTINE,
+        Some((due, next)) if due.is_empty() => next.unwrap_or(Wall::NEVER),
+        Some((due, _)) => {
+            let mut ids: Vec<Uuid> = due.into_iter().map(|(_, id)| id).collect();
+            ids.sort_unstable();
+            let fire = |ids: &[Uuid]| guarded(db, what, || fire::fire(db, ids, until)).is_some();
+            // One at a time passes over the one that is in the way.
+            if fire(&ids) || ids.iter().filter(|id| fire(&[**id])).count() > 0 {
+                Wall::MIN
+            } else {
+                until + QUARANTINE
+            }
+        }
+    };
     with_board(|board| board.note_due(entry, next));
-    if !ids.is_empty() {
-        fire::fire(db, &ids, until);
-    }
 }

@@ -7,14 +7,11 @@ use crate::shmem::segment::{self, with_board};
 use board::{BuildState, Wall};
 use pgrx::PgLogLevel;
 
-/// How many slots and lanes are cleared under one hold of the board's lock.
-const CLEARED_AT_ONCE: u32 = 256;
-
 /// Builds the board: restores the persisted leases, then surveys the lanes. A lane's tasks stay in the
 /// table until a caller asks for them. Callers wait until the board is built. False when another
 /// transaction opens or closes the database at this moment.
 pub fn build(db: &Database, entry: u32) -> bool {
-    clear(entry);
+    db.clear();
     if identity::check_identity(db, entry).is_none() {
         return false;
     }
@@ -33,13 +30,4 @@ pub fn build(db: &Database, entry: u32) -> bool {
     });
     segment::broadcast();
     true
-}
-
-/// Removes everything of a database from the board; its entry is unbuilt from now on.
-pub fn clear(entry: u32) {
-    with_board(|board| board.entry_mut(entry).build_state = BuildState::Unbuilt);
-    let mut from = Some(0);
-    while let Some(at) = from {
-        from = with_board(|board| board.clear_entry(entry, at, CLEARED_AT_ONCE));
-    }
 }

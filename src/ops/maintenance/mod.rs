@@ -9,3 +9,8 @@ pub mod notify;
 pub mod persist_leases;
 pub mod refill;
 pub mod retention;
+
+use board::Micros;
+
+/// How long a row is set aside that cannot be written.
+pub const QUARANTINE: Micros = Micros::from_secs(60);

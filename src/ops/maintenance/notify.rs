@@ -1,7 +1,8 @@
 //! Announcing by NOTIFY which queues got ready tasks, and which tasks settled (I11).
 
+use crate::pg::datum;
+use crate::pg::lock::try_lock_database;
 use crate::pg::uuid::Uuid;
-use crate::pg::{datum, settings};
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use board::Name;
@@ -11,11 +12,10 @@ use pgrx::pg_sys;
 const MAX_NOTICES_PER_TX: usize = 4_096;
 
 /// Announces what there is, by the transaction's commit. While another commit holds the lock of all
-/// notifications, nothing is announced: it is kept for the next round.
+/// notifications, nothing is announced, since that commit may wait for a standby: it is kept for the
+/// next round.
 pub fn announce(entry: u32, queues: u32) {
-    // The hints are not worth a wait for the disk or a standby.
-    settings::set_local(c"synchronous_commit", c"off");
-    let telling = try_lock();
+    let telling = try_lock_database(pg_sys::InvalidOid, pg_sys::AccessExclusiveLock);
     go_through(entry, queues, telling, |queue| {
         notify(&[b"scylla.", queue].concat(), "");
     });
@@ -49,20 +49,4 @@ fn notify(channel: &[u8], payload: &str) {
     let arguments = [channel, payload.as_bytes()].map(|text| Some(datum::varlena(text)));
     // SAFETY: two texts.
     unsafe { pgrx::direct_function_call_as_datum(pg_sys::pg_notify, &arguments) };
-}
-
-/// Takes the lock that PostgreSQL takes to commit notifications, unless somebody has it: whoever
-/// does may be waiting for a standby.
-fn try_lock() -> bool {
-    let tag = pg_sys::LOCKTAG {
-        locktag_field1: 0,
-        locktag_field2: pg_sys::DatabaseRelationId.to_u32(),
-        locktag_field3: 0,
-        locktag_field4: 0,
-        locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
-        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
-    };
-    // SAFETY: a lock of the transaction, which its end releases.
-    let got = unsafe { pg_sys::LockAcquire(&tag, pg_sys::AccessExclusiveLock as i32, false, true) };
-    got != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
 }

@@ -130,7 +130,7 @@ impl Board<'_> {
         for (at, trees) in (0..).zip(trees) {
             let expected = match self.slots[at].state {
                 State::Queued | State::Reserved | State::Leased => 1,
-                State::Free | State::Ending => 0,
+                State::Free | State::Ending | State::Withheld => 0,
             };
             assert_eq!(trees, expected, "slot {at} is in the tree of its state");
         }

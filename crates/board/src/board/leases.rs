@@ -6,7 +6,7 @@ use crate::containers::treap::{self, TreapNodes};
 use crate::layout::names::{LaneName, Name};
 use crate::layout::nodes::{NIL, TreapLinks};
 use crate::layout::rank::{Id, Rank};
-use crate::layout::slot::{Slot, State, Ticket, TokenHash};
+use crate::layout::slot::{EXPIRY, Slot, State, Ticket, TokenHash};
 use crate::time::{Micros, Monotonic, Timestamp, Wall};
 
 /// A lease of this length or longer never expires (100 years).
@@ -75,7 +75,7 @@ pub enum Extended {
     Yes,
     /// The token is not valid.
     No,
-    /// The scheduler ends the lease at this moment: ask again.
+    /// The lease has expired and is being ended: ask again in a moment.
     Busy,
 }
 
@@ -95,7 +95,7 @@ pub enum Expired {
 pub enum Refusal {
     /// The token is not the one of this task's last owner.
     Stale,
-    /// The scheduler ends the lease at this moment: ask again.
+    /// The lease has expired and is being ended: ask again in a moment.
     Busy,
     /// A transaction ends the lease already: another one, or this one.
     Ending,
@@ -186,7 +186,7 @@ impl Board<'_> {
             State::Ending if slot.previous_state == State::Queued => {
                 slot.previous_state = State::Leased;
             }
-            State::Ending | State::Leased | State::Free => {}
+            State::Ending | State::Leased | State::Withheld | State::Free => {}
         }
     }
 
@@ -235,7 +235,8 @@ impl Board<'_> {
                 let is_open = self.slots[at].uncommitted;
                 self.slots[at].state = if is_open { State::Reserved } else { State::Leased };
             }
-            State::Ending if slot.holder == self.entry(entry).scheduler => return Extended::Busy,
+            State::Withheld => self.slots[at].state = State::Leased,
+            State::Ending if slot.is_expiring() => return Extended::Busy,
             // While another process ends it, the slot does not tell whose transaction claimed it.
             State::Ending if slot.previous_state == State::Queued && slot.uncommitted => {
                 return Extended::No;
@@ -274,9 +275,8 @@ impl Board<'_> {
                 return Err(Refusal::Stale);
             }
             State::Queued => self.dequeue(at),
-            State::Ending if slot.holder == self.entry(entry).scheduler => {
-                return Err(Refusal::Busy);
-            }
+            State::Withheld => self.slots[at].state = State::Queued,
+            State::Ending if slot.is_expiring() => return Err(Refusal::Busy),
             State::Ending => return Err(Refusal::Ending),
             State::Reserved | State::Free => return Err(Refusal::Stale),
         }
@@ -301,7 +301,11 @@ impl Board<'_> {
                 self.dequeue(at);
                 Ok(self.mark_ending(at, holder).0)
             }
-            State::Ending if slot.holder == self.entry(entry).scheduler => Err(Refusal::Busy),
+            State::Withheld => {
+                self.slots[at].state = State::Queued;
+                Ok(self.mark_ending(at, holder).0)
+            }
+            State::Ending if slot.is_expiring() => Err(Refusal::Busy),
             State::Ending => Err(Refusal::Ending),
             State::Leased | State::Reserved | State::Free => Err(Refusal::Stale),
         })
@@ -319,7 +323,7 @@ impl Board<'_> {
 
     /// Begins to end the first lease, or ends the first reservation, that has expired; `None`: none
     /// has.
-    pub fn take_expired(&mut self, entry: u32, now: Monotonic, holder: i32) -> Option<Expired> {
+    pub fn take_expired(&mut self, entry: u32, now: Monotonic) -> Option<Expired> {
         let at = self.first_to_expire(entry).filter(|at| self.slots[*at].deadline <= now)?;
         self.stop_timer(at);
         if self.slots[at].state == State::Reserved {
@@ -329,7 +333,7 @@ impl Board<'_> {
         // If the worker extends it again, it is another lease than the one that the scheduler may
         // be writing to the table.
         self.slots[at].generation = self.next_generation();
-        let (ticket, slot) = self.mark_ending(at, holder);
+        let (ticket, slot) = self.mark_ending(at, EXPIRY);
         Some(Expired::Lease(ticket, slot))
     }
 
@@ -375,14 +379,34 @@ impl Board<'_> {
     /// another worker owns the task.
     pub fn requeue(&mut self, ticket: Ticket, expired: bool) {
         if self.is_at(ticket, State::Ending) {
-            let slot = &mut self.slots[ticket.slot];
-            slot.token_valid = expired;
-            slot.in_history = expired;
-            slot.uncommitted = false;
-            slot.progress = 0.0;
-            self.note_lease_ended(ticket.slot);
+            self.end_lease(ticket.slot, expired);
             self.requeue_slot(ticket.slot);
         }
+    }
+
+    /// As `requeue` of an expired lease, but the task is not handed out before `publish`, since the
+    /// commit is not durable yet. Its worker may extend or return it.
+    pub fn withhold(&mut self, ticket: Ticket) {
+        if self.is_at(ticket, State::Ending) {
+            self.end_lease(ticket.slot, true);
+            self.slots[ticket.slot].state = State::Withheld;
+        }
+    }
+
+    /// The end of a withheld task's lease is durable: the task is handed out from now on.
+    pub fn publish(&mut self, ticket: Ticket) {
+        if self.is_at(ticket, State::Withheld) {
+            self.requeue_slot(ticket.slot);
+        }
+    }
+
+    fn end_lease(&mut self, at: u32, expired: bool) {
+        let slot = &mut self.slots[at];
+        slot.token_valid = expired;
+        slot.in_history = expired;
+        slot.uncommitted = false;
+        slot.progress = 0.0;
+        self.note_lease_ended(at);
     }
 
     /// The ending committed and the task is settled, deleted, or waits.
@@ -455,7 +479,7 @@ impl Board<'_> {
             State::Free => return,
             State::Queued => self.dequeue(at),
             State::Reserved | State::Leased => self.stop_timer(at),
-            State::Ending => {}
+            State::Ending | State::Withheld => {}
         }
         self.note_lease_ended(at);
         self.slots[at].state = State::Free;

@@ -39,6 +39,8 @@ pub struct DatabaseEntry {
     pub scheduler: i32,
     /// How many persisted leases have ended: rows of theirs are to be deleted.
     pub ended_persisted: u32,
+    /// How many of the next expired leases are to be ended one by one, after they failed together.
+    pub one_by_one: u32,
     /// The tree of reserved and leased slots by deadline, the first to expire first.
     pub(crate) timer: u32,
     /// Whether the database's part of the board is built.
@@ -83,6 +85,7 @@ impl DatabaseEntry {
         extension: 0,
         scheduler: 0,
         ended_persisted: 0,
+        one_by_one: 0,
         timer: NIL,
         build_state: BuildState::Vacant,
         countdown_deferred: false,

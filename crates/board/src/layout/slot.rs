@@ -21,9 +21,14 @@ pub enum State {
     Reserved,
     /// Owned by a worker.
     Leased,
-    /// A transaction in flight, or the scheduler, ends its lease.
+    /// A transaction in flight ends its lease.
     Ending,
+    /// Ready, and not handed out yet: the end of its last lease is not durable yet.
+    Withheld,
 }
+
+/// The holder of a slot whose lease is being ended since it has expired, by whichever process.
+pub(crate) const EXPIRY: i32 = 0;
 
 /// A transaction's right to end what it began with a slot. Void once the slot has another
 /// generation.
@@ -50,7 +55,8 @@ pub struct Slot {
     pub(crate) chain: Chain,
     pub(crate) lane: u32,
     pub(crate) generation: u32,
-    /// The process in whose transaction the slot is reserved or ending.
+    /// The process in whose transaction the slot is reserved or ending; `EXPIRY`: any
+    /// that ends the lease since it has expired.
     pub(crate) holder: i32,
     /// The deadline that the worker was told.
     pub(crate) deadline_at: Wall,
@@ -132,7 +138,7 @@ impl Slot {
         match self.state {
             State::Leased => true,
             State::Ending => self.previous_state == State::Leased,
-            State::Free | State::Queued | State::Reserved => false,
+            State::Free | State::Queued | State::Reserved | State::Withheld => false,
         }
     }
 
@@ -149,6 +155,11 @@ impl Slot {
     /// Whether this process's transaction ends the task's lease, or withdrew the task.
     pub fn is_ended_by(&self, process: i32) -> bool {
         self.state == State::Ending && self.holder == process
+    }
+
+    /// Whether the lease is being ended since it has expired: its worker may have it when that is over.
+    pub(crate) fn is_expiring(&self) -> bool {
+        self.state == State::Ending && self.holder == EXPIRY
     }
 
     /// Whether this is the lease that `other` was.

@@ -2,7 +2,7 @@
 
 use board::{
     Board, BuildState, Claim, Claimed, Expired, LaneName, Micros, Monotonic, NeedsRefill, Next,
-    Rank, Sizes, Timestamp, TokenHash, Wall,
+    Rank, Sizes, Ticket, Timestamp, TokenHash, Wall,
 };
 
 use super::Memory;
@@ -68,7 +68,15 @@ pub fn lane_to_refill(board: &mut Board, queue: &[u8]) -> NeedsRefill {
 
 /// Takes the first that expires, at the end of time.
 pub fn take_expired(board: &mut Board) -> Option<Expired> {
-    board.take_expired(0, Monotonic(i64::MAX - 1), 9)
+    board.take_expired(0, Monotonic(i64::MAX - 1))
+}
+
+/// As `take_expired`, of what must be a lease.
+pub fn take_expired_lease(board: &mut Board) -> Ticket {
+    match take_expired(board).expect("a lease that is due") {
+        Expired::Lease(ticket, _) => ticket,
+        Expired::Reservation => panic!("a reservation"),
+    }
 }
 
 pub fn expire(board: &mut Board) {

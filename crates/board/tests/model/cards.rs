@@ -6,7 +6,7 @@ use board::{
 };
 
 use super::check::Expect;
-use super::world::{Act, Card, Key, LaneKey, Right, Row, World, scheduler_of};
+use super::world::{Act, Card, Key, LaneKey, Right, Row, World};
 
 impl Card {
     fn new(row: &Row, epoch: u64) -> Card {
@@ -17,6 +17,7 @@ impl Card {
             state: State::Queued,
             previous_state: State::Free,
             holder: 0,
+            expiring: false,
             token_hash: None,
             deadline: Monotonic(0),
             deadline_at: Wall(0),
@@ -45,7 +46,7 @@ impl Card {
             State::Reserved => self.holder != pid,
             State::Queued => self.uncommitted && self.holder != pid,
             State::Ending => self.uncommitted && self.previous_state == State::Queued,
-            State::Leased | State::Free => false,
+            State::Leased | State::Withheld | State::Free => false,
         }
     }
 
@@ -225,13 +226,11 @@ impl World<'_> {
         let mut revived = 0;
         let should = match self.hashed(key, token_hash) {
             None => Extended::No,
-            Some(card) if card.state == State::Ending && card.holder == scheduler_of(key.0) => {
-                Extended::Busy
-            }
+            Some(card) if card.state == State::Ending && card.expiring => Extended::Busy,
             Some(card) if card.is_claimed_by_another(pid) => Extended::No,
             Some(card) => {
                 // No worker owned it since: its worker has it again, even if its ending rolls back.
-                if card.state == State::Queued {
+                if matches!(card.state, State::Queued | State::Withheld) {
                     card.state = if card.uncommitted { State::Reserved } else { State::Leased };
                 } else if card.state == State::Ending && card.previous_state == State::Queued {
                     card.previous_state = State::Leased;
@@ -253,12 +252,16 @@ impl World<'_> {
         let refusal = match self.hashed(key, token_hash) {
             None => Some(Refusal::Stale),
             Some(card) => match card.state {
-                State::Ending if card.holder == scheduler_of(key.0) => Some(Refusal::Busy),
+                State::Ending if card.expiring => Some(Refusal::Busy),
                 State::Ending => Some(Refusal::Ending),
                 _ if card.is_claimed_by_another(pid) => Some(Refusal::Stale),
                 _ => {
                     card.previous_state = std::mem::replace(&mut card.state, State::Ending);
+                    if card.previous_state == State::Withheld {
+                        card.previous_state = State::Queued;
+                    }
                     (card.holder, card.settling_by, card.again) = (pid, serial, false);
+                    card.expiring = false;
                     None
                 }
             },
@@ -274,10 +277,9 @@ impl World<'_> {
     }
 
     /// Takes what expires first; the right to end it, unless it was a reservation.
-    pub fn take_expired(&mut self, entry: u32) -> Option<Option<Right>> {
+    pub fn take_expired(&mut self, entry: u32, pid: i32) -> Option<Option<Right>> {
         let serial = self.serial();
-        let pid = scheduler_of(entry);
-        let taken = self.board.take_expired(entry, self.now.monotonic, pid);
+        let taken = self.board.take_expired(entry, self.now.monotonic);
         let timed = self.cards.iter().filter(|(key, card)| {
             key.0 == entry && matches!(card.state, State::Reserved | State::Leased)
         });
@@ -311,6 +313,7 @@ impl World<'_> {
         assert_eq!(Some(card.deadline), next, "the first to end is taken first");
         (card.state, card.previous_state, card.again) = (State::Ending, State::Leased, false);
         (card.holder, card.settling_by, card.epoch) = (pid, serial, serial);
+        card.expiring = true;
         self.tally.expired += 1;
         self.reconcile(Expect::default());
         Some(Some(Right { key, ticket, serial, epoch: serial }))
@@ -354,6 +357,33 @@ impl World<'_> {
             expect.back = Some(right.key);
         }
         self.ended[right.key.0 as usize] += u32::from(ended);
+        self.reconcile(expect);
+    }
+
+    pub fn withhold(&mut self, right: Right) {
+        self.board.withhold(right.ticket);
+        self.spent.push((right, false));
+        let mut ended = false;
+        if let Some(card) = self.settling(right) {
+            ended = std::mem::take(&mut card.persisted);
+            (card.state, card.in_history, card.progress) = (State::Withheld, true, 0.0);
+            self.withheld.push(right);
+            self.tally.withheld += 1;
+        }
+        self.ended[right.key.0 as usize] += u32::from(ended);
+        self.reconcile(Expect::default());
+    }
+
+    /// What was withheld is ready, unless its worker has it again, or it was ended.
+    pub fn publish(&mut self, right: Right) {
+        self.board.publish(right.ticket);
+        let mut expect = Expect::default();
+        if let Some(card) = self.cards.get_mut(&right.key)
+            && (card.state, card.epoch) == (State::Withheld, right.epoch)
+        {
+            card.state = State::Queued;
+            expect.back = Some(right.key);
+        }
         self.reconcile(expect);
     }
 

@@ -76,7 +76,7 @@ impl World<'_> {
         for pid in pids {
             if pid % 2 == 0 { self.roll_back(pid, usize::MAX) } else { self.commit(pid, false) }
         }
-        while !self.puts.is_empty() || !self.gones.is_empty() {
+        while !self.puts.is_empty() || !self.gones.is_empty() || !self.withheld.is_empty() {
             self.catch_up(0);
         }
         while !self.refills.is_empty() {

@@ -38,7 +38,7 @@ pub enum Operation {
         pick: u8,
         late: bool,
     },
-    /// One late put and one late gone.
+    /// One late put, one late gone, and one withheld task.
     CatchUp {
         pick: u8,
     },
@@ -286,6 +286,10 @@ impl World<'_> {
         if let Some(at) = nth(pick, 0..self.gones.len()) {
             let key = self.gones.remove(at);
             self.remove_task(key);
+        }
+        if let Some(at) = nth(pick, 0..self.withheld.len()) {
+            let right = self.withheld.remove(at);
+            self.publish(right);
         }
     }
 

@@ -70,13 +70,14 @@ impl World<'_> {
         let refusal = seized.is_some().then(|| {
             let card = self.card(key);
             match card.state {
-                State::Queued => {
+                State::Queued | State::Withheld => {
                     (card.state, card.previous_state) = (State::Ending, State::Queued);
                     (card.holder, card.settling_by, card.again) = (pid, serial, false);
+                    card.expiring = false;
                     self.tally.seized += 1;
                     None
                 }
-                State::Ending if card.holder == scheduler_of(key.0) => Some(Refusal::Busy),
+                State::Ending if card.expiring => Some(Refusal::Busy),
                 State::Ending => Some(Refusal::Ending),
                 _ => Some(Refusal::Stale),
             }
@@ -101,10 +102,11 @@ impl World<'_> {
     }
 
     pub fn due(&mut self, entry: u32, max: u8, outcome: Outcome) {
-        let pid = scheduler_of(entry);
+        // A caller ends them as it commits, where no scheduler runs.
+        let pid = if max.is_multiple_of(3) { 60 + entry as i32 } else { scheduler_of(entry) };
         self.finish_commit(pid);
         for _ in 0..max {
-            let right = match self.take_expired(entry) {
+            let right = match self.take_expired(entry, pid) {
                 None => break,
                 Some(None) => continue,
                 Some(Some(right)) => right,
@@ -153,6 +155,9 @@ impl World<'_> {
             match act {
                 Act::Reserve { right, .. } => self.commit_claim(right),
                 Act::Settle { right, end } => match end.outcome {
+                    Outcome::Requeue if end.expired && right.serial.is_multiple_of(2) => {
+                        self.withhold(right)
+                    }
                     Outcome::Requeue => self.requeue(right, end.expired),
                     _ => self.finish(right),
                 },

@@ -35,6 +35,8 @@ pub struct Card {
     pub state: State,
     pub previous_state: State,
     pub holder: i32,
+    /// It is being ended since it expired.
+    pub expiring: bool,
     /// The token that counts.
     pub token_hash: Option<TokenHash>,
     pub deadline: Monotonic,
@@ -133,6 +135,8 @@ pub struct Tally {
     pub interrupted: u64,
     pub handed: u64,
     pub seized: u64,
+    /// Expired, and not handed out before that is durable.
+    pub withheld: u64,
     /// Extended after it had expired, while a transaction ended it.
     pub revived: u64,
     /// Reservations that expired.
@@ -150,6 +154,8 @@ pub struct World<'b> {
     /// Commits whose callbacks did not run yet.
     pub puts: Vec<Key>,
     pub gones: Vec<Key>,
+    /// Expired leases whose end is not durable yet.
+    pub withheld: Vec<Right>,
     /// Rights that were used; true: of a reservation.
     pub spent: Vec<(Right, bool)>,
     pub tokens: Vec<(Key, TokenHash)>,
@@ -185,6 +191,7 @@ impl<'b> World<'b> {
             wanted: Vec::new(),
             puts: Vec::new(),
             gones: Vec::new(),
+            withheld: Vec::new(),
             spent: Vec::new(),
             tokens: Vec::new(),
             handed: Vec::new(),
@@ -239,7 +246,7 @@ impl<'b> World<'b> {
 }
 
 impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 13] {
+    pub fn all(&self) -> [(&'static str, u64); 14] {
         [
             ("evicted", self.evicted),
             ("left", self.left),
@@ -252,6 +259,7 @@ impl Tally {
             ("interrupted", self.interrupted),
             ("handed", self.handed),
             ("seized", self.seized),
+            ("withheld", self.withheld),
             ("revived", self.revived),
             ("lapsed", self.lapsed),
         ]
@@ -273,6 +281,7 @@ impl std::ops::Add for Tally {
             interrupted: self.interrupted + it.interrupted,
             handed: self.handed + it.handed,
             seized: self.seized + it.seized,
+            withheld: self.withheld + it.withheld,
             revived: self.revived + it.revived,
             lapsed: self.lapsed + it.lapsed,
         }

@@ -1,0 +1,134 @@
+//! A commit that waits for a standby or for the disk holds up what must wait for it, and nothing else.
+
+use client::*;
+
+/// How late the tasks of a queue fired, in seconds after their `run_at`, in order of lateness; fails
+/// when they are not all there within a while.
+#[track_caller]
+fn lateness(s: &mut Session, queue: &str, tasks: usize) -> Vec<f64> {
+    let look = "select extract(epoch from updated - run_at)::float8 from scylla.task
+                where queue = $1 and ready order by 1";
+    eventually(seconds(8), "all tasks have fired", || {
+        let rows = s.query(look, &[&queue]).expect("lateness");
+        (rows.len() == tasks).then(|| rows.iter().map(|row| row.get(0)).collect())
+    })
+}
+
+/// Submits tasks that fall due one after the other, from 100 ms on.
+fn submit_due(s: &mut Session, queue: &str, tasks: usize, step: &str) {
+    let sql = format!(
+        "select count(scylla.submit($1, run_at => clock_timestamp() + interval '100 ms' + n * interval '{step}'))
+         from generate_series(1, {tasks}) n"
+    );
+    assert_eq!(s.value::<i64>(&sql, &[&queue]), tasks as i64);
+}
+
+/// A server whose synchronous standby is down, until this is dropped.
+struct StandbyDown<'s>(&'s Server);
+
+impl StandbyDown<'_> {
+    #[track_caller]
+    fn of(server: &Server) -> StandbyDown<'_> {
+        server.configure("synchronous_standby_names", "nobody");
+        let mut s = server.connect();
+        eventually(seconds(5), "the setting is read", || {
+            (s.text("show synchronous_standby_names") == "nobody").then_some(())
+        });
+        StandbyDown(server)
+    }
+}
+
+impl Drop for StandbyDown<'_> {
+    fn drop(&mut self) {
+        self.0.configure("synchronous_standby_names", "");
+    }
+}
+
+fn is_written(s: &mut Session, lease: &Lease) -> bool {
+    s.value("select exists (select from scylla.lease where id = $1)", &[&lease.id])
+}
+
+/// A standby that is down: tasks fire, and are announced, though a lease has expired and others are
+/// to be written behind. What has expired is offered again once its end is as durable as the others'
+/// commits (I1), and not before; until then its worker may still return it.
+#[test]
+fn standby_that_is_down_holds_up_no_firing() {
+    let server = Server::start(&["scylla.persist_leases_after = '10 ms'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit_many("q", 4);
+    // This session does not wait for standbys, as a worker may choose.
+    s.run("set synchronous_commit = local");
+    let long = s.own_with("w", "q", 1, "timeout => '1 hour'").remove(0);
+    let short = s.own_with("w", "q", 2, "timeout => '200 ms'");
+    let down = StandbyDown::of(&server);
+    s.run("listen \"scylla.due\"");
+    submit_due(&mut s, "due", 10, "50 ms");
+    let late = lateness(&mut s, "due", 10);
+    assert!(late[9] < 1.0, "{late:?}");
+    use postgres::fallible_iterator::FallibleIterator;
+    let heard = s.notifications().timeout_iter(seconds(2)).next().expect("the connection lives");
+    assert!(heard.is_some(), "they are announced");
+    eventually(seconds(3), "the lease is written behind", || {
+        is_written(&mut s, &long).then_some(())
+    });
+    // They have expired; the one that was not leased is ready.
+    assert_eq!(s.own("w", "q", 10).len(), 1, "no try is over before that is durable");
+    drop(down);
+    let again = eventually(seconds(3), "they are offered again", || {
+        let leases = s.own("w", "q", 10);
+        (leases.len() == 2).then_some(leases)
+    });
+    assert!(again.iter().all(|lease| lease.tries == 2));
+    assert!(short.iter().all(|lease| !s.extend(lease)));
+    assert!(s.extend(&long));
+    server.assert_log_is_clean();
+}
+
+/// A scheduler that ends meanwhile strands nothing.
+#[test]
+fn scheduler_that_ends_while_a_standby_is_down_strands_nothing() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    let ids = s.submit_many("q", 3);
+    s.run("set synchronous_commit = local");
+    s.own_with("w", "q", 3, "timeout => '100 ms'");
+    let down = StandbyDown::of(&server);
+    sleep(milliseconds(400));
+    let pid = database.worker();
+    server.signal(pid, libc::SIGTERM);
+    eventually(seconds(5), "there is another scheduler", || {
+        database.schedulers().iter().any(|it| *it != pid).then_some(())
+    });
+    drop(down);
+    let again = eventually(seconds(5), "they are offered again", || {
+        let leases = s.own("w", "q", 10);
+        (leases.len() == 3).then_some(leases)
+    });
+    assert!(again.iter().all(|lease| ids.contains(&lease.id) && lease.tries == 2));
+    server.assert_log_is_clean();
+}
+
+/// A disk that takes 100 ms for each flush: tasks fire at their time though leases expire all the while.
+#[test]
+fn slow_disk_holds_up_no_firing() {
+    let server = Server::start(&[
+        "commit_delay = 100000",
+        "commit_siblings = 0",
+        "scylla.persist_leases_after = '10 ms'",
+    ]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("set synchronous_commit = off");
+    s.submit_many("lost", 200);
+    submit_due(&mut s, "due", 40, "50 ms");
+    for n in 1..=50 {
+        s.own_with("w", "lost", 4, &format!("timeout => '{} ms'", 40 * n));
+    }
+    let late = lateness(&mut s, "due", 40);
+    assert!(late[35] < 0.05, "nine of ten are on time: {late:?}");
+    let expired = "select count(*) from scylla.task where queue = 'lost' and tries = 1";
+    eventually(seconds(5), "all have expired", || (s.count(expired) == 200).then_some(()));
+    eventually(seconds(5), "all are ready", || (s.own("w", "lost", 200).len() > 0).then_some(()));
+}

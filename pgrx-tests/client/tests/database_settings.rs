@@ -1,0 +1,112 @@
+//! Settings of a database change nothing for its scheduler that its duties depend on.
+
+use client::*;
+
+/// What an owner or an administrator may set for a whole database, and what scylla's own statements
+/// must not be touched by.
+const SETTINGS: [&str; 26] = [
+    "default_tablespace = 'elsewhere'",
+    "default_table_access_method = 'other_heap'",
+    "standard_conforming_strings = off",
+    "backslash_quote = off",
+    "search_path = 'hostile'",
+    "role = 'nobody'",
+    "exit_on_error = on",
+    "session_replication_role = 'replica'",
+    "transform_null_equals = on",
+    "array_nulls = off",
+    "quote_all_identifiers = on",
+    "bytea_output = 'escape'",
+    "extra_float_digits = -15",
+    "intervalstyle = 'sql_standard'",
+    "datestyle = 'SQL, DMY'",
+    "timezone = 'Asia/Kathmandu'",
+    "lc_messages = 'C'",
+    "row_security = off",
+    "default_transaction_isolation = 'serializable'",
+    "default_transaction_read_only = on",
+    "default_transaction_deferrable = on",
+    "lock_timeout = '1ms'",
+    "statement_timeout = '1ms'",
+    "plan_cache_mode = 'force_custom_plan'",
+    "enable_indexscan = off",
+    "client_min_messages = 'debug5'",
+];
+
+#[test]
+fn settings_of_a_database_leave_the_duties_alone() {
+    let server = Server::start(&["allow_in_place_tablespaces = on", "log_min_messages = warning"]);
+    let database = server.database();
+    let mut s = server.connect();
+    s.run("create tablespace elsewhere location ''");
+    s.run("create role nobody");
+    let mut d = database.connect();
+    d.run(
+        "create access method other_heap type table handler heap_tableam_handler;
+         create schema hostile;
+         create function hostile.now() returns timestamptz language sql as 'select null::timestamptz'",
+    );
+    let before = database.worker();
+    for setting in SETTINGS {
+        s.run(&format!("alter database {} set {setting}", database.name));
+    }
+    // The partitions of days to come are to be made again, now by a scheduler with these settings.
+    let partitions = "from pg_inherits i join pg_class c on c.oid = i.inhrelid
+                      where i.inhparent = 'scylla.finished'::regclass";
+    let all = eventually(seconds(5), "they have been made", || {
+        Some(d.count(&format!("select count(*) {partitions}"))).filter(|count| *count > 1)
+    });
+    d.run(&format!(
+        "do $$ declare name text; begin
+           for name in select c.oid::regclass::text {partitions} and c.relname <> 'finished_default'
+           loop execute 'drop table ' || name; end loop; end $$"
+    ));
+    d.run(
+        "create table public.written (setting text, value text);
+         create function public.note() returns trigger language plpgsql as $$ begin
+             insert into public.written
+             select name, setting from pg_catalog.pg_settings where name = any ('{extra_float_digits,
+                session_replication_role, transform_null_equals, exit_on_error, row_security}');
+             return new; end $$;
+         create trigger note after update on scylla.task
+             for each row execute function public.note()",
+    );
+    server.signal(before, libc::SIGTERM);
+    eventually(seconds(10), "there is another scheduler", || {
+        database.schedulers().iter().any(|pid| *pid != before).then_some(())
+    });
+    // The sessions of this test are made before the settings, or take them back.
+    eventually(seconds(10), "the partitions are there", || {
+        (d.count(&format!("select count(*) {partitions}")) == all).then_some(())
+    });
+    let odd = format!(
+        "select count(*) {partitions} and (c.reltablespace <> 0 or c.relam <> (select oid from pg_am where amname = 'heap'))"
+    );
+    assert_eq!(d.count(&odd), 0, "partitions are where the others are, and as they are");
+    // A lease with an odd progress expires; one is written behind; a task fires.
+    let expired = d.submit("q");
+    let lease = d.own_one_with("q", "timeout => '300 ms'");
+    assert!(d.extend_with(&lease, "progress => 0.1234567890123456"));
+    let due = d.submit_with("later", "run_at => clock_timestamp() + interval '100 ms'");
+    for id in [expired, due] {
+        eventually(seconds(5), "it is ready", || (d.status(id) == "ready").then_some(()));
+    }
+    let history = d.entry(expired)["history"].clone();
+    assert_eq!(history[1]["progress"], json!(0.1234567890123456), "{history}");
+    let written =
+        d.query("select distinct setting || '=' || value from public.written order by 1", &[]);
+    let written: Vec<String> = written.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(
+        written,
+        [
+            "exit_on_error=off",
+            "extra_float_digits=1",
+            "row_security=on",
+            "session_replication_role=origin",
+            "transform_null_equals=off"
+        ]
+    );
+    let log = server.log();
+    assert!(!log.contains("could not"), "{log}");
+    server.assert_log_is_clean();
+}

@@ -1,0 +1,92 @@
+//! More databases than places for background workers.
+
+use client::*;
+use std::time::Instant;
+
+/// The places go to the databases that use scylla; those that do not are looked into by and by, and
+/// nothing is said of them.
+#[test]
+fn databases_without_the_extension_are_in_nobodys_way() {
+    let server = Server::start(&["max_worker_processes = 4", "fsync = off"]);
+    let mut s = server.connect();
+    (0..16).for_each(|n| s.run(&format!("create database bare_{n} template template0")));
+    let begun = Instant::now();
+    let used = [server.database(), server.database()];
+    used.iter().for_each(|database| assert!(database.worker() > 0));
+    assert!(begun.elapsed() < seconds(3), "took {:?}", begun.elapsed());
+    drop(s);
+    server.stop("fast");
+    let before = server.log().len();
+    server.start_again();
+    // None has been looked into since; the one that calls comes first.
+    for database in &used {
+        let mut s = database.connect();
+        let begun = Instant::now();
+        assert!(s.own("w", "q", 1).is_empty());
+        database.worker();
+        assert!(begun.elapsed() < seconds(3), "took {:?}", begun.elapsed());
+    }
+    let log = server.log().split_off(before);
+    let warnings: Vec<&str> = log.lines().filter(|it| it.contains("WARNING")).collect();
+    assert!(warnings.is_empty(), "{warnings:#?}");
+}
+
+/// Nor are they looked into for long: one that has the extension and is not called gets its scheduler,
+/// too, and a lease of its expires that nobody asks for.
+#[test]
+fn every_database_is_looked_into_after_a_start() {
+    let server = Server::start(&[
+        "max_worker_processes = 3",
+        "fsync = off",
+        "scylla.persist_leases_after = '10 ms'",
+    ]);
+    let mut s = server.connect();
+    (0..12).for_each(|n| s.run(&format!("create database bare_{n} template template0")));
+    let database = server.database();
+    let mut d = database.connect();
+    let id = d.submit("q");
+    d.own_one_with("q", "timeout => '500 ms'");
+    eventually(seconds(5), "the lease is written", || {
+        (d.count("select count(*) from scylla.lease") == 1).then_some(())
+    });
+    drop((s, d));
+    server.kill();
+    let before = server.log().len();
+    server.start_again();
+    let history = format!("select jsonb_array_length(history) from scylla.task where id = '{id}'");
+    let mut d = database.connect();
+    eventually(seconds(5), "the lease expires", || {
+        (d.value::<i32>(&history, &[]) == 2).then_some(())
+    });
+    let log = server.log().split_off(before);
+    assert!(!log.contains("WARNING"), "{log}");
+}
+
+/// A database that has the extension and gets no worker is named, now and then; it gets one when
+/// there is a place.
+#[test]
+fn database_that_finds_no_place_is_named_and_served_later() {
+    let server = Server::start(&["max_worker_processes = 3", "fsync = off"]);
+    let [first, second] = [server.database(), server.database()];
+    first.worker();
+    let line = format!("WARNING:  scylla's worker for database \"{}\" is not running", second.name);
+    let mut s = second.connect();
+    eventually(seconds(5), "it is named", || {
+        s.own("w", "q", 1);
+        server.log().contains(&line).then_some(())
+    });
+    for _ in 0..20 {
+        s.own("w", "q", 1);
+        sleep(milliseconds(50));
+    }
+    let told = server
+        .log()
+        .lines()
+        .filter(|it| it.contains("scylla launcher") && it.contains(&line))
+        .count();
+    assert_eq!(told, 1, "once in a while");
+    server.connect().run(&format!("drop database {}", first.name));
+    let begun = Instant::now();
+    second.worker();
+    assert!(begun.elapsed() < seconds(2), "took {:?}", begun.elapsed());
+}

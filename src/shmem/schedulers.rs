@@ -1,0 +1,79 @@
+//! Which process schedules which database: one at most, and none while a command wants the database
+//! for itself. This stands apart from the board, which may be emptied while a scheduler runs, and
+//! what ends a process takes it back.
+
+use crate::pg::process;
+use crate::shmem::segment::{
+    MAX_ABSENT, ProcessRole, broadcast, wake_launcher, with_absent, with_board, with_processes,
+};
+use crate::shmem::xact;
+use pgrx::pg_sys::{self, Datum};
+use pgrx::prelude::*;
+
+/// Makes this process the scheduler of a database until it ends. False when there is one, or when a
+/// command wants the database for itself.
+pub fn claim(database: u32) -> bool {
+    // SAFETY: registered before this process enters the database, so called after it has left it.
+    unsafe { pg_sys::on_shmem_exit(Some(scheduler_ends), Datum::from(0)) };
+    with_processes(|all| {
+        let is_taken = all.iter().any(|it| it.schedules == database || it.suspends == database);
+        if !is_taken {
+            // SAFETY: reads this process's id.
+            all[process::number() as usize] =
+                ProcessRole { pid: unsafe { pg_sys::MyProcPid }, schedules: database, suspends: 0 };
+        }
+        !is_taken
+    })
+}
+
+/// However a scheduler ends, its place is free then, and its successor finds nothing half done.
+#[pg_guard]
+unsafe extern "C-unwind" fn scheduler_ends(_code: core::ffi::c_int, _arg: Datum) {
+    let database =
+        with_processes(|all| std::mem::take(&mut all[process::number() as usize].schedules));
+    if database != 0 {
+        xact::end_withholding();
+        with_board(|board| board.note_scheduler_ended(database));
+        broadcast();
+        wake_launcher();
+    }
+}
+
+/// The process that schedules a database.
+pub fn scheduler_of(database: u32) -> Option<i32> {
+    with_processes(|all| all.iter().find(|it| it.schedules == database).map(|it| it.pid))
+}
+
+/// Keeps schedulers out of a database until this process lets them in again, or asks for another.
+pub fn suspend(database: u32) {
+    with_processes(|all| all[process::number() as usize].suspends = database);
+}
+
+/// Lets the scheduler in again that this process keeps out, if it does.
+pub fn resume() {
+    let suspended =
+        with_processes(|all| std::mem::take(&mut all[process::number() as usize].suspends));
+    if suspended != 0 {
+        wake_launcher();
+    }
+}
+
+/// Whether a command keeps schedulers out of a database.
+pub fn is_suspended(database: u32) -> bool {
+    with_processes(|all| all.iter().any(|it| it.suspends == database))
+}
+
+/// Tells the launcher that a database has been looked into and does not have the extension.
+pub fn note_absent(database: u32) {
+    with_absent(|absent| {
+        // Without a place it is looked into once more.
+        if let Some(free) = absent.iter_mut().find(|it| **it == 0) {
+            *free = database;
+        }
+    });
+}
+
+/// The databases that were found without the extension since the last call; 0 stands for none.
+pub fn take_absent() -> [u32; MAX_ABSENT] {
+    with_absent(std::mem::take)
+}
