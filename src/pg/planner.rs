@@ -3,7 +3,7 @@
 use crate::pg::settings;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char, c_int};
 
 /// Marks a statement of the extension among its cursor options, which PostgreSQL hands to the
 /// planner as they are. PostgreSQL does not use this bit.
@@ -32,27 +32,62 @@ pub fn register() {
     }
 }
 
-#[pg_guard]
+// Declared again: pgrx's wrapper takes an error apart and raises another, without its position.
+unsafe extern "C-unwind" {
+    fn standard_planner(
+        query: *mut pg_sys::Query,
+        text: *const c_char,
+        options: c_int,
+        parameters: pg_sys::ParamListInfo,
+    ) -> *mut pg_sys::PlannedStmt;
+}
+
+/// Plans any statement of this process. An error of another's statement passes by as it is: there is
+/// nothing to drop here.
 unsafe extern "C-unwind" fn plan(
     query: *mut pg_sys::Query,
-    text: *const core::ffi::c_char,
-    options: core::ffi::c_int,
+    text: *const c_char,
+    options: c_int,
     parameters: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the arguments are handed on as they came.
-    let next = |options| unsafe {
-        match BEFORE {
-            // Guarded, since an error unwinds through here.
-            Some(next) => {
-                pg_sys::ffi::pg_guard_ffi_boundary(|| next(query, text, options, parameters))
-            }
-            // Guarded by pgrx already.
-            None => pg_sys::standard_planner(query, text, options, parameters),
+    unsafe {
+        if options & OURS != 0 {
+            plan_ours(query, text, options & !OURS, parameters)
+        } else {
+            next(query, text, options, parameters)
         }
-    };
-    if options & OURS == 0 {
-        next(options)
-    } else {
-        settings::with(OFF.map(|name| (name, c"off")), || next(options & !OURS))
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn plan_ours(
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    options: c_int,
+    parameters: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    settings::with(OFF.map(|name| (name, c"off")), || {
+        // SAFETY: as above. Guarded, since an error unwinds through here.
+        unsafe { pg_sys::ffi::pg_guard_ffi_boundary(|| next(query, text, options, parameters)) }
+    })
+}
+
+/// Calls the hook that was there before, or PostgreSQL's planner.
+///
+/// # Safety
+/// To be called with the arguments of the hook. May leave by a long jump.
+unsafe fn next(
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    options: c_int,
+    parameters: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match BEFORE {
+            Some(before) => before(query, text, options, parameters),
+            None => standard_planner(query, text, options, parameters),
+        }
     }
 }

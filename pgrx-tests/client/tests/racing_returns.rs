@@ -40,7 +40,7 @@ fn the_loser_of_two_returns_is_told_why() {
 fn a_task_is_not_ready_while_its_return_commits() {
     let database = database();
     let mut s = database.connect();
-    let tasks = 3_000;
+    let tasks = 1_500;
     for how in ["scylla.task($1) ->> 'status'", "scylla.why($1)"] {
         s.submit_many("q", tasks);
         let leases = s.own_with("w", "q", tasks, "timeout => '1 hour'");
