@@ -9,7 +9,7 @@ thread_local! {
 }
 
 /// Calls `listener` with each table that changes from now on, once however often it is registered.
-/// The invalid oid stands for all tables.
+/// The invalid oid means all tables.
 pub fn on_change(listener: fn(Oid)) {
     LISTENERS.with_borrow_mut(|listeners| {
         if listeners.is_empty() {

@@ -90,7 +90,7 @@ thread_local! {
     static RANDOM: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Sixteen random bytes that nobody can foresee.
+/// Sixteen random bytes that cannot be predicted.
 fn random() -> [u8; 16] {
     RANDOM.with_borrow_mut(|ahead| {
         ahead.pop().unwrap_or_else(|| {

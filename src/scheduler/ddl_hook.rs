@@ -158,7 +158,7 @@ fn may_create_databases() -> bool {
         })
 }
 
-/// Looks into the row of a catalog; false if there is none.
+/// Reads the row of a catalog; false if it does not exist.
 fn in_row(
     key: pg_sys::SysCacheIdentifier::Type,
     oid: pg_sys::Oid,

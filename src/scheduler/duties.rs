@@ -1,4 +1,4 @@
-//! What the clock does, each duty in transactions of its own.
+//! The scheduler's duties, each in transactions of its own.
 
 use crate::error;
 use crate::guc;
@@ -16,8 +16,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
 
-/// Does a duty in a transaction of its own, unless the extension is dropped meanwhile: locks the
-/// table first that DROP EXTENSION locks first, so that neither waits for the other in a cycle.
+/// Runs a duty in a transaction of its own, unless the extension is dropped meanwhile. Locks the same
+/// table first as DROP EXTENSION does, so that the two do not deadlock.
 pub fn in_extension_transaction<T>(
     db: &Database,
     what: &str,
@@ -38,7 +38,7 @@ pub fn build(db: &Database, entry: u32) -> bool {
     in_extension_transaction(db, what, Commit::Ahead, || load_board::build(db, entry)) == Some(true)
 }
 
-/// Looks whether the database is open (I12). False when that cannot be told now.
+/// Reads whether the database is open (I12). False when another transaction is changing that.
 pub fn check_identity(db: &Database, entry: u32) -> bool {
     let what = "check whether the database was copied";
     let looked =
@@ -46,7 +46,7 @@ pub fn check_identity(db: &Database, entry: u32) -> bool {
     looked.flatten().is_some()
 }
 
-/// Looks at the tables anew.
+/// Surveys the tables for lanes that the board does not know.
 pub fn survey(db: &Database, entry: u32) -> Option<()> {
     in_extension_transaction(db, "survey the tables", Commit::Ahead, || {
         refill::survey(db, entry);
@@ -68,8 +68,8 @@ pub fn expire(db: &Database, entry: u32) -> bool {
     !matches!(batch, Batch::Empty)
 }
 
-/// SettledCounts down what returning workers put off, since somebody held the waiting task. As long as
-/// somebody does, it waits longer each time: who ends says so (`Change::RowsReleased`).
+/// Runs the countdowns that were deferred because a dependent's row was locked. While rows stay locked the
+/// pause gets longer; the end of a transaction that held such rows shortens it (`Change::RowsReleased`).
 pub fn run_deferred(db: &Database, entry: u32, pause: &mut Micros) {
     if !with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred)) {
         return;
@@ -92,7 +92,7 @@ pub fn run_deferred(db: &Database, entry: u32, pause: &mut Micros) {
     });
 }
 
-/// Writes leases behind that are old enough, and clears away those that are over.
+/// Writes leases that are old enough to the table, and deletes the rows of those that have ended.
 pub fn persist(db: &Database, entry: u32) {
     let mut from = 0;
     loop {
@@ -125,8 +125,8 @@ thread_local! {
     static NEXT_WARNING: Cell<Monotonic> = const { Cell::new(Monotonic::MIN) };
 }
 
-/// Announces what became ready and what settled, if it is time; wakes another of those who wait for
-/// a queue that has something still. Whatever goes wrong costs the hints and nothing else (I11).
+/// Sends the notifications that are pending, if it is time, and wakes one more waiter of each queue that
+/// still has tasks. A failure costs the notifications and nothing else (I11).
 pub fn announce(entry: u32) {
     const WHAT: &str = "send notifications";
     let now = time::monotonic();

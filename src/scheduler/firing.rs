@@ -1,4 +1,4 @@
-//! Firing: tasks whose time has come are made ready, in due order, a batch at a time.
+//! Firing: makes due tasks ready, in the order in which they fall due, one batch at a time.
 
 use crate::error;
 use crate::ops::maintenance::QUARANTINE;
@@ -16,21 +16,21 @@ use board::{Monotonic, Timestamp, Wall};
 use pgrx::prelude::*;
 use std::collections::HashMap;
 
-/// A look at the whole table takes at most such a part of the time: while somebody holds an old
-/// snapshot, it walks over all that fired since.
+/// Full scans take at most 1/20 of the time: while another session holds an old snapshot, such a scan
+/// passes over the index entries of all tasks that fired since.
 const FULL_SCAN_SHARE: i64 = 20;
 
 const FIRST: Uuid = Uuid(0);
 
 pub struct Firing {
-    /// Where to read on when a batch was full.
+    /// Where the next batch begins when the last one was full.
     cursor: Option<DueKey>,
-    /// How many to fire in one transaction.
+    /// The size of the next batch.
     most: usize,
-    /// What somebody holds or what failed, and when to try it again.
+    /// Tasks that were locked, or could not be fired, with the time of the next try.
     quarantined: HashMap<Uuid, Monotonic>,
     next_retry: Monotonic,
-    /// When to look at the whole table again, lest anything be missed.
+    /// When to scan all due tasks again: a backstop.
     next_look: Monotonic,
 }
 
@@ -45,18 +45,18 @@ impl Firing {
         }
     }
 
-    /// Looks at the whole table with the next batch.
+    /// Makes the next batch a full scan.
     pub fn rescan(&mut self) {
         self.next_look = Monotonic::MIN;
     }
 
-    /// Fires a batch of what is due. True when there may be more.
+    /// Fires one batch of due tasks. True when there may be more.
     pub fn fire(&mut self, db: &Database, entry: u32) -> bool {
         let now = time::now();
         let until = due::horizon(now.wall);
         let looks = now.monotonic >= self.next_look;
         let reads = looks || self.cursor.is_some();
-        // Whoever commits from now on notes its due time after this; the snapshot is taken later.
+        // Transactions that commit from now on note their due times again; the snapshot comes later.
         let noted = with_board(|board| {
             let entry = board.entry_mut(entry);
             entry.wall_offset = Timestamp { wall: until, ..now }.wall_offset();
@@ -100,7 +100,7 @@ impl Firing {
             None => {
                 self.cursor = from;
                 self.most = (batch.len() / 2).max(1);
-                // One at a time finds the one that is in the way.
+                // Halving the batch finds the task that fails.
                 if let [id] = batch.as_slice() {
                     error::quarantined("fire", *id, QUARANTINE).report(PgLogLevel::WARNING);
                     self.quarantined(&batch, now.monotonic + QUARANTINE);
@@ -118,7 +118,7 @@ impl Firing {
         more
     }
 
-    /// What was set aside and is to be tried again.
+    /// Quarantined tasks whose next try is due.
     fn retried(&self, now: Monotonic) -> Vec<Uuid> {
         if now < self.next_retry {
             return Vec::new();
@@ -139,7 +139,7 @@ impl Firing {
     }
 }
 
-/// The least mark behind this one.
+/// The position right after this one.
 fn after(mark: &DueKey) -> DueKey {
     (mark.0, Uuid(mark.1.0.saturating_add(1)))
 }

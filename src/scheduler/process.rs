@@ -1,4 +1,4 @@
-//! What the background processes share: how they start, sleep, heed signals, and run transactions.
+//! What the background processes share: how they start, sleep, handle signals, and run transactions.
 
 use crate::error;
 use crate::pg::time;
@@ -19,7 +19,7 @@ pub fn builder(name: &str, function: &str) -> BackgroundWorkerBuilder {
         .enable_spi_access()
 }
 
-// Declared anew, since pgrx wraps the server's functions in a way that is no signal handler.
+// Declared here, since the wrappers of pgrx cannot be signal handlers.
 unsafe extern "C-unwind" {
     fn die(signal: core::ffi::c_int);
     #[link_name = "SignalHandlerForConfigReload"]

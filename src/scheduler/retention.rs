@@ -1,5 +1,5 @@
-//! The duty of retention: a partition a day, made ahead and dropped when it is past; rows deleted
-//! where whole partitions would be too coarse.
+//! The duty of retention: makes partitions ahead, drops those past retention, and deletes single rows when
+//! the retention is shorter than a day.
 
 use crate::guc;
 use crate::ops::maintenance::retention::{self, Day, Past};
@@ -21,7 +21,7 @@ pub struct Retention {
     /// When partitions are looked after again.
     next: Monotonic,
     kept: Micros,
-    /// Where the walk through each partition goes on.
+    /// By partition: the block where deleting goes on.
     at: HashMap<u32, i64>,
 }
 
@@ -48,7 +48,7 @@ impl Retention {
             let dropped = in_extension_transaction(db, "drop a partition", Commit::Ahead, || {
                 retention::drop_day(db, day)
             });
-            // One in a turn; the others at once.
+            // One partition per turn; the next turn comes at once.
             self.next = now + if dropped == Some(true) { Micros::ZERO } else { PARTITIONS_AGAIN };
             return dropped == Some(true);
         }
@@ -57,8 +57,8 @@ impl Retention {
         cut.fold(false, |more, day| more | self.walk(db, past, day, now + TURN))
     }
 
-    /// Deletes rows of a partition from where it stopped, until some blocks have nothing that is past,
-    /// or the turn is over: true then. However many rows there are, a tick looks at few.
+    /// Deletes rows of a partition from the block where it stopped. False when some blocks had no row past
+    /// retention, true when the time of this turn is over. A turn is short, however many rows there are.
     fn walk(&mut self, db: &Database, past: Past, day: &Day, until: Monotonic) -> bool {
         let at = self.at.entry(day.oid).or_default();
         while time::monotonic() < until {

@@ -1,4 +1,4 @@
-//! The worker of one database: it sleeps until the next due time, and does what is due.
+//! The scheduler of one database: sleeps until the next duty, and does it.
 
 use crate::guc;
 use crate::pg::{process, time};
@@ -17,7 +17,7 @@ use board::{Board, BuildState, Micros, Monotonic};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-/// How long to sleep at least: what could not be done now is not tried at once.
+/// The shortest sleep: a duty that failed is not tried again at once.
 const LEAST_SLEEP: Micros = Micros(500);
 /// How long to wait before a board that could not be built is tried again.
 const TRY_AGAIN: Micros = Micros::from_secs(1);
@@ -57,7 +57,7 @@ pub extern "C-unwind" fn scylla_scheduler(database: pg_sys::Datum) {
     schedulers::note_absent(database);
 }
 
-/// Keeps the clock until the extension is dropped, created anew, or given another owner.
+/// Serves the database until the extension is dropped, created again, or given another owner.
 fn serve(db: &Database) {
     let mut clock = Clock::new(db);
     while clock.turn() {}
@@ -66,7 +66,7 @@ fn serve(db: &Database) {
 struct Clock<'h> {
     db: &'h Database,
     next_sweep: Monotonic,
-    /// How long to wait before what was put off is taken up again.
+    /// How long to wait before deferred countdowns run again.
     pause: Micros,
     firing: Firing,
     retention: Retention,
@@ -76,16 +76,16 @@ struct Clock<'h> {
     withheld_since: Option<Monotonic>,
 }
 
-/// What the clock finds when it wakes.
+/// What the scheduler finds when it wakes.
 struct Wakeup {
     build_state: BuildState,
-    /// Somebody else builds the board.
+    /// Another process is building the board.
     built: bool,
     refresh: bool,
     sweeping: bool,
-    /// Another clock served the entry before, or none.
+    /// The entry was served by another scheduler before, or by none.
     is_new: bool,
-    /// Something calls that only this creation of the extension may answer.
+    /// A duty waits that is only done after checking that the extension still exists.
     is_called: bool,
 }
 
@@ -103,12 +103,12 @@ impl Clock<'_> {
         }
     }
 
-    /// Does what is due, and sleeps. False when this extension is no more.
+    /// Does what is due, and sleeps. False when the extension does not exist any more.
     fn turn(&mut self) -> bool {
-        // After a crash under the board's lock there is no entry any more: it is entered anew.
+        // After a crash under the board's lock the entry is gone: it is registered again.
         let entry = self.db.enter();
         let wakeup = self.wake(entry);
-        // No duty is done for an extension that is dropped, or whose tables are another's now.
+        // No duty is done for an extension that was dropped, or whose tables have another owner.
         let is_called = wakeup.refresh || wakeup.sweeping || wakeup.is_called;
         if is_called
             && transaction("find the extension", Commit::Ahead, database::find_again)
@@ -120,7 +120,7 @@ impl Clock<'_> {
             sleep(TRY_AGAIN);
             return true;
         }
-        // Before anything fires: a restored database is to be known as one.
+        // Before anything fires: a restored database must be recognised.
         if wakeup.sweeping {
             duties::check_identity(self.db, entry);
         }
@@ -145,14 +145,14 @@ impl Clock<'_> {
         let me = process::id();
         let now = time::monotonic();
         let wakeup = with_board(|board| {
-            // Another creation of the extension calls for its clock as well.
+            // Another creation of the extension in this database calls for its scheduler as well.
             let is_called =
                 board.next_expiry(entry) <= now || find_other(board, Some(self.db)).is_some();
             let it = board.entry_mut(entry);
             let is_new = std::mem::replace(&mut it.scheduler, me) != me;
-            // An earlier clock may have ended amid taking up.
+            // An earlier scheduler may have ended while it ran deferred countdowns.
             it.countdown_deferred |= is_new;
-            // Awake: nobody need wake it.
+            // The scheduler is awake: no other process has to wake it.
             it.wake_at = Monotonic::MIN;
             Wakeup {
                 build_state: it.build_state,
@@ -169,13 +169,13 @@ impl Clock<'_> {
         wakeup
     }
 
-    /// Builds the board if there is none, or surveys the tables. False when it could not be built.
+    /// Builds the board where it is unbuilt, or surveys the tables. False when it could not be built.
     fn prepare(&mut self, entry: u32, wakeup: &Wakeup) -> bool {
         if wakeup.build_state != BuildState::Built || wakeup.refresh || wakeup.is_new {
             self.firing.rescan();
         }
         if wakeup.build_state != BuildState::Built {
-            // Before anybody settles a task, lest its day begin in the default partition.
+            // Partitions come first: a task that settles before them goes to the default partition.
             let known = duties::check_identity(self.db, entry);
             if known && is_served(entry) {
                 self.retention.supervise(self.db);
@@ -188,8 +188,8 @@ impl Clock<'_> {
         true
     }
 
-    /// ListHead leases and fires tasks whose time has come. True when there are more: a backlog does not
-    /// keep the clock from its other duties.
+    /// Ends expired leases and fires due tasks. True when there are more: a backlog does not keep the
+    /// scheduler from its other duties.
     fn keep_times(&mut self, entry: u32) -> bool {
         loop {
             let fires = is_served(entry) && self.firing.fire(self.db, entry);
@@ -236,19 +236,19 @@ impl Clock<'_> {
     }
 }
 
-/// Whether tasks fire, and settled ones are looked after: a database that is being restored gets its
-/// partitions from there, a closed one is left as it is (I12).
+/// Whether tasks are fired and partitions are made. A database that is being restored gets its partitions
+/// from the dump; a closed one is left as it is (I12).
 fn is_served(entry: u32) -> bool {
     with_board(|board| board.entry(entry).may_fire())
 }
 
-/// Leases are written behind no later than twice the age from which they are to outlive a crash.
+/// How often leases are written: each is, before it has twice the age from which it outlives a crash.
 fn persist_interval() -> Micros {
     guc::persist_leases_after().max(Micros::from_millis(10))
 }
 
-/// Takes the entries of this database off the board, but for the one of this creation of the
-/// extension (I12).
+/// Removes the entries of this database from the board, except the one of this creation of the extension
+/// (I12).
 fn remove_others(db: Option<&Database>) {
     while let Some(key) = with_board(|board| {
         find_other(board, db).map(|at| {

@@ -1,4 +1,4 @@
-//! Where a backend is at db: its database, and this creation of the extension in it (I12).
+//! The database that this backend is connected to, and this creation of the extension in it (I12).
 
 use crate::error;
 use crate::pg::process;
@@ -26,12 +26,12 @@ thread_local! {
     static CURRENT: Cell<Option<Database>> = const { Cell::new(None) };
 }
 
-/// This backend's db, as far as it is known; `None` where the extension is not created.
+/// This backend's database, from the cache or the catalogs; `None` where the extension does not exist.
 pub fn known() -> Option<Database> {
     CURRENT.get().or_else(find_database)
 }
 
-/// As `db`, but looks anew, and is `None` where the extension is not created.
+/// As `known`, always from the catalogs.
 pub fn find_again() -> Option<Database> {
     CURRENT.set(None);
     find_database()
@@ -65,7 +65,7 @@ fn find_database() -> Option<Database> {
     Some(db)
 }
 
-/// The owner may be another now, or the extension created anew.
+/// The owner may have changed, or the extension may have been created again.
 fn table_changed(table: pg_sys::Oid) {
     if CURRENT.get().is_some_and(|db| db.task == table || table == pg_sys::InvalidOid) {
         CURRENT.set(None);
@@ -77,12 +77,12 @@ impl Database {
         (self.database.to_u32(), self.extension.to_u32())
     }
 
-    /// This db's number on the board, open or not; made if there is none.
+    /// The index of this database's entry on the board; registers it if it is new.
     pub fn enter(&self) -> u32 {
         self.look_in().0
     }
 
-    /// This db's number on the board, and whether it is open and has_scheduler by a clock.
+    /// The index of this database's entry, and whether its board is built and a scheduler serves it.
     pub(super) fn look_in(&self) -> (u32, bool, bool) {
         let (database, extension) = self.key();
         let register = || {
@@ -129,7 +129,7 @@ impl Database {
         clear_entry(self.key(), |_| true);
     }
 
-    /// This db's number on the board, if it is there.
+    /// The index of this database's entry, if it has one.
     pub fn find(&self, board: &Board) -> Option<u32> {
         board.find_entry(self.database.to_u32(), self.extension.to_u32())
     }
@@ -147,7 +147,7 @@ impl Database {
     }
 }
 
-/// What an entry goes by: the oids of a database and of an extension in it (I12). (0, 0) is none.
+/// The key of an entry: the oids of a database and of an extension in it (I12). (0, 0): no entry.
 pub type EntryKey = (u32, u32);
 
 /// The entries of the board at this moment.

@@ -41,7 +41,7 @@ fn flushed() -> XLogRecPtr {
     // SAFETY: reads a position that all processes share.
     #[cfg(feature = "pg14")]
     return unsafe { pg_sys::GetFlushRecPtr() };
-    // SAFETY: as above; nobody asks for the timeline.
+    // SAFETY: as above; the timeline is not asked for.
     #[cfg(not(feature = "pg14"))]
     return unsafe { pg_sys::GetFlushRecPtr(ptr::null_mut()) };
 }

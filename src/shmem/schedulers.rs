@@ -1,5 +1,5 @@
 //! Which process schedules which database: one at most, and none while a command wants the database
-//! for itself. This stands apart from the board, which may be emptied while a scheduler runs, and
+//! for itself. This is kept apart from the board, which may be emptied while a scheduler runs, and
 //! what ends a process takes it back.
 
 use crate::pg::process;
@@ -73,7 +73,7 @@ pub fn note_absent(database: u32) {
     });
 }
 
-/// The databases that were found without the extension since the last call; 0 stands for none.
+/// The databases that were found without the extension since the last call; 0: an unused place.
 pub fn take_absent() -> [u32; MAX_ABSENT] {
     with_absent(std::mem::take)
 }

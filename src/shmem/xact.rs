@@ -51,20 +51,20 @@ pub enum Change {
     Finish(Ticket),
     /// The task is ready again, or its lease goes on.
     Release(Ticket),
-    /// As `Release`, by the scheduler: the token stays good until somebody else owns the task.
+    /// As `Release`, by the scheduler: the token stays valid until another worker owns the task.
     Expire(Ticket),
     /// The task is no longer live, whatever its slot says.
     Gone(Id),
     /// The task is no longer live; at a rollback it is offered again, since a look at the table by
     /// this transaction does not find it.
     Cancel(Offer),
-    /// Something was put off that the clock is to take up.
+    /// Countdowns were deferred: the scheduler runs them.
     CountdownDeferred,
-    /// Tasks that this transaction held are free, however it ends: what was put off may be taken up.
+    /// The rows that this transaction locked are free, however it ends: deferred countdowns may run.
     RowsReleased,
     /// The task has settled, and others may wait for its end.
     Settled(Id),
-    /// The lanes may lack what somebody changed by hand: the clock surveys the tables.
+    /// The tables were changed directly: the scheduler surveys them.
     Refresh,
     /// The database hands out and fires tasks, or does not any more (I12).
     Open(bool),
@@ -115,8 +115,8 @@ thread_local! {
     static WITHHELD: RefCell<Option<Withheld>> = const { RefCell::new(None) };
 }
 
-/// Promises changes to the board for the end of the (sub)transaction. Allocates now, so that
-/// nothing need be at the commit.
+/// Registers changes of the board for the end of the (sub)transaction. Allocates now, so that nothing
+/// has to be allocated at the commit.
 pub fn at_commit(db: &Database, changes: impl IntoIterator<Item = Change>) {
     at_commit_of(db.database.to_u32(), db.extension.to_u32(), changes);
 }
@@ -136,14 +136,14 @@ pub fn at_commit_of(database: u32, extension: u32, changes: impl IntoIterator<It
     });
 }
 
-/// Makes room for so many more pending, so that promising them cannot fail.
+/// Makes room for `more` changes, so that registering them cannot fail.
 pub fn reserve(more: usize) {
     register();
     PENDING.with_borrow_mut(|pending| pending.reserve(more));
 }
 
-/// Notes that this transaction has signalled: it cannot be prepared, since what it did to the board
-/// would be lost.
+/// Notes that this transaction has called a function of ours: it cannot be prepared, since its changes of
+/// the board would be lost.
 pub fn note_call() {
     register();
     CALLED.set(true);
@@ -262,7 +262,7 @@ unsafe extern "C-unwind" fn subtransaction_ends(
 }
 
 /// An error after the commit would be a PANIC of the server. A panic of ours leaves the board
-/// dirty instead, and it is built anew.
+/// dirty instead, and it is built again.
 fn without_panic(end: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(end)).is_err() {
         PENDING.with_borrow_mut(Vec::clear);
@@ -270,7 +270,7 @@ fn without_panic(end: impl FnOnce()) {
     }
 }
 
-/// The pending of a nesting level and of those within it.
+/// The pending changes of a nesting level and of those within it.
 fn take_from_level(level: i32) -> Vec<PendingChange> {
     PENDING.with_borrow_mut(|pending| {
         let from = pending.iter().rposition(|it| it.level < level).map_or(0, |at| at + 1);
@@ -339,7 +339,7 @@ fn remove_dropped(database: u32, extension: u32) {
     wake_schedulers_of(database);
 }
 
-/// Enters the entry if it is new: this is how the clock of a new extension comes to life.
+/// Registers the database if it is new: this is how a new extension gets its scheduler.
 fn ask_for_refresh(database: u32, extension: u32) {
     let entry = with_board(|board| {
         let entry = board.register(database, extension)?;
@@ -351,7 +351,7 @@ fn ask_for_refresh(database: u32, extension: u32) {
     wake_launcher();
 }
 
-/// Wakes whatever clock serves a database: it may keep an earlier creation of the extension.
+/// Wakes the scheduler of a database, which may serve an earlier creation of the extension.
 fn wake_schedulers_of(database: u32) {
     let entry = with_board(|board| {
         board.entries().iter().position(|it| it.database == database && it.scheduler != 0)
@@ -359,8 +359,8 @@ fn wake_schedulers_of(database: u32) {
     entry.into_iter().for_each(|entry| wake_scheduler(entry as u32));
 }
 
-/// The latest first: what was settled in the same transaction that owned it is owned again before
-/// it goes back.
+/// In reverse order: a task that was owned and settled in one transaction is first leased again, then
+/// given back.
 fn revert(pending: Vec<PendingChange>) {
     stop_waiting();
     if let Some(lane) = REFILLING.take() {
@@ -394,8 +394,8 @@ fn rows_released(board: &mut Board, entry: u32, soon: Monotonic) {
     entry.countdown_at = entry.countdown_at.min(soon);
 }
 
-/// Makes the changes under short holds of the lock, and wakes the clock when a lease ends or a task
-/// falls due sooner than it means to look. A entry that is not on the board any more has nothing to change.
+/// Makes the changes under short holds of the lock, and wakes the scheduler when a lease ends or a task
+/// falls due earlier than the time it sleeps until. A database that has no entry any more is skipped.
 fn in_steps<'p>(
     pending: impl Iterator<Item = &'p PendingChange>,
     mut change: impl FnMut(&mut Board, u32, &PendingChange),

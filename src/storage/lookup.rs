@@ -168,7 +168,7 @@ impl TaskLookup {
         self.table
     }
 
-    /// Finds a live task's row; false when there is none.
+    /// Finds a live task's row; false when no such task is live.
     pub fn find(&mut self, id: Uuid) -> bool {
         let mut bytes = id.0.to_be_bytes();
         // SAFETY: the key's argument outlives the look-up.

@@ -55,7 +55,7 @@ fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_b
     board.audit();
 }
 
-/// I3: whether a scheduler ends it, a second one, or a caller where there is none.
+/// I3: whether a scheduler ends it, a second one, or a caller where no scheduler runs.
 #[test]
 fn an_expired_lease_that_is_being_ended_is_neither_extended_nor_returned() {
     for scheduler in [0, 9, 7] {
@@ -80,7 +80,7 @@ fn an_expired_lease_that_is_being_ended_is_neither_extended_nor_returned() {
     }
 }
 
-/// I1: until the end of its lease is durable, nobody else gets a task; its worker may have it.
+/// I1: until the end of its lease is durable, no other worker gets a task; its own may.
 #[test]
 fn a_withheld_task_is_its_last_workers_or_nobodys() {
     type Take = fn(&mut board::Board) -> Option<board::Ticket>;

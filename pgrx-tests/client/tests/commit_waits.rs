@@ -29,10 +29,10 @@ struct StandbyDown<'s>(&'s Server);
 impl StandbyDown<'_> {
     #[track_caller]
     fn of(server: &Server) -> StandbyDown<'_> {
-        server.configure("synchronous_standby_names", "nobody");
+        server.configure("synchronous_standby_names", "missing");
         let mut s = server.connect();
         eventually(seconds(5), "the setting is read", || {
-            (s.text("show synchronous_standby_names") == "nobody").then_some(())
+            (s.text("show synchronous_standby_names") == "missing").then_some(())
         });
         StandbyDown(server)
     }

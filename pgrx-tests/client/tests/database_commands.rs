@@ -79,7 +79,7 @@ fn command_that_is_refused_sends_no_scheduler_away() {
     s.run(&format!("alter database {name} is_template true"));
     assert_eq!(s.refused(&format!("drop database {name}")), "42809");
     assert_undisturbed(&database, before, "drop of a template");
-    // Whoever may create databases may copy a template, as PostgreSQL has it.
+    // A role with CREATEDB may copy a template, as in PostgreSQL.
     creator(&server).run(&format!("create database copy template {name}"));
     s.run(&format!("alter database {name} is_template false"));
 }

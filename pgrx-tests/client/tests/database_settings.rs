@@ -10,7 +10,7 @@ const SETTINGS: [&str; 26] = [
     "standard_conforming_strings = off",
     "backslash_quote = off",
     "search_path = 'hostile'",
-    "role = 'nobody'",
+    "role = 'other'",
     "exit_on_error = on",
     "session_replication_role = 'replica'",
     "transform_null_equals = on",
@@ -39,7 +39,7 @@ fn settings_of_a_database_leave_the_duties_alone() {
     let database = server.database();
     let mut s = server.connect();
     s.run("create tablespace elsewhere location ''");
-    s.run("create role nobody");
+    s.run("create role other");
     let mut d = database.connect();
     d.run(
         "create access method other_heap type table handler heap_tableam_handler;

@@ -32,7 +32,7 @@ fn databases_without_the_extension_are_in_nobodys_way() {
 }
 
 /// Nor are they looked into for long: one that has the extension and is not called gets its scheduler,
-/// too, and a lease of its expires that nobody asks for.
+/// too, and one of its leases expires without any call.
 #[test]
 fn every_database_is_looked_into_after_a_start() {
     let server = Server::start(&[

@@ -23,7 +23,8 @@ pub struct Return {
     pub error: Option<Datum>,
 }
 
-/// Returns tasks; what is to be retried not before `run_at`, if that is given. For each, in order: its status now, or why its token does not serve.
+/// Returns tasks; a retry runs at `run_at`, if that is given. For each, in order: its status now, or why
+/// its token is refused.
 pub fn return_tasks(
     db: &Database,
     returns: &[Return],
@@ -31,7 +32,7 @@ pub fn return_tasks(
     run_at: Option<Wall>,
 ) -> Vec<Result<&'static str, Refusal>> {
     let mut answers = vec![Err(Refusal::Stale); returns.len()];
-    // Rows are locked in the order of their ids, by everybody.
+    // Every transaction locks rows in the order of their ids.
     let mut order: Vec<usize> = (0..returns.len()).collect();
     order.sort_by_key(|at| returns[*at].id);
     let change = match outcome.end() {
@@ -70,7 +71,7 @@ pub fn return_tasks(
     for (at, ending) in places.into_iter().zip(&endings) {
         answers[at] = find(ending.id).ok_or(Refusal::Stale);
     }
-    // What is no longer live, or not ready, must not go back into a lane.
+    // Tasks that are not live, or not ready, must not go back into a lane.
     if let End::Released(_) = outcome.end() {
         let gone = endings.iter().map(|ending| ending.id).filter(|id| find(*id) != Some(READY));
         xact::at_commit(db, gone.map(|id| Change::Gone(id.0)));
@@ -78,7 +79,7 @@ pub fn return_tasks(
     answers
 }
 
-/// Why the token of a single task does not serve.
+/// Why the token of a single task was refused.
 pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
     match whereabouts(&session(db), id) {
         Whereabouts::Settled(status) => error::wrong_status(id, &status),
@@ -88,10 +89,10 @@ pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
     }
 }
 
-/// How often a worker waits for the clock to make the first partitions, 20 ms at the most each time.
+/// How often a worker waits for the scheduler to make the first partitions, up to 20 ms each time.
 const MOST_WAITS: usize = 50;
 
-/// Compares tokens and holds the slots (I7); waits for those that the clock has in hand.
+/// Compares tokens and begins to end the leases (I7); waits for those that the scheduler is ending.
 fn hold(
     db: &Database,
     returns: &[Return],
@@ -106,7 +107,7 @@ fn hold(
     let mut waits = 0;
     while !left.is_empty() {
         db.on_board(|board, entry| {
-            // The first tasks of all would begin their day in the default partition.
+            // Without partitions the first settled tasks would go to the default partition.
             if board.is_unprepared(entry) && waits < MOST_WAITS {
                 waits += 1;
                 return;

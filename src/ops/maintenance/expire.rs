@@ -89,8 +89,8 @@ fn take_due(db: &Database, entry: u32, most: usize) -> Due {
     due
 }
 
-/// Writes the end of leases into their tasks' rows; never waits for a row. What somebody holds is
-/// tried again soon; what is not live any more leaves the board.
+/// Writes the end of leases into their tasks' rows; never waits for a row lock. Locked rows are tried
+/// again soon; tasks that are not live any more leave the board.
 fn expire(db: &Database, due: &mut Due) {
     if due.is_empty() {
         return;

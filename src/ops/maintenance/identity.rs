@@ -20,7 +20,7 @@ statement!(USE, "maintenance/note_use", []);
 /// another transaction is changing it at this moment.
 pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
     let incarnation = table(c"incarnation");
-    // SAFETY: a lock of this transaction, held until its end: whoever changes the table tells the
+    // SAFETY: a lock of this transaction, held until its end: a transaction that changes the table tells the
     // board before it releases its own lock.
     if !unsafe { pg_sys::ConditionalLockRelationOid(incarnation, pg_sys::ShareLock as i32) } {
         return None;

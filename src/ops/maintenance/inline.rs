@@ -38,7 +38,7 @@ thread_local! {
 /// Has this transaction do what is due as it commits: the tasks are ready then. Surveys the tables at
 /// once, if that was asked for.
 pub fn serve_inline(db: &Database, entry: u32) {
-    // What this transaction alone knows is nobody else's yet.
+    // Uncommitted rows of this transaction must not get onto the board.
     if !process::has_written()
         && with_board(|board| std::mem::take(&mut board.entry_mut(entry).refresh))
     {

@@ -148,7 +148,7 @@ pub fn delete_past(db: &Database, past: Past, day: &Day, from: i64) -> Deleted {
 /// Whether no other transaction uses a table. A backup may use it for hours: nothing waits for that.
 fn is_unused(table: pg_sys::Oid) -> bool {
     let lock = pg_sys::AccessExclusiveLock as i32;
-    // SAFETY: the lock, if it was to be had, is given back at once; the parent's comes first.
+    // SAFETY: the lock, if it was free, is released at once; the parent's comes first.
     unsafe {
         let free = pg_sys::ConditionalLockRelationOid(table, lock);
         if free {

@@ -127,7 +127,7 @@ fn waiting(session: &Session, queue: &[u8], messages: &[Message]) -> HashSet<Vec
     (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect()
 }
 
-/// Cancels a waiting message; false when there is none.
+/// Cancels a waiting message; false when no such message waits.
 pub fn cancel_message(db: &Database, queue: &[u8], id: &[u8]) -> bool {
     let task = {
         let session = session(db);
