@@ -1,4 +1,4 @@
-//! The settings, all in `pg_settings` with unit, range and description.
+//! The settings, each with unit, range and description in `pg_settings`.
 
 use board::Micros;
 use pgrx::pg_sys;
@@ -13,11 +13,13 @@ static BOARD_SIZE: GucSetting<i32> = GucSetting::<i32>::new(131_072);
 static NOTIFY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(10);
 static MAX_SPEC_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1 << 20);
 
+/// Defines the settings; called while the library is preloaded.
 pub fn define() {
     GucRegistry::define_int_guc(
         c"scylla.lease_timeout",
         c"Sets the default length of a lease.",
-        c"The timeout of a task, or of the call that owns it, takes precedence. Valid range is 1 millisecond to 24 days.",
+        c"The timeout of a task, or of the call that owns it, takes precedence. \
+          Valid range is 1 millisecond to 24 days.",
         &LEASE_TIMEOUT,
         1,
         i32::MAX,
@@ -27,7 +29,8 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"scylla.sweep_interval",
         c"Sets the interval of the scheduler's periodic duties.",
-        c"Leases expire and tasks fire at their time, whatever the interval. Valid range is 10 milliseconds to 1 hour.",
+        c"Leases expire and tasks fire at their time, whatever the interval. \
+          Valid range is 10 milliseconds to 1 hour.",
         &SWEEP_INTERVAL,
         10,
         3_600_000,
@@ -57,7 +60,8 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"scylla.retention",
         c"Sets the time for which settled tasks are kept.",
-        c"From one day on, tasks are dropped by the day; below, they are deleted row by row. Valid range is 0 to 68 years.",
+        c"From one day on, tasks are dropped by the day; below, they are deleted row by row. \
+          Valid range is 0 to 68 years.",
         &RETENTION,
         0,
         i32::MAX,
@@ -67,7 +71,8 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"scylla.board_size",
         c"Sets the number of slots of the board in shared memory.",
-        c"Each lease takes a slot, and so does each ready task as long as there is room. A slot takes about 360 bytes. Valid range is 64 to 16777216.",
+        c"Each lease takes a slot, and so does each ready task as long as there is room. \
+          A slot takes about 360 bytes. Valid range is 64 to 16777216.",
         &BOARD_SIZE,
         64,
         1 << 24,
@@ -77,7 +82,8 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"scylla.notify_interval",
         c"Sets the minimum time between two notifications of a queue.",
-        c"Once per interval, the scheduler wakes one more process that waits for a queue with work. Valid range is 1 millisecond to 1 minute.",
+        c"Once per interval, the scheduler wakes one more process that waits for a queue with \
+          work. Valid range is 1 millisecond to 1 minute.",
         &NOTIFY_INTERVAL,
         1,
         60_000,
@@ -94,7 +100,8 @@ pub fn define() {
         GucContext::Suset,
         GucFlags::UNIT_BYTE,
     );
-    // SAFETY: a name that ends with a zero; refuses settings of ours that do not exist.
+    // Refuses other settings that begin with `scylla.`.
+    // SAFETY: a name that ends with a zero.
     unsafe {
         #[cfg(feature = "pg14")]
         pg_sys::EmitWarningsOnPlaceholders(c"scylla".as_ptr());

@@ -1,8 +1,8 @@
 //! scylla: a task scheduler inside PostgreSQL.
 //!
 //! The tables are the truth, shared memory holds the ready order and the leases, background workers
-//! act when time comes. From the SQL function down, a call goes through these folders; none imports one
-//! above it:
+//! act when time comes. From the SQL function down, a call goes through these folders; none imports
+//! one above it:
 //!
 //! * [`api`]: the SQL functions. Check the arguments, call one operation, answer.
 //! * [`scheduler`]: the background workers.
@@ -41,8 +41,8 @@ pub extern "C-unwind" fn _PG_init() {
     scheduler::register_launcher();
 }
 
-/// pgrx puts a backtrace into the DETAIL of PostgreSQL's own errors when RUST_BACKTRACE is set: slow,
-/// and nothing for a client's eyes. RUST_LIB_BACKTRACE=1 brings it back.
+/// pgrx puts a backtrace into the DETAIL of PostgreSQL's own errors when RUST_BACKTRACE is set:
+/// slow, and nothing for a client's eyes. RUST_LIB_BACKTRACE=1 brings it back.
 fn quieten() {
     if std::env::var_os("RUST_LIB_BACKTRACE").is_none() {
         // SAFETY: the postmaster has one thread.

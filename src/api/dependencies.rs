@@ -17,7 +17,7 @@ sql_functions!(add_dependencies, delete_tasks, task_id);
 /// Takes two arrays of ids of one length, `after` and `run`, and makes each task of `run` wait for
 /// the one at the same place in `after`. Gives the number of new edges.
 fn add_dependencies(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.add_dependencies()")?;
+    call.require_writable("scylla.add_dependencies()")?;
     let (after, run) = (call.uuids(0, "after")?, call.uuids(1, "run")?);
     validate::same_length(("after", &after), ("run", &run))?;
     let edges: Vec<(Uuid, Uuid)> = after.into_iter().zip(run).collect();
@@ -30,7 +30,7 @@ fn add_dependencies(call: &mut Call) -> Result<Option<Datum>> {
 /// Takes an array of ids, and deletes these tasks and the dependents that then have nothing to wait
 /// for. Gives the number of deleted tasks.
 fn delete_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.delete_tasks()")?;
+    call.require_writable("scylla.delete_tasks()")?;
     let deleted = delete::delete(&current_database(), &call.uuids(0, "ids")?);
     Ok(Some(Datum::from(deleted as i32)))
 }

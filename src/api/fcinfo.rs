@@ -1,4 +1,4 @@
-//! One call of a SQL function: its arguments, and the rows it answers with.
+//! One call of an SQL function: its arguments, and the rows that it returns.
 
 use crate::error::{self, Error, Result};
 use crate::pg::datum::{self, Kind};
@@ -9,20 +9,21 @@ use pgrx::pg_sys::submodules::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{self, Datum};
 use std::ptr;
 
+/// A call in progress.
 pub struct Call {
     info: pg_sys::FunctionCallInfo,
 }
 
-/// What an SQL function does: its value, `None` for null or when the answer is rows.
+/// The body of an SQL function. It gives the value, `None` for null or when it returns rows.
 pub type Body = fn(&mut Call) -> Result<Option<Datum>>;
 
 /// Runs an SQL function, and gives PostgreSQL its value or its error.
 ///
 /// # Safety
-/// To be called by a V1 function alone, with its own argument.
+/// Only a V1 function may call this, with its own argument, as the last thing it does.
 pub unsafe fn run(info: pg_sys::FunctionCallInfo, body: Body) -> Datum {
-    // SAFETY: the caller is a function that PostgreSQL called. Nothing here or there is left to drop
-    // when an error is thrown.
+    // SAFETY: PostgreSQL called the caller. Neither of the two has anything left to drop when an
+    // error is thrown.
     unsafe {
         let value = pgrx_extern_c_guard(|| body(&mut Call { info }).map_err(Error::into_report));
         match value {
@@ -36,41 +37,41 @@ pub unsafe fn run(info: pg_sys::FunctionCallInfo, body: Body) -> Datum {
 }
 
 impl Call {
-    /// Refuses the call on a standby and in a read-only transaction.
-    pub fn changes(&self, function: &str) -> Result<()> {
+    /// Refuses the call in a read-only transaction, and on a standby.
+    pub fn require_writable(&self, function: &str) -> Result<()> {
         if process::is_read_only() {
             return Err(error::read_only(function));
         }
         Ok(())
     }
 
-    /// Refuses the call on a standby, where nothing is handed out.
-    pub fn serves(&self, function: &str) -> Result<()> {
+    /// Refuses the call on a standby, which hands out no tasks.
+    pub fn require_primary(&self, function: &str) -> Result<()> {
         match process::is_in_recovery() {
             true => Err(error::on_standby(function)),
             false => Ok(()),
         }
     }
 
-    /// Refuses the call where a procedure may not end the transaction: in a transaction block, which
-    /// a pipeline is from its second command on, and in a function.
-    pub fn stands_alone(&self, function: &str) -> Result<()> {
-        // SAFETY: the context of a CALL says whether it is alone; other callers give none.
-        let alone = unsafe {
+    /// Refuses the call where a procedure may not end the transaction: in a function and in a
+    /// transaction block, which a pipeline is from its second command on.
+    pub fn require_top_level(&self, function: &str) -> Result<()> {
+        // SAFETY: only CALL gives a context of this type.
+        let is_top_level = unsafe {
             let context = (*self.info).context;
             !context.is_null()
                 && (*context).type_ == pg_sys::NodeTag::T_CallContext
                 && !(*context.cast::<pg_sys::CallContext>()).atomic
                 && !pg_sys::IsInTransactionBlock(true)
         };
-        if alone { Ok(()) } else { Err(error::not_alone(function)) }
+        if is_top_level { Ok(()) } else { Err(error::not_top_level(function)) }
     }
 
-    /// The INOUT arguments of a procedure, as they come back.
+    /// The values of a procedure's INOUT arguments.
     pub fn row<const N: usize>(&self, row: [Option<Datum>; N]) -> Datum {
         let mut values = row.map(|value| value.unwrap_or(Datum::from(0)));
         let mut nulls = row.map(|value| value.is_none());
-        // SAFETY: the doors answer with rows of their declared width and types.
+        // SAFETY: the procedure is declared with values of these types; their number is checked.
         unsafe {
             let mut descriptor = ptr::null_mut();
             pg_sys::get_call_result_type(self.info, ptr::null_mut(), &mut descriptor);
@@ -82,9 +83,9 @@ impl Call {
         }
     }
 
-    /// An argument, from 0; `None` when it is null.
+    /// An argument; they count from 0. `None`: null.
     pub fn datum(&self, number: usize) -> Option<Datum> {
-        // SAFETY: the functions are declared with as many arguments as their doors read.
+        // SAFETY: PostgreSQL passes `nargs` arguments; the slice checks the number.
         let argument = unsafe {
             let info = &*self.info;
             info.args.as_slice(info.nargs as usize)[number]
@@ -92,12 +93,12 @@ impl Call {
         (!argument.isnull).then_some(argument.value)
     }
 
-    fn needed(&self, number: usize, name: &str) -> Result<Datum> {
+    fn not_null(&self, number: usize, name: &str) -> Result<Datum> {
         self.datum(number).ok_or_else(|| error::missing(name))
     }
 
     pub fn bool(&self, number: usize, name: &str) -> Result<bool> {
-        Ok(self.needed(number, name)?.value() != 0)
+        Ok(self.not_null(number, name)?.value() != 0)
     }
 
     pub fn int(&self, number: usize) -> Option<i64> {
@@ -105,7 +106,7 @@ impl Call {
     }
 
     pub fn time(&self, number: usize, name: &str) -> Result<Wall> {
-        Ok(datum::wall(self.needed(number, name)?))
+        Ok(datum::wall(self.not_null(number, name)?))
     }
 
     pub fn float(&self, number: usize) -> Option<f64> {
@@ -131,14 +132,14 @@ impl Call {
     }
 
     pub fn jsonb(&self, number: usize, name: &str) -> Result<Datum> {
-        self.needed(number, name)
+        self.not_null(number, name)
     }
 
     pub fn interval(&self, number: usize) -> Option<(Datum, Micros)> {
         self.datum(number).map(|it| (it, datum::interval_length(Some(it))))
     }
 
-    /// The elements of an array argument.
+    /// The elements of an array; `None`: null.
     pub fn optional_array(
         &self,
         number: usize,
@@ -151,13 +152,13 @@ impl Call {
 
     /// The elements of an array of ids or tokens, none of them null.
     pub fn uuids(&self, number: usize, name: &str) -> Result<Vec<Uuid>> {
-        let array = self.needed(number, name)?;
+        let array = self.not_null(number, name)?;
         // SAFETY: declared as an array of uuids.
         unsafe { uuids(name, array) }
     }
 
-    /// Begins to answer with rows. All of them are made before the first is read (I5).
-    pub fn rows(&mut self) -> Result<Sink> {
+    /// Begins to return rows. All of them are made before the caller reads the first (I5).
+    pub fn rows(&mut self) -> Result<Tuplestore> {
         // SAFETY: the result info is checked before it is used; the store and its descriptor live
         // in the query's memory.
         unsafe {
@@ -175,14 +176,14 @@ impl Call {
             if descriptor.is_null() {
                 pg_sys::get_call_result_type(self.info, ptr::null_mut(), &mut descriptor);
             }
-            // The caller frees what it gets.
+            // PostgreSQL frees the descriptor that it gets.
             let descriptor = pg_sys::CreateTupleDescCopy(descriptor);
             let store = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
             (*result).returnMode = materialize;
             (*result).setResult = store;
             (*result).setDesc = descriptor;
             pg_sys::MemoryContextSwitchTo(before);
-            Ok(Sink { store, descriptor })
+            Ok(Tuplestore { store, descriptor })
         }
     }
 }
@@ -209,18 +210,18 @@ pub unsafe fn uuids(name: &str, array: Datum) -> Result<Vec<Uuid>> {
     }
 }
 
-/// Where the rows of an answer go.
-pub struct Sink {
+/// The rows that a call returns.
+pub struct Tuplestore {
     store: *mut pg_sys::Tuplestorestate,
     descriptor: pg_sys::TupleDesc,
 }
 
-impl Sink {
+impl Tuplestore {
     /// Adds a row; its values are copied.
     pub fn add<const N: usize>(&mut self, row: [Option<Datum>; N]) {
         let mut values = row.map(|value| value.unwrap_or(Datum::from(0)));
         let mut nulls = row.map(|value| value.is_none());
-        // SAFETY: the doors add rows of their declared width and types.
+        // SAFETY: the function is declared with columns of these types; their number is checked.
         unsafe {
             assert_eq!((*self.descriptor).natts as usize, N);
             pg_sys::tuplestore_putvalues(

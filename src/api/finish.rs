@@ -18,7 +18,7 @@ sql_functions!(return_task, return_tasks, cancel, cancel_tasks, delay);
 /// Takes an id, its token, an outcome and what the outcome needs: a result, an error, the time of a
 /// retry. Gives the task's status.
 fn return_task(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.return_task()")?;
+    call.require_writable("scylla.return_task()")?;
     let outcome = outcome(&call.text(2, "outcome")?)?;
     let it = Return {
         id: call.uuid(0, "id")?,
@@ -38,7 +38,7 @@ fn return_task(call: &mut Call) -> Result<Option<Datum>> {
 /// Takes arrays of ids and tokens, an outcome, and arrays of results and errors or null. Gives an
 /// array of statuses, with null where a token is not valid.
 fn return_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.return_tasks()")?;
+    call.require_writable("scylla.return_tasks()")?;
     let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
     let outcome = outcome(&call.text(2, "outcome")?)?;
     let results = column(call, 3, "results", leases.len())?;
@@ -60,7 +60,7 @@ fn return_tasks(call: &mut Call) -> Result<Option<Datum>> {
 ///
 /// Takes an id, and cancels the task. Gives false if the task was settled.
 fn cancel(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.cancel()")?;
+    call.require_writable("scylla.cancel()")?;
     let id = call.uuid(0, "id")?;
     let cancelled = cancel::cancel(&current_database(), &[id]);
     let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
@@ -71,32 +71,35 @@ fn cancel(call: &mut Call) -> Result<Option<Datum>> {
 ///
 /// Takes an array of ids. Gives for each what `cancel` gives, or null if there is no such task.
 fn cancel_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.cancel_tasks()")?;
+    call.require_writable("scylla.cancel_tasks()")?;
     let cancelled = cancel::cancel(&current_database(), &call.uuids(0, "ids")?);
     Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
 }
 
 /// `delay(task, until) → boolean`
 ///
-/// Takes an id and a time, and postpones the task, or brings it forward, to that time. Gives false if the
-/// task runs or is settled.
+/// Takes an id and a time, and postpones the task, or brings it forward, to that time. Gives false
+/// if the task runs or is settled.
 fn delay(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.delay()")?;
+    call.require_writable("scylla.delay()")?;
     let id = call.uuid(0, "task")?;
     let until = validate::time("until", call.time(1, "until")?)?;
     Ok(Some(Datum::from(delay::delay(&current_database(), id, until)?)))
 }
 
+/// The outcome of its word.
 fn outcome(word: &[u8]) -> Result<Outcome> {
     Outcome::parse(word).ok_or_else(|| {
         validate::unknown("outcome", word, r#""completed", "aborted", "retry" or "yield""#)
     })
 }
 
+/// Refuses an argument that does not fit the outcome.
 fn allow(fits: bool, argument: &str, outcome: Outcome) -> Result<()> {
     if fits { Ok(()) } else { Err(error::not_with_outcome(argument, outcome.word())) }
 }
 
+/// The error that goes with an outcome.
 fn error(outcome: Outcome, given: Option<Datum>) -> Result<Option<Datum>> {
     match given {
         Some(error) => {
@@ -108,7 +111,7 @@ fn error(outcome: Outcome, given: Option<Datum>) -> Result<Option<Datum>> {
     }
 }
 
-/// An optional array that goes with the ids; nulls when it is not given.
+/// The elements of an array that has one for each id; nulls if the array is null.
 fn column(call: &Call, number: usize, name: &str, len: usize) -> Result<Vec<Option<Datum>>> {
     match call.optional_array(number, name, JSONBS)? {
         None => Ok(vec![None; len]),

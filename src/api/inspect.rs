@@ -33,13 +33,13 @@ fn why(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
 ///
-/// Takes an id, or null for all tasks. Gives a row per lease: id, owner, owned_at, deadline, progress,
-/// and whether the task's history has it.
+/// Takes an id, or null for all tasks. Gives a row per lease: id, owner, owned_at, deadline,
+/// progress, and whether the task's history has it.
 fn leases(call: &mut Call) -> Result<Option<Datum>> {
     let task = call.optional_uuid(0);
-    let mut sink = call.rows()?;
+    let mut rows = call.rows()?;
     for lease in inspect::leases(&current_database(), task) {
-        sink.add([
+        rows.add([
             Some(Uuid(lease.id).datum()),
             Some(datum::varlena(lease.worker.as_bytes())),
             Some(datum::timestamptz(lease.since_at)),
@@ -55,7 +55,7 @@ fn leases(call: &mut Call) -> Result<Option<Datum>> {
 ///
 /// Takes nothing. At the commit, the scheduler surveys the tables.
 fn refresh(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.refresh()")?;
+    call.require_writable("scylla.refresh()")?;
     xact::at_commit(&current_database(), [Change::Refresh]);
     Ok(None)
 }
@@ -64,7 +64,7 @@ fn refresh(call: &mut Call) -> Result<Option<Datum>> {
 ///
 /// Takes a boolean: whether this database hands out and fires tasks from the commit on.
 fn open(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.open()")?;
+    call.require_writable("scylla.open()")?;
     identity::open(&current_database(), call.bool(0, "enabled")?);
     Ok(None)
 }

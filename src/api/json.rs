@@ -1,8 +1,8 @@
-//! Values of JSON members as values of SQL types, as PostgreSQL reads them.
+//! Values of JSON members as values of SQL types.
 
 use crate::error::{self, Result};
 use crate::pg::datum;
-use crate::pg::jsonb::{self, Json};
+use crate::pg::jsonb::{self, Container, Json};
 use crate::pg::uuid::Uuid;
 use board::{Micros, Wall};
 use pgrx::PgTryBuilder;
@@ -12,14 +12,12 @@ use pgrx::pg_sys::{self, Datum};
 pub const UUIDS: &str = "an array of uuids";
 
 /// The ids of an array of strings.
-pub fn uuids(name: &str, array: Datum) -> Result<Vec<Uuid>> {
-    // SAFETY: of a Json::Array.
-    let elements = unsafe { jsonb::inside(array) };
+pub fn uuids(name: &str, array: Container) -> Result<Vec<Uuid>> {
     let uuid = |(_, element): (Vec<u8>, Json)| match element {
         Json::String(text) => Uuid::parse(&text),
         _ => None,
     };
-    let uuids: Option<Vec<Uuid>> = elements.into_iter().map(uuid).collect();
+    let uuids: Option<Vec<Uuid>> = jsonb::inside(array).into_iter().map(uuid).collect();
     uuids.ok_or_else(|| error::wrong_type(name, UUIDS))
 }
 
@@ -28,8 +26,8 @@ pub fn uuid(name: &str, text: &[u8]) -> Result<Uuid> {
     Uuid::parse(text).ok_or_else(|| error::wrong_type(name, "a uuid"))
 }
 
-/// A whole number, which numeric may write with a fraction of zeros. Any other is the least one, which
-/// every range excludes.
+/// An integer, which may have a fraction of zeros. Any other number becomes the least integer,
+/// which every check refuses.
 pub fn integer(text: &str) -> i64 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_whole = fraction.bytes().all(|digit| digit == b'0');
@@ -49,14 +47,16 @@ pub fn time(name: &str, text: &[u8]) -> Result<Wall> {
     time.map(datum::wall).ok_or_else(|| error::wrong_type(name, "a timestamptz"))
 }
 
+/// An input function.
 type Input = unsafe fn(pg_sys::FunctionCallInfo) -> Datum;
 
-/// The value of a text, by a type's input function; `None` if that refuses it.
+/// The value of a text; `None` if the type's input function refuses it.
 fn parse(input: Input, text: &[u8]) -> Option<Datum> {
     let text = std::ffi::CString::new(text).ok()?;
-    // Reading a value has no effect that would need a subtransaction to undo.
+    // An input function changes nothing that a subtransaction would have to undo.
     PgTryBuilder::new(std::panic::AssertUnwindSafe(|| {
-        // SAFETY: an input function takes a text that ends with a zero, a type's oid and a modifier.
+        // SAFETY: an input function takes a text that ends with a zero, a type's oid and a
+        // modifier.
         unsafe {
             pgrx::direct_function_call_as_datum(
                 input,

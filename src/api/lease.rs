@@ -1,6 +1,6 @@
 //! `own_tasks`, `own_task`, `register_worker`, `extend` and `extend_tasks`.
 
-use crate::api::fcinfo::{Call, Sink, sql_functions};
+use crate::api::fcinfo::{Call, Tuplestore, sql_functions};
 use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::lease::extend;
@@ -18,7 +18,7 @@ sql_functions!(own_tasks, own_task, register_worker, extend, extend_tasks);
 /// Takes a worker, a queue, how many tasks at most, an array of actions or null, and the length of
 /// the leases or null. Gives a row per task, see `add_row`.
 fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.own_tasks()")?;
+    call.require_writable("scylla.own_tasks()")?;
     let worker = validate::worker(call.text(0, "worker")?)?;
     let queue = validate::queue(call.text(1, "queue")?)?;
     let most = validate::max_tasks(call.int(2).ok_or_else(|| error::missing("max_tasks"))?)?;
@@ -29,10 +29,10 @@ fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
     let actions: Option<Vec<&[u8]>> =
         actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect());
     let length = length(call, 4)?;
-    let mut sink = call.rows()?;
+    let mut rows = call.rows()?;
     let db = current_database();
     own::own_tasks(&db, &worker, &queue, most, actions.as_deref(), length, |owned| {
-        add_row(&mut sink, &owned);
+        add_row(&mut rows, &owned);
     });
     Ok(None)
 }
@@ -42,12 +42,12 @@ fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
 /// Takes the id of a ready task, a worker, and the length of the lease or null. Gives one row, see
 /// `add_row`.
 fn own_task(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.own_task()")?;
+    call.require_writable("scylla.own_task()")?;
     let id = call.uuid(0, "id")?;
     let worker = validate::worker(call.text(1, "worker")?)?;
     let length = length(call, 2)?;
-    let mut sink = call.rows()?;
-    own::own_task(&current_database(), id, &worker, length, |owned| add_row(&mut sink, &owned))?;
+    let mut rows = call.rows()?;
+    own::own_task(&current_database(), id, &worker, length, |owned| add_row(&mut rows, &owned))?;
     Ok(None)
 }
 
@@ -55,22 +55,22 @@ fn own_task(call: &mut Call) -> Result<Option<Datum>> {
 ///
 /// Takes nothing. Gives a name that no other call got or gets.
 fn register_worker(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.register_worker()")?;
+    call.require_writable("scylla.register_worker()")?;
     let name = format!("worker-{}", own::next_worker(&current_database()));
     Ok(Some(datum::varlena(name.as_bytes())))
 }
 
 /// `extend(id, token, timeout, progress) → boolean`
 ///
-/// Takes an id, its token, the new length of the lease or null, and the progress or null. Gives false
-/// if the lease is lost.
+/// Takes an id, its token, the new length of the lease or null, and the progress or null. Gives
+/// false if the lease is lost.
 fn extend(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.extend()")?;
+    call.require_writable("scylla.extend()")?;
     let lease = (call.uuid(0, "id")?, call.uuid(1, "token")?);
     let length = length(call, 2)?;
     let progress = call.float(3).map(validate::progress).transpose()?;
-    let held = extend::extend(&current_database(), &[lease], length, progress);
-    Ok(Some(Datum::from(held[0])))
+    let extended = extend::extend(&current_database(), &[lease], length, progress);
+    Ok(Some(Datum::from(extended[0])))
 }
 
 /// `extend_tasks(ids, tokens, timeout) → boolean[]`
@@ -78,12 +78,13 @@ fn extend(call: &mut Call) -> Result<Option<Datum>> {
 /// Takes arrays of ids and tokens, and the new length of the leases or null. Gives an array of what
 /// `extend` gives.
 fn extend_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.extend_tasks()")?;
+    call.require_writable("scylla.extend_tasks()")?;
     let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
-    let held = extend::extend(&current_database(), &leases, length(call, 2)?, None);
-    Ok(Some(datum::array(BOOLS, held.into_iter().map(|it| Some(Datum::from(it))))))
+    let extended = extend::extend(&current_database(), &leases, length(call, 2)?, None);
+    Ok(Some(datum::array(BOOLS, extended.into_iter().map(|it| Some(Datum::from(it))))))
 }
 
+/// An element of the array of actions.
 fn action(element: Option<Datum>) -> Result<Vec<u8>> {
     let element = element.ok_or_else(|| error::missing("an element of actions"))?;
     // SAFETY: an element of an array of texts.
@@ -96,8 +97,8 @@ fn length(call: &Call, number: usize) -> Result<Option<Micros>> {
 }
 
 /// Adds the row of an owned task.
-fn add_row(sink: &mut Sink, owned: &Owned) {
-    sink.add([
+fn add_row(rows: &mut Tuplestore, owned: &Owned) {
+    rows.add([
         Some(Uuid::datum(owned.id)),
         Some(Uuid::datum(owned.token)),
         owned.action,

@@ -6,28 +6,28 @@ use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::submit::messages::{self, Delayed, Message};
 use crate::pg::datum;
-use crate::pg::jsonb::{self, Json};
+use crate::pg::jsonb::{self, Container, Json};
 use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(delay_message, delay_messages, cancel_message);
 
-/// Headers that are for the delay, not for whoever gets the message.
-const OWN_HEADERS: [&str; 2] = ["chronosMessageId", "chronosDeadline"];
+/// Headers about the delay itself, which do not go on with the message.
+const DELAY_HEADERS: [&str; 2] = ["chronosMessageId", "chronosDeadline"];
 
 /// `delay(id, deadline, queue, value, key, headers) → boolean`
 ///
 /// Takes a message: id, deadline, queue, value, key, headers. Gives false if another message waits
 /// under the id, or if this one is dropped because its id or its deadline is not valid.
 fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.delay()")?;
+    call.require_writable("scylla.delay()")?;
     let queue = validate::queue(call.text(2, "queue")?)?;
     let (id, value, key) = (call.optional_text(0), call.optional_text(3), call.optional_text(4));
-    let sound = call
+    let checked = call
         .text(0, "id")
         .and_then(validate::message_id)
         .and_then(|_| validate::time("deadline", call.time(1, "deadline")?));
-    let deadline = match sound {
+    let deadline = match checked {
         Ok(deadline) => deadline,
         Err(why) => {
             error::warn_message_dropped(&queue, id.as_deref(), &why);
@@ -48,7 +48,7 @@ fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
 /// Takes a queue and a JSON array of messages. Gives a row per message: its id, and whether it was
 /// delayed, fired, ignored or invalid.
 fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.delay_messages()")?;
+    call.require_writable("scylla.delay_messages()")?;
     let queue = validate::queue(call.text(0, "queue")?)?;
     // SAFETY: declared as jsonb; looked into if it is an array.
     let elements = unsafe {
@@ -57,9 +57,9 @@ fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
             _ => return Err(error::wrong_type("messages", "an array of objects")),
         }
     };
-    let mut sink = call.rows()?;
+    let mut rows = call.rows()?;
     let mut messages = Vec::with_capacity(elements.len());
-    // Of each element: the id that it bears, and whether there is a message of it.
+    // For each element: its id, if it has one, and whether it is valid.
     let mut checked = Vec::with_capacity(elements.len());
     for (_, element) in elements {
         let mut id = None;
@@ -72,15 +72,15 @@ fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
         pgrx::check_for_interrupts!();
     }
     let mut delayed = messages::delay_messages(&current_database(), &queue, &messages).into_iter();
-    for (id, is_sound) in checked {
-        let delayed = if is_sound { delayed.next() } else { None };
+    for (id, is_valid) in checked {
+        let delayed = if is_valid { delayed.next() } else { None };
         let outcome = match delayed {
             Some(Delayed::Waits) => "delayed",
             Some(Delayed::Fired) => "fired",
             Some(Delayed::Ignored) => "ignored",
             None => "invalid",
         };
-        sink.add([id.map(|id| datum::varlena(&id)), Some(datum::varlena(outcome.as_bytes()))]);
+        rows.add([id.map(|id| datum::varlena(&id)), Some(datum::varlena(outcome.as_bytes()))]);
     }
     Ok(None)
 }
@@ -89,19 +89,18 @@ fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
 ///
 /// Takes a queue and a message's id, and cancels the message. Gives false if none waits.
 fn cancel_message(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.cancel_message()")?;
+    call.require_writable("scylla.cancel_message()")?;
     let queue = validate::queue(call.text(0, "queue")?)?;
     let id = call.text(1, "id")?;
     Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id))))
 }
 
-/// A message of an element of a batch; `id` is what the element bears, valid or not.
+/// The message of an element of a batch. `id` becomes the id of the element, valid or not.
 fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
     let Json::Object(object) = element else {
         return Err(error::wrong_type("an element of messages", "an object"));
     };
-    // SAFETY: of a Json::Object.
-    let mut members = unsafe { jsonb::inside(object) };
+    let mut members = jsonb::inside(object);
     let mut take = |name: &str| {
         let at = members.iter().position(|(it, _)| it == name.as_bytes());
         at.map(|at| members.swap_remove(at).1)
@@ -110,21 +109,21 @@ fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
     if let Some(Json::String(text)) = &given {
         *id = Some(text.clone());
     }
-    let own = string("id", given)?.ok_or_else(|| error::missing("id"))?;
-    let own = validate::message_id(own)?;
+    let checked = string("id", given)?.ok_or_else(|| error::missing("id"))?;
+    let checked = validate::message_id(checked)?;
     let deadline = string("deadline", take("deadline"))?;
     let deadline = deadline.ok_or_else(|| error::missing("deadline"))?;
     let deadline = validate::time("deadline", json::time("deadline", &deadline)?)?;
     let (key, value) = (string("key", take("key"))?, string("value", take("value"))?);
     let headers = match take("headers") {
-        None => jsonb::parse("{}"),
+        None => jsonb::empty_object(),
         Some(given) => headers(given)?,
     };
     if let Some((name, _)) = members.first() {
         return Err(error::unknown_member("message", &datum::printable(&**name), "scylla.delay"));
     }
-    let spec = spec(&own, key.as_deref(), value.as_deref(), headers)?;
-    Ok(Message { id: own, deadline, spec })
+    let spec = spec(&checked, key.as_deref(), value.as_deref(), headers)?;
+    Ok(Message { id: checked, deadline, spec })
 }
 
 /// A member that may be null or missing.
@@ -137,17 +136,16 @@ fn string(name: &str, given: Option<Json>) -> Result<Option<Vec<u8>>> {
 }
 
 /// The headers that go on with the message.
-fn headers(given: Json) -> Result<Datum> {
+fn headers(given: Json) -> Result<Container> {
     match given {
-        // SAFETY: of a Json::Object.
-        Json::Object(headers) => Ok(unsafe { jsonb::without(headers, &OWN_HEADERS) }),
+        Json::Object(headers) => Ok(jsonb::without(headers, &DELAY_HEADERS)),
         _ => Err(error::wrong_type("headers", "an object")),
     }
 }
 
 /// The spec of the task that a message becomes.
-fn spec(id: &[u8], key: Option<&[u8]>, value: Option<&[u8]>, headers: Datum) -> Result<Datum> {
-    // Before it is made: a jsonb holds 256 MB at the most.
+fn spec(id: &[u8], key: Option<&[u8]>, value: Option<&[u8]>, headers: Container) -> Result<Datum> {
+    // Checked before the jsonb is made: it cannot be larger than 256 MB.
     let (size, most) =
         (key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len), guc::max_spec_size());
     if size > most {

@@ -11,8 +11,8 @@ sql_functions!(retry_worst_case);
 
 /// `retry_worst_case(max_tries, retry_interval, retry_jitter) → interval`
 ///
-/// Takes max_tries, retry_interval and retry_jitter. Gives the longest sum of the delays before all
-/// retries.
+/// Takes max_tries, retry_interval and retry_jitter. Gives the longest time that all delays before
+/// retries can take together.
 fn retry_worst_case(call: &mut Call) -> Result<Option<Datum>> {
     let tries = call.int(0).ok_or_else(|| error::missing("max_tries"))?;
     let tries = validate::max_tries(tries)?;

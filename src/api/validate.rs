@@ -1,4 +1,4 @@
-//! What all doors check alike.
+//! Checks of arguments, each for all SQL functions that take the argument.
 
 use crate::error::{self, Error, Result};
 use crate::guc;
@@ -15,6 +15,7 @@ const KEY_MAX: usize = 256;
 /// The longest id of a message, in characters.
 const MESSAGE_ID_MAX: i32 = 128;
 
+/// A text of so many bytes.
 fn name<T: AsRef<[u8]>>(text: T, argument: &str, least: usize, most: usize) -> Result<T> {
     let length = text.as_ref().len();
     if (least..=most).contains(&length) {
@@ -24,18 +25,22 @@ fn name<T: AsRef<[u8]>>(text: T, argument: &str, least: usize, most: usize) -> R
     }
 }
 
+/// The name of a queue.
 pub fn queue<T: AsRef<[u8]>>(text: T) -> Result<T> {
     name(text, "queue", 1, QUEUE_MAX)
 }
 
+/// The name of an action.
 pub fn action<T: AsRef<[u8]>>(text: T) -> Result<T> {
     name(text, "action", 0, ACTION_MAX)
 }
 
+/// The name of a worker.
 pub fn worker(text: Vec<u8>) -> Result<Vec<u8>> {
     name(text, "worker", 1, WORKER_MAX)
 }
 
+/// A priority.
 pub fn priority(number: i64) -> Result<u32> {
     number.try_into().map_err(|_| error::out_of_range("priority", "between 0 and 4294967295"))
 }
@@ -49,6 +54,7 @@ pub fn timeout(value: (Datum, Micros)) -> Result<(Datum, Micros)> {
     }
 }
 
+/// How many tries a task gets.
 pub fn max_tries(number: i64) -> Result<i32> {
     number
         .try_into()
@@ -57,6 +63,7 @@ pub fn max_tries(number: i64) -> Result<i32> {
         .ok_or_else(|| error::out_of_range("max_tries", "at least 1"))
 }
 
+/// How many tasks a call owns at most.
 pub fn max_tasks(number: i64) -> Result<usize> {
     usize::try_from(number)
         .ok()
@@ -64,6 +71,7 @@ pub fn max_tasks(number: i64) -> Result<usize> {
         .ok_or_else(|| error::out_of_range("max_tasks", "at least 1"))
 }
 
+/// The progress of a task.
 pub fn progress(number: f64) -> Result<f64> {
     if (0.0..=1.0).contains(&number) {
         Ok(number)
@@ -72,10 +80,12 @@ pub fn progress(number: f64) -> Result<f64> {
     }
 }
 
+/// The key of a task.
 pub fn key(text: Vec<u8>) -> Result<Vec<u8>> {
     name(text, "key", 1, KEY_MAX)
 }
 
+/// What to do when the key exists.
 pub fn on_conflict(word: &[u8]) -> Result<OnConflict> {
     match word {
         b"error" => Ok(OnConflict::Error),
@@ -85,7 +95,7 @@ pub fn on_conflict(word: &[u8]) -> Result<OnConflict> {
     }
 }
 
-/// Whether a task runs though a predecessor was aborted or cancelled.
+/// Whether a task runs after a predecessor was aborted or cancelled.
 pub fn on_failure(word: &[u8]) -> Result<bool> {
     match word {
         b"abort" => Ok(false),
@@ -94,12 +104,12 @@ pub fn on_failure(word: &[u8]) -> Result<bool> {
     }
 }
 
-/// A word that is none of the known ones.
+/// The error of an unknown word.
 pub fn unknown(argument: &str, word: &[u8], known: &str) -> Error {
     error::unknown_value(argument, &datum::printable(word), known)
 }
 
-/// A point in time that is one: neither infinity.
+/// A time other than the two infinite ones.
 pub fn time(argument: &str, at: Wall) -> Result<Wall> {
     if at == Wall::MIN || at == Wall::NEVER {
         Err(error::out_of_range(argument, "finite"))
@@ -113,7 +123,7 @@ pub fn run_at(at: Wall) -> Result<Wall> {
     time("run_at", at)
 }
 
-/// A pause, an interval with its length; `None`: no pause at all.
+/// The pause before a retry: an interval with its length. `None`: no pause.
 pub fn pause(argument: &str, (interval, length): (Datum, Micros)) -> Result<Option<Datum>> {
     match length.0 {
         0 => Ok(None),
@@ -122,9 +132,9 @@ pub fn pause(argument: &str, (interval, length): (Datum, Micros)) -> Result<Opti
     }
 }
 
-/// A spec may be anything but JSON null, up to the limit.
+/// A spec, any JSON value but null, no larger than `scylla.max_spec_size`.
 pub fn spec(datum: Datum) -> Result<Datum> {
-    // SAFETY: the doors hand in jsonb only.
+    // SAFETY: the callers pass jsonb.
     let (size, value) = unsafe { (jsonb::size(datum), jsonb::read(datum)) };
     let most = guc::max_spec_size();
     match value {
@@ -134,7 +144,7 @@ pub fn spec(datum: Datum) -> Result<Datum> {
     }
 }
 
-/// The id of a message, in characters.
+/// The id of a message.
 pub fn message_id(text: Vec<u8>) -> Result<Vec<u8>> {
     // SAFETY: counts the characters of whole bytes, in the database's encoding.
     let characters =
@@ -148,7 +158,7 @@ pub fn message_id(text: Vec<u8>) -> Result<Vec<u8>> {
 
 /// The error of an aborted task: `{"code": text, "args": object, "description": text}`.
 pub fn error(datum: Datum) -> Result<Datum> {
-    // SAFETY: the doors hand in jsonb only; its members are looked at if it is an object.
+    // SAFETY: the callers pass jsonb.
     let members = unsafe {
         match jsonb::read(datum) {
             Json::Object(object) => jsonb::inside(object),
@@ -160,7 +170,7 @@ pub fn error(datum: Datum) -> Result<Datum> {
         b"args" => matches!(value, Json::Object(_)),
         _ => false,
     };
-    // A jsonb object has each of its names once.
+    // A jsonb object has no name twice, so three fitting members are the three.
     if members.len() == 3 && members.iter().all(fits) {
         Ok(datum)
     } else {
@@ -168,11 +178,12 @@ pub fn error(datum: Datum) -> Result<Datum> {
     }
 }
 
+/// Two arrays that belong together.
 pub fn same_length<A, B>(one: (&str, &[A]), other: (&str, &[B])) -> Result<()> {
     if one.1.len() == other.1.len() { Ok(()) } else { Err(error::lengths_differ(one.0, other.0)) }
 }
 
-/// Ids with their tokens.
+/// Pairs of an id and its token.
 pub fn leases(ids: Vec<Uuid>, tokens: Vec<Uuid>) -> Result<Vec<(Uuid, Uuid)>> {
     same_length(("ids", &ids), ("tokens", &tokens))?;
     Ok(ids.into_iter().zip(tokens).collect())

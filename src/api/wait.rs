@@ -16,31 +16,31 @@ sql_functions!(wait_for_work, wait_for_task);
 /// timeout.
 fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
     let queue = validate::queue(call.text(0, "queue")?)?;
-    let until = until(call)?;
-    call.serves("scylla.wait_for_work()")?;
-    call.stands_alone("scylla.wait_for_work()")?;
-    let available = unbound(|| wait::wait_for_work(&queue, until));
+    let until = deadline(call)?;
+    call.require_primary("scylla.wait_for_work()")?;
+    call.require_top_level("scylla.wait_for_work()")?;
+    let available = nonatomic(|| wait::wait_for_work(&queue, until));
     Ok(Some(call.row([Some(Datum::from(available))])))
 }
 
 /// `wait_for_task(id, timeout, status, result)`
 ///
-/// Takes an id and a timeout. Gives a row: the status and the result of the task once it has settled,
-/// nulls after the timeout.
+/// Takes an id and a timeout. Gives a row: the status and the result of the task once it has
+/// settled, nulls after the timeout.
 fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
-    let until = until(call)?;
-    call.stands_alone("scylla.wait_for_task()")?;
-    let keep = datum::copy_to_caller_context();
-    let show = |status: String, result: Option<Datum>| (status, result.map(&keep));
-    let ended = unbound(|| wait::wait_for_task(id, until, show))?;
-    let (status, result) = ended.unzip();
+    let until = deadline(call)?;
+    call.require_top_level("scylla.wait_for_task()")?;
+    let copy = datum::copy_to_caller_context();
+    let show = |status: String, result: Option<Datum>| (status, result.map(&copy));
+    let settled = nonatomic(|| wait::wait_for_task(id, until, show))?;
+    let (status, result) = settled.unzip();
     let status = status.map(|status| datum::varlena(status.as_bytes()));
     Ok(Some(call.row([status, result.flatten()])))
 }
 
-/// When a call's timeout, its second argument, is over.
-fn until(call: &Call) -> Result<Monotonic> {
+/// The end of the timeout, the second argument of both procedures.
+fn deadline(call: &Call) -> Result<Monotonic> {
     let (_, length) = call.interval(1).ok_or_else(|| error::missing("timeout"))?;
     if length < Micros::ZERO {
         return Err(error::negative("timeout"));
@@ -48,13 +48,13 @@ fn until(call: &Call) -> Result<Monotonic> {
     Ok(time::monotonic() + length)
 }
 
-/// Does something that may end the transaction.
-fn unbound<T>(work: impl FnOnce() -> T) -> T {
-    // SAFETY: a session of this call's own; an error leaves closing it to the end of the transaction.
+/// Does some work that may end the transaction.
+fn nonatomic<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: this call's own SPI session; after an error the end of the transaction closes it.
     unsafe {
         pg_sys::SPI_connect_ext(pg_sys::SPI_OPT_NONATOMIC as i32);
-        let answer = work();
+        let value = work();
         pg_sys::SPI_finish();
-        answer
+        value
     }
 }

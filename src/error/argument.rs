@@ -3,10 +3,12 @@
 use crate::error::report::Error;
 use pgrx::prelude::*;
 
+/// An argument that is not valid.
 fn invalid(message: String) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message)
 }
 
+/// A null where a value is needed.
 pub fn missing(argument: &str) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
@@ -20,20 +22,22 @@ pub fn bad_length(argument: &str, least: usize, most: usize, got: usize) -> Erro
         .detail(format!("The value has {got} bytes."))
 }
 
-/// `range`: as in `between 0 and 1`.
+/// A value out of its range. `range`: as in `between 0 and 1`.
 pub fn out_of_range(argument: &str, range: &str) -> Error {
     invalid(format!("{argument} must be {range}"))
 }
 
+/// A number or an interval below zero.
 pub fn negative(argument: &str) -> Error {
     invalid(format!("{argument} must not be negative"))
 }
 
+/// The JSON value `null`, which is not an SQL null.
 pub fn json_null(argument: &str) -> Error {
     invalid(format!("{argument} must not be JSON null"))
 }
 
-/// `known`: as in `"error", "ignore" or "replace"`.
+/// A word that is not one of the known ones. `known`: as in `"error", "ignore" or "replace"`.
 pub fn unknown_value(argument: &str, got: &str, known: &str) -> Error {
     invalid(format!("unrecognized value for {argument}: \"{got}\"")).hint(format!("Use {known}."))
 }
@@ -44,25 +48,29 @@ pub fn unknown_member(of: &str, name: &str, function: &str) -> Error {
         .hint(format!("Name the members after the arguments of {function}."))
 }
 
-/// `wanted`: as in `a string`.
+/// A JSON value of another type. `wanted`: as in `a string`.
 pub fn wrong_type(member: &str, wanted: &str) -> Error {
     invalid(format!("{member} must be {wanted}"))
 }
 
+/// Two arrays of different lengths that belong together.
 pub fn lengths_differ(one: &str, other: &str) -> Error {
     invalid(format!("{one} and {other} must have the same length"))
 }
 
+/// An array of arrays.
 pub fn not_one_dimension(argument: &str) -> Error {
     invalid(format!("{argument} must be a one-dimensional array"))
 }
 
+/// An error of another shape.
 pub fn bad_error_object() -> Error {
     invalid("error must be an object with the members code, args and description".into()).detail(
         "The code and the description are strings, args is an object. No other member is allowed.",
     )
 }
 
+/// An outcome that needs an error, without one.
 pub fn error_needed() -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
@@ -71,16 +79,18 @@ pub fn error_needed() -> Error {
     .hint(r#"Pass error => '{"code": "...", "args": {}, "description": "..."}'."#)
 }
 
+/// An argument that does not fit the outcome.
 pub fn not_with_outcome(argument: &str, outcome: &str) -> Error {
     invalid(format!("cannot specify {argument} with outcome \"{outcome}\""))
 }
 
+/// A sum of delays that is longer than any interval.
 pub fn delays_too_long() -> Error {
     invalid("interval out of range".into())
         .detail("The delays of all retries are longer than an interval can be.")
 }
 
-/// In bytes.
+/// A spec of `got` bytes, where `most` are allowed.
 pub fn spec_too_large(got: usize, most: usize) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "spec is too large")
         .detail(format!("The spec has {got} bytes, and scylla.max_spec_size is {most} bytes."))

@@ -12,12 +12,14 @@ fn limit_exceeded(message: impl Into<String>) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, message)
 }
 
+/// The library is not in `shared_preload_libraries`.
 pub fn not_preloaded() -> Error {
     not_available("scylla must be loaded via shared_preload_libraries")
         .detail("Its shared memory is allocated when the server starts.")
         .hint("Add scylla to shared_preload_libraries in postgresql.conf and restart the server.")
 }
 
+/// The database does not have the extension.
 pub fn not_created() -> Error {
     not_available("extension \"scylla\" does not exist")
         .hint("Run CREATE EXTENSION scylla in this database.")
@@ -30,10 +32,12 @@ pub fn no_primary_key() -> Error {
         .hint("Restore the key with ALTER TABLE scylla.task ADD PRIMARY KEY (id).")
 }
 
+/// A caller waited for the board too long (I1).
 pub fn board_not_built(database: &str) -> Error {
     not_available(format!("the board of database \"{database}\" is not built"))
         .detail(
-            "The scheduler has not built it in time, and a transaction that has written data cannot.",
+            "The scheduler has not built it in time, and a transaction that has written data \
+             cannot.",
         )
         .hint("Try again in a new transaction. See the server's log for what stops the scheduler.")
 }
@@ -58,21 +62,27 @@ pub fn leases_lost(count: usize) -> Error {
 /// The database was copied, restored, or closed by hand (I12).
 pub fn closed(database: &str) -> Error {
     not_available(format!("scylla is closed in database \"{database}\""))
-        .detail("The database was copied or restored, or closed by scylla.open(false). Its tasks do not run.")
+        .detail(
+            "The database was copied or restored, or closed by scylla.open(false). Its tasks do \
+             not run.",
+        )
         .hint("Call scylla.open() if its tasks should run here.")
 }
 
+/// The board has no entry left for a database.
 pub fn too_many_databases() -> Error {
     limit_exceeded("too many databases use scylla")
         .detail(format!("scylla serves at most {} databases of a server.", board::MAX_DATABASES))
 }
 
+/// A lease needs a slot, and every slot has a lease.
 pub fn board_full() -> Error {
     limit_exceeded("too many leases")
         .detail("Every slot of the board has a lease.")
         .hint("Return some tasks, or raise scylla.board_size and restart the server.")
 }
 
+/// `PREPARE TRANSACTION` would lose what the transaction is to do to the board.
 pub fn not_preparable() -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -80,6 +90,7 @@ pub fn not_preparable() -> Error {
     )
 }
 
+/// A function that writes, called in a read-only transaction.
 pub fn read_only(function: &str) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
@@ -87,6 +98,7 @@ pub fn read_only(function: &str) -> Error {
     )
 }
 
+/// A function that hands out tasks, called on a standby.
 pub fn on_standby(function: &str) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_READ_ONLY_SQL_TRANSACTION,
@@ -95,7 +107,8 @@ pub fn on_standby(function: &str) -> Error {
     .detail("A standby does not hand out tasks.")
 }
 
-pub fn not_alone(function: &str) -> Error {
+/// A procedure that ends its transaction, called where it may not.
+pub fn not_top_level(function: &str) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
         format!("{function} cannot run inside a transaction block, a function or a pipeline"),
@@ -104,6 +117,7 @@ pub fn not_alone(function: &str) -> Error {
     .hint("Call it as a command of its own, with autocommit on.")
 }
 
+/// A function that returns rows, called where one value is expected.
 pub fn no_set_here() -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,

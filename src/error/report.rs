@@ -6,7 +6,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_char, c_int};
 
-/// An error that was found but not raised yet.
+/// An error that is not raised yet.
 #[derive(Debug, Clone)]
 pub struct Error {
     code: PgSqlErrorCode,
@@ -16,14 +16,16 @@ pub struct Error {
     constraint: Option<&'static CStr>,
 }
 
+/// The result of a call that can fail with such an error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// An error with an SQLSTATE and a primary message.
     pub(super) fn new(code: PgSqlErrorCode, message: impl Into<String>) -> Error {
         Error { code, message: message.into(), detail: None, hint: None, constraint: None }
     }
 
-    /// With a fact, or one more, about the error.
+    /// Adds a fact to DETAIL, a full sentence.
     pub(super) fn detail(self, fact: impl Into<String>) -> Error {
         let fact = fact.into();
         let detail = match self.detail {
@@ -33,33 +35,35 @@ impl Error {
         Error { detail: Some(detail), ..self }
     }
 
+    /// Sets the HINT, which begins with a verb.
     pub(super) fn hint(self, hint: impl Into<String>) -> Error {
         Error { hint: Some(hint.into()), ..self }
     }
 
-    /// With the name of the constraint of `scylla.task` that the call conflicts with.
+    /// Sets the constraint of `scylla.task` that the call conflicts with.
     pub(super) fn constraint(self, name: &'static CStr) -> Error {
         Error { constraint: Some(name), ..self }
     }
 
+    /// The primary message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Whether an id or a key is taken.
+    /// Whether the id or the key of a submission is taken.
     pub fn is_duplicate(&self) -> bool {
         let codes =
             [PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, PgSqlErrorCode::ERRCODE_OBJECT_IN_USE];
         codes.contains(&self.code)
     }
 
-    /// The same error with the element of an array, counted from 1, that caused it.
+    /// Adds the element of the array, counted from 1, that caused the error.
     pub fn of_element(self, number: usize) -> Error {
         self.detail(format!("The error is in element {number} of the array."))
     }
 
-    /// Raises the error. Unwinds through Rust first, so that guards are dropped. A constraint's name is
-    /// lost: a conflict is returned, and thrown where the SQL function ends.
+    /// Raises the error as a panic, so that guards are dropped. A constraint does not pass this
+    /// way: a conflict is returned instead.
     pub fn raise(self) -> ! {
         self.report(PgLogLevel::ERROR);
         unreachable!("an error does not return")
@@ -77,7 +81,7 @@ impl Error {
         report.report(level);
     }
 
-    /// The error in memory of PostgreSQL's.
+    /// Copies the error into the current memory context.
     pub fn into_report(self) -> Report {
         Report {
             code: self.code as c_int,
@@ -105,7 +109,7 @@ unsafe extern "C-unwind" {
     fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
 }
 
-/// An error whose texts are in the current memory context: it owns nothing that a long jump would leak.
+/// An error in memory of PostgreSQL, which a long jump does not leak.
 #[derive(Clone, Copy)]
 pub struct Report {
     code: c_int,

@@ -18,17 +18,19 @@ fn in_use(message: String) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_OBJECT_IN_USE, message)
 }
 
+/// An id that no task has.
 pub fn no_such_task(id: Uuid) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("task {id} does not exist"))
 }
 
+/// An id that a live or settled task has.
 pub fn duplicate_id(id: Uuid) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, format!("task {id} already exists"))
         .constraint(c"task_pkey")
 }
 
-/// A row that is not there after it was inserted. `suppressors`: the triggers and rules that can cause
-/// this.
+/// A row that is not there after it was inserted. `suppressors`: the triggers and rules that can
+/// cause this.
 pub fn not_inserted(id: Uuid, suppressors: Option<&str>) -> Error {
     let error = wrong_state(format!("the row of task {id} was not inserted"));
     match suppressors {
@@ -39,6 +41,7 @@ pub fn not_inserted(id: Uuid, suppressors: Option<&str>) -> Error {
     }
 }
 
+/// A key that a live task has.
 pub fn duplicate_key(queue: &[u8], key: &[u8], holder: Uuid) -> Error {
     let [queue, key] = [queue, key].map(datum::printable);
     Error::new(
@@ -60,11 +63,12 @@ pub fn repeated_key(queue: &[u8], key: &[u8]) -> Error {
     .constraint(c"task_key")
 }
 
+/// The task to replace is running.
 pub fn not_replaceable(id: Uuid) -> Error {
     in_use(format!("cannot replace task {id} because it is running"))
 }
 
-/// The tasks of a cycle, each of which waits for the next one, and the last for the first.
+/// Dependencies in a cycle: each task waits for the next one, and the last for the first.
 pub fn cycle(tasks: &[Uuid]) -> Error {
     let error =
         Error::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, "dependency cycle detected");
@@ -78,27 +82,32 @@ pub fn cycle(tasks: &[Uuid]) -> Error {
     error.detail(format!("Task {first} depends on itself{through}."))
 }
 
+/// A token of a lease that has ended.
 pub fn stale_token(id: Uuid) -> Error {
     in_use(format!("the token is not valid for task {id}"))
         .detail("The lease has ended. The task is ready, or another worker owns it.")
 }
 
+/// A token that another call is using.
 pub fn being_returned(id: Uuid) -> Error {
     in_use(format!("task {id} is already being returned"))
         .detail("Another transaction, or an earlier call of this one, used the same token.")
 }
 
+/// A task whose status does not allow the call.
 pub fn wrong_status(id: Uuid, status: &str) -> Error {
     wrong_state(format!("task {id} is {status}"))
 }
 
+/// Waiting for a task that was submitted without `post_result`.
 pub fn no_result(id: Uuid) -> Error {
     wrong_state(format!("cannot wait for the result of task {id}"))
         .detail("The task was submitted without post_result.")
         .hint("Submit the task with post_result => true.")
 }
 
-/// As PostgreSQL says it of any table. `change`: update or delete.
+/// A row that another transaction changed, in the words that PostgreSQL uses for any table.
+/// `change`: `update` or `delete`.
 pub fn changed_meanwhile(change: &str) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,

@@ -1,4 +1,4 @@
-//! jsonb taken apart one level deep: what is nested inside passes through unread.
+//! jsonb, read one level deep. Nested objects and arrays are copied unread.
 
 use crate::pg::datum;
 use pgrx::pg_sys::{self, Datum, JsonbIteratorToken as Token, jbvType};
@@ -9,17 +9,28 @@ pub enum Json {
     Null,
     Bool(bool),
     String(Vec<u8>),
-    /// In its decimal form.
+    /// In decimal form.
     Number(String),
-    Object(Datum),
-    Array(Datum),
+    Object(Container),
+    Array(Container),
+}
+
+/// An object or an array.
+#[derive(Clone, Copy)]
+pub struct Container(Datum);
+
+impl Container {
+    /// The jsonb.
+    pub fn datum(self) -> Datum {
+        self.0
+    }
 }
 
 impl Json {
-    /// The value as a jsonb of its own, in the current memory context.
+    /// The value as a jsonb, in the current memory context.
     pub fn datum(&self) -> Datum {
         let text = match self {
-            Json::Object(datum) | Json::Array(datum) => return *datum,
+            Json::Object(container) | Json::Array(container) => return container.0,
             Json::Null => "null".to_owned(),
             Json::Bool(value) => value.to_string(),
             Json::Number(number) => number.clone(),
@@ -29,7 +40,7 @@ impl Json {
     }
 }
 
-/// A jsonb of a text that is valid JSON, in the current memory context.
+/// The jsonb of a text, which must be valid JSON, in the current memory context.
 pub fn parse(text: &str) -> Datum {
     let text = std::ffi::CString::new(text).unwrap_or_default();
     // SAFETY: the text ends with a zero.
@@ -39,18 +50,22 @@ pub fn parse(text: &str) -> Datum {
     .unwrap_or(Datum::from(0))
 }
 
+/// The object `{}`, in the current memory context.
+pub fn empty_object() -> Container {
+    Container(parse("{}"))
+}
+
+/// The jsonb of a string.
 fn string(bytes: &[u8]) -> Datum {
-    // SAFETY: the value is a whole string; its bytes are copied.
+    // SAFETY: PostgreSQL copies the bytes of the string.
     Datum::from(unsafe { pg_sys::JsonbValueToJsonb(&mut scalar(Some(bytes))) })
 }
 
-/// An object of members, each a string (`None`: null).
-///
-/// With `last` as one more member, an object that passes through unread.
-pub fn object(members: &[(&str, Option<&[u8]>)], last: (&str, Datum)) -> Datum {
+/// An object of members that are strings (`None`: null), and of `last`, a member that is an object.
+pub fn object(members: &[(&str, Option<&[u8]>)], last: (&str, Container)) -> Datum {
     let mut state: *mut pg_sys::JsonbParseState = ptr::null_mut();
-    // SAFETY: the tokens are those of an object; the strings outlive the call, which copies them; `last`
-    // is a detoasted object.
+    // SAFETY: the tokens make an object. PostgreSQL copies the strings and `last`, a detoasted
+    // object.
     unsafe {
         let mut push = |token, value: Option<&mut pg_sys::JsonbValue>| {
             let value = value.map_or(ptr::null_mut(), |it| it as *mut _);
@@ -61,9 +76,9 @@ pub fn object(members: &[(&str, Option<&[u8]>)], last: (&str, Datum)) -> Datum {
             push(Token::WJB_KEY, Some(&mut scalar(Some(name.as_bytes()))));
             push(Token::WJB_VALUE, Some(&mut scalar(*text)));
         }
-        let inner = last.1.cast_mut_ptr::<pg_sys::Jsonb>();
+        let inner = last.1.0.cast_mut_ptr::<pg_sys::Jsonb>();
         let mut value = pg_sys::JsonbValue { type_: jbvType::jbvBinary, val: Default::default() };
-        value.val.binary.len = size(last.1) as i32 - size_of::<i32>() as i32;
+        value.val.binary.len = size(last.1.0) as i32 - size_of::<i32>() as i32;
         value.val.binary.data = &raw mut (*inner).root;
         push(Token::WJB_KEY, Some(&mut scalar(Some(last.0.as_bytes()))));
         push(Token::WJB_VALUE, Some(&mut value));
@@ -73,22 +88,20 @@ pub fn object(members: &[(&str, Option<&[u8]>)], last: (&str, Datum)) -> Datum {
 }
 
 /// An object without some of its members.
-///
-/// # Safety
-/// The datum must come from a `Json::Object`.
-pub unsafe fn without(object: Datum, names: &[&str]) -> Datum {
+pub fn without(object: Container, names: &[&str]) -> Container {
     let names = names.iter().map(|name| Some(datum::varlena(name.as_bytes())));
     let names = datum::array(datum::TEXTS, names);
-    // SAFETY: a jsonb and an array of texts.
-    unsafe {
+    // SAFETY: the function takes a jsonb and an array of texts.
+    let rest = unsafe {
         pgrx::direct_function_call_as_datum(
             pg_sys::jsonb_delete_array,
-            &[Some(object), Some(names)],
+            &[Some(object.0), Some(names)],
         )
-    }
-    .unwrap_or(object)
+    };
+    rest.map_or(object, Container)
 }
 
+/// A string or null, as PostgreSQL builds jsonb from.
 fn scalar(text: Option<&[u8]>) -> pg_sys::JsonbValue {
     let mut value = pg_sys::JsonbValue { type_: jbvType::jbvNull, val: Default::default() };
     if let Some(bytes) = text {
@@ -104,28 +117,24 @@ fn scalar(text: Option<&[u8]>) -> pg_sys::JsonbValue {
 /// # Safety
 /// The datum must be a jsonb's.
 pub unsafe fn read(datum: Datum) -> Json {
-    // SAFETY: a detoasted jsonb; its header's flags tell what it is.
+    // SAFETY: the jsonb is detoasted; the flags of its header tell its type.
     unsafe {
         let whole = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::Jsonb>();
         let header = (*whole).root.header;
         if header & pg_sys::JB_FSCALAR != 0 {
             return walk(&raw mut (*whole).root).pop().map_or(Json::Null, |(_, value)| value);
         }
-        let datum = Datum::from(whole);
-        if header & pg_sys::JB_FOBJECT != 0 { Json::Object(datum) } else { Json::Array(datum) }
+        container(header, Datum::from(whole))
     }
 }
 
-/// The elements of an array, or the members of an object by name.
-///
-/// # Safety
-/// The datum must come from a `Json::Array` or a `Json::Object`.
-pub unsafe fn inside(datum: Datum) -> Vec<(Vec<u8>, Json)> {
-    // SAFETY: a detoasted jsonb.
-    unsafe { walk(&raw mut (*datum.cast_mut_ptr::<pg_sys::Jsonb>()).root) }
+/// The members of an object with their names, or the elements of an array.
+pub fn inside(container: Container) -> Vec<(Vec<u8>, Json)> {
+    // SAFETY: a container is detoasted.
+    unsafe { walk(&raw mut (*container.0.cast_mut_ptr::<pg_sys::Jsonb>()).root) }
 }
 
-/// How many bytes a jsonb takes, uncompressed.
+/// The size of a jsonb in bytes, uncompressed.
 ///
 /// # Safety
 /// The datum must be a jsonb's.
@@ -134,11 +143,18 @@ pub unsafe fn size(datum: Datum) -> usize {
     unsafe { pg_sys::toast_raw_datum_size(datum) }
 }
 
+/// An object or an array, by the flags of its header. The datum is a detoasted jsonb.
+fn container(header: u32, datum: Datum) -> Json {
+    let container = Container(datum);
+    if header & pg_sys::JB_FOBJECT != 0 { Json::Object(container) } else { Json::Array(container) }
+}
+
+/// The members or elements of a container.
 unsafe fn walk(container: *mut pg_sys::JsonbContainer) -> Vec<(Vec<u8>, Json)> {
     let mut found = Vec::new();
     let mut name = Vec::new();
-    // SAFETY: the iterator visits one level, since nested containers are skipped; each value is
-    // read according to its type, while its container lives.
+    // SAFETY: the iterator skips nested containers. Each value is read by its type, while its
+    // container lives.
     unsafe {
         let mut iterator = pg_sys::JsonbIteratorInit(container);
         let mut value: pg_sys::JsonbValue = std::mem::zeroed();
@@ -149,21 +165,23 @@ unsafe fn walk(container: *mut pg_sys::JsonbContainer) -> Vec<(Vec<u8>, Json)> {
                 Token::WJB_ELEM | Token::WJB_VALUE => {
                     found.push((std::mem::take(&mut name), value_of(&mut value)));
                 }
-                // A scalar stands in an array that is none; its iterator must not skip it.
+                // Where the container begins and ends. A scalar has an array of its own around it.
                 _ => {}
             }
         }
     }
 }
 
+/// The bytes of a string.
 unsafe fn string_of(value: &pg_sys::JsonbValue) -> Vec<u8> {
-    // SAFETY: the caller saw that it is a string.
+    // SAFETY: the caller has checked that it is a string.
     unsafe {
         let string = value.val.string;
         std::slice::from_raw_parts(string.val.cast::<u8>(), string.len as usize).to_vec()
     }
 }
 
+/// A value with what it points to, copied.
 unsafe fn value_of(value: &mut pg_sys::JsonbValue) -> Json {
     // SAFETY: the union is read according to its tag.
     unsafe {
@@ -174,17 +192,13 @@ unsafe fn value_of(value: &mut pg_sys::JsonbValue) -> Json {
             jbvType::jbvNumeric => Json::Number(decimal(value.val.numeric)),
             _ => {
                 let header = (*value.val.binary.data).header;
-                let datum = Datum::from(pg_sys::JsonbValueToJsonb(value));
-                if header & pg_sys::JB_FOBJECT != 0 {
-                    Json::Object(datum)
-                } else {
-                    Json::Array(datum)
-                }
+                container(header, Datum::from(pg_sys::JsonbValueToJsonb(value)))
             }
         }
     }
 }
 
+/// The decimal form of a number.
 unsafe fn decimal(number: pg_sys::Numeric) -> String {
     // SAFETY: numeric_out of a whole numeric gives a text that ends with a zero.
     unsafe {

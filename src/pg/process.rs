@@ -1,6 +1,7 @@
 //! The state of this process: its id, its database, its transaction.
 //!
-//! Each function reads a variable of PostgreSQL's that belongs to this process, which has one thread.
+//! Each function reads a variable of PostgreSQL's that belongs to this process, which has one
+//! thread.
 
 use pgrx::pg_sys::{self, Oid};
 
@@ -10,7 +11,8 @@ pub fn id() -> i32 {
     unsafe { pg_sys::MyProcPid }
 }
 
-/// The process's number, its place among all that the server can have: that of its waiter on the board.
+/// The process's number, its place among all that the server can have: that of its waiter on the
+/// board.
 pub fn number() -> u32 {
     // SAFETY: see above; it is one of the array's.
     unsafe { pg_sys::MyProc.offset_from((*pg_sys::ProcGlobal).allProcs) as u32 }
@@ -40,8 +42,8 @@ pub fn has_written() -> bool {
     unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId }
 }
 
-/// Whether the transaction is at REPEATABLE READ or SERIALIZABLE: it cannot change a row that another
-/// transaction has changed since its snapshot, which fails with 40001.
+/// Whether the transaction is at REPEATABLE READ or SERIALIZABLE: it cannot change a row that
+/// another transaction has changed since its snapshot, which fails with 40001.
 pub fn has_one_snapshot() -> bool {
     // SAFETY: see above.
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }

@@ -1,5 +1,5 @@
-//! The fields of a task that callers give: the arguments of `submit`, and the members of an element of
-//! `submit_tasks`.
+//! The fields of a task that callers give: the arguments of `submit`, and the members of an element
+//! of `submit_tasks`.
 
 use crate::api::{fcinfo, json, validate};
 use crate::error::{self, Result};
@@ -34,7 +34,7 @@ enum Setter {
 use Setter::{Bigint, Boolean, Integer, Interval, Jsonb, Text, Timestamptz, Uuid, Uuids};
 
 /// All fields, in the order of submit's arguments.
-pub static FIELDS: [Field; 15] = [
+pub static FIELDS: &[Field] = &[
     not_null("queue", Text(|it, text| put(&mut it.queue, validate::queue(text).map(share)))),
     not_null("spec", Jsonb(|it, spec| put(&mut it.spec, validate::spec(spec).map(Some)))),
     not_null("action", Text(|it, text| put(&mut it.action, validate::action(text).map(share)))),
@@ -135,8 +135,7 @@ pub fn set_members(draft: &mut Draft, element: Json) -> Result<()> {
     let Json::Object(object) = element else {
         return Err(error::wrong_type("an element of tasks", "an object"));
     };
-    // SAFETY: of a Json::Object.
-    for (name, value) in unsafe { jsonb::inside(object) } {
+    for (name, value) in jsonb::inside(object) {
         let Some(field) = Field::find(&name) else {
             let name = datum::printable(name);
             return Err(error::unknown_member("task", &name, "scylla.submit"));
@@ -146,6 +145,6 @@ pub fn set_members(draft: &mut Draft, element: Json) -> Result<()> {
     if draft.queue.is_empty() {
         return Err(error::missing("queue"));
     }
-    draft.spec.get_or_insert_with(|| jsonb::parse("{}"));
+    draft.spec.get_or_insert_with(|| jsonb::empty_object().datum());
     Ok(())
 }

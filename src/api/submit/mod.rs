@@ -17,10 +17,10 @@ sql_functions!(submit, submit_tasks);
 
 /// `submit(queue, spec, action, priority, id, …) → uuid`
 ///
-/// Takes the fields of a task, one argument each, and submits the task. Gives its id, or that of the
-/// task that has the key already.
+/// Takes the fields of a task, one argument each, and submits the task. Gives its id, or that of
+/// the live task with its key (`on_conflict => 'ignore'`).
 fn submit(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.submit()")?;
+    call.require_writable("scylla.submit()")?;
     let mut draft = Draft::blank();
     for (number, field) in FIELDS.iter().enumerate() {
         field.set(&mut draft, call.datum(number))?;
@@ -31,10 +31,10 @@ fn submit(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
 ///
-/// Takes a JSON array of tasks, and whether one that cannot be inserted fails the call. Gives a row per
-/// task: its id, the outcome, and an error message or null.
+/// Takes a JSON array of tasks, and whether one that cannot be inserted fails the call. Gives a row
+/// per task: its id, the outcome, and an error message or null.
 fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.changes("scylla.submit_tasks()")?;
+    call.require_writable("scylla.submit_tasks()")?;
     let tasks = call.jsonb(0, "tasks")?;
     let atomic = call.bool(1, "atomic")?;
     // SAFETY: declared as jsonb; looked into if it is an array.
@@ -44,9 +44,9 @@ fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
             _ => return Err(error::wrong_type("tasks", "an array of objects")),
         }
     };
-    let mut sink = call.rows()?;
+    let mut rows = call.rows()?;
     let mut drafts = Vec::with_capacity(elements.len());
-    // Of each element: whether it has a draft, or what is wrong with it.
+    // For each element: whether it has a draft, or its id and its error.
     let mut checked: Vec<Result<(), (Option<Uuid>, Error)>> = Vec::new();
     for (number, (_, element)) in elements.into_iter().enumerate() {
         let mut draft = Draft::blank();
@@ -76,7 +76,7 @@ fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
             Err(error) if error.is_duplicate() => ("duplicate", Some(error)),
             Err(error) => ("invalid", Some(error)),
         };
-        sink.add([
+        rows.add([
             id.map(Uuid::datum),
             Some(datum::varlena(outcome.as_bytes())),
             error.map(|it| datum::varlena(it.message().as_bytes())),

@@ -32,9 +32,9 @@ impl Column {
     }
 }
 
-/// All columns, in the order of the statements' parameters. Those from `PLAIN_COLUMNS` on are null
-/// for a plain task.
-static COLUMNS: [Column; 18] = [
+/// All columns, in the order of the statements' parameters. A plain task has nulls in those from
+/// `PLAIN_COLUMNS` on.
+static COLUMNS: &[Column] = &[
     column("id", UUIDS, |it| Some(it.id.datum())),
     column("queue", TEXTS, |it| Some(datum::varlena(&it.draft.queue))),
     column("action", TEXTS, |it| Some(datum::varlena(&it.draft.action))),
@@ -95,10 +95,10 @@ fn fill_in(text: &str, columns: &[Column]) -> String {
 }
 
 statement!(INSERT, "submit/insert", kinds::<{ COLUMNS.len() }>(true), |text| {
-    fill_in(text, &COLUMNS).replace("{conflict}", "")
+    fill_in(text, COLUMNS).replace("{conflict}", "")
 });
 statement!(INSERT_UNLESS_KEYED, "submit/insert", kinds::<{ COLUMNS.len() }>(true), |text| {
-    fill_in(text, &COLUMNS).replace("{conflict}", "(queue, key) where key is not null")
+    fill_in(text, COLUMNS).replace("{conflict}", "(queue, key) where key is not null")
 });
 statement!(INSERT_PLAIN, "submit/insert_plain", kinds::<PLAIN_COLUMNS>(false), |text| {
     fill_in(text, &COLUMNS[..PLAIN_COLUMNS])
@@ -168,7 +168,7 @@ pub fn is_plain(entry: &Entry) -> bool {
 /// Inserts one plain task.
 pub fn insert_plain(session: &Session, entry: &Entry) {
     let mut values = [None; PLAIN_COLUMNS];
-    for (value, column) in values.iter_mut().zip(&COLUMNS) {
+    for (value, column) in values.iter_mut().zip(COLUMNS) {
         *value = (column.value)(entry);
     }
     let rows = session.run(&INSERT_PLAIN, &values);
