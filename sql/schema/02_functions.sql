@@ -166,12 +166,22 @@ comment on function scylla.retry_worst_case is
 -- Waiting
 
 create procedure scylla.wait_for_work(
-    queue text, timeout interval default '30 s', inout available boolean default null
+    queue text, timeout interval default '30 s', actions text[] default null,
+    inout available boolean default null
 )
 language c as 'MODULE_PATHNAME', 'scylla_wait_for_work';
 
 comment on procedure scylla.wait_for_work is
-    'waits until a queue has a ready task; false when the time is over';
+    'waits until a queue has a ready task of one of the actions; false when the time is over';
+
+create procedure scylla.wait_for_any(
+    queues text[], timeout interval default '30 s', actions text[] default null,
+    inout queue text default null
+)
+language c as 'MODULE_PATHNAME', 'scylla_wait_for_any';
+
+comment on procedure scylla.wait_for_any is
+    'waits until one of 1 to 16 queues has a ready task; the first that has, null when the time is over';
 
 create procedure scylla.wait_for_task(
     id uuid, timeout interval default '1 minute',

@@ -150,6 +150,10 @@ impl Call {
         self.datum(number).map(|array| unsafe { elements(name, kind, array) }).transpose()
     }
 
+    pub fn array(&self, number: usize, name: &str, kind: Kind) -> Result<Vec<Option<Datum>>> {
+        self.optional_array(number, name, kind)?.ok_or_else(|| error::missing(name))
+    }
+
     /// The elements of an array of ids or tokens, none of them null.
     pub fn uuids(&self, number: usize, name: &str) -> Result<Vec<Uuid>> {
         let array = self.not_null(number, name)?;

@@ -22,10 +22,7 @@ fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
     let worker = validate::worker(call.text(0, "worker")?)?;
     let queue = validate::queue(call.text(1, "queue")?)?;
     let most = validate::max_tasks(call.int(2).ok_or_else(|| error::missing("max_tasks"))?)?;
-    let actions = call
-        .optional_array(3, "actions", TEXTS)?
-        .map(|actions| actions.into_iter().map(action).collect::<Result<Vec<_>>>())
-        .transpose()?;
+    let actions = call.optional_array(3, "actions", TEXTS)?.map(validate::actions).transpose()?;
     let actions: Option<Vec<&[u8]>> =
         actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect());
     let length = length(call, 4)?;
@@ -82,13 +79,6 @@ fn extend_tasks(call: &mut Call) -> Result<Option<Datum>> {
     let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
     let extended = extend::extend(&current_database(), &leases, length(call, 2)?, None);
     Ok(Some(datum::array(BOOLS, extended.into_iter().map(|it| Some(Datum::from(it))))))
-}
-
-/// An element of the array of actions.
-fn action(element: Option<Datum>) -> Result<Vec<u8>> {
-    let element = element.ok_or_else(|| error::missing("an element of actions"))?;
-    // SAFETY: an element of an array of texts.
-    validate::action(unsafe { datum::bytes(element) })
 }
 
 /// The length of a lease that the caller asks for.

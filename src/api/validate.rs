@@ -35,6 +35,16 @@ pub fn action<T: AsRef<[u8]>>(text: T) -> Result<T> {
     name(text, "action", 0, ACTION_MAX)
 }
 
+/// The elements of an array of actions.
+pub fn actions(elements: Vec<Option<Datum>>) -> Result<Vec<Vec<u8>>> {
+    let checked = |element: Option<Datum>| {
+        let element = element.ok_or_else(|| error::missing("an element of actions"))?;
+        // SAFETY: an element of an array of texts.
+        action(unsafe { datum::bytes(element) })
+    };
+    elements.into_iter().map(checked).collect()
+}
+
 /// The name of a worker.
 pub fn worker(text: Vec<u8>) -> Result<Vec<u8>> {
     name(text, "worker", 1, WORKER_MAX)

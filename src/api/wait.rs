@@ -1,26 +1,58 @@
-//! `wait_for_work` and `wait_for_task`: procedures, since they end their transaction to wait.
+//! `wait_for_work`, `wait_for_any` and `wait_for_task`: procedures, since they end their transaction to
+//! wait.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::query::wait;
-use crate::pg::{datum, time};
-use board::{Micros, Monotonic};
+use crate::pg::datum::{self, TEXTS};
+use crate::pg::time;
+use board::{MAX_WAIT_QUEUES, Micros, Monotonic};
 use pgrx::pg_sys::{self, Datum};
 
-sql_functions!(wait_for_work, wait_for_task);
+sql_functions!(wait_for_work, wait_for_any, wait_for_task);
 
-/// `wait_for_work(queue, timeout, available)`
+/// `wait_for_work(queue, timeout, actions, available)`
 ///
-/// Takes a queue and a timeout. Gives a row: whether the queue has a ready task, false after the
-/// timeout.
+/// Takes a queue, a timeout, and an array of actions or null. Gives a row: whether the queue has a
+/// ready task of one of the actions, false after the timeout.
 fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
     let queue = validate::queue(call.text(0, "queue")?)?;
+    let found = wait_for_queues(call, "scylla.wait_for_work()", &[queue])?;
+    Ok(Some(call.row([Some(Datum::from(found.is_some()))])))
+}
+
+/// `wait_for_any(queues, timeout, actions, queue)`
+///
+/// Takes an array of queues, a timeout, and an array of actions or null. Gives a row: the first of the
+/// queues that has a ready task of one of the actions, null after the timeout.
+fn wait_for_any(call: &mut Call) -> Result<Option<Datum>> {
+    let queues = call.array(0, "queues", TEXTS)?;
+    if !(1..=MAX_WAIT_QUEUES).contains(&queues.len()) {
+        let range = format!("an array of 1 to {MAX_WAIT_QUEUES} elements");
+        return Err(error::out_of_range("queues", &range));
+    }
+    let queues: Vec<Vec<u8>> = queues.into_iter().map(queue).collect::<Result<_>>()?;
+    let found = wait_for_queues(call, "scylla.wait_for_any()", &queues)?;
+    Ok(Some(call.row([found.map(|at| datum::varlena(&queues[at]))])))
+}
+
+fn queue(element: Option<Datum>) -> Result<Vec<u8>> {
+    let element = element.ok_or_else(|| error::missing("an element of queues"))?;
+    // SAFETY: an element of an array of texts.
+    validate::queue(unsafe { datum::bytes(element) })
+}
+
+/// Waits with the other arguments of the call. Returns the index of the first queue that has work.
+fn wait_for_queues(call: &Call, function: &str, queues: &[Vec<u8>]) -> Result<Option<usize>> {
     let until = deadline(call)?;
-    call.require_primary("scylla.wait_for_work()")?;
-    call.require_top_level("scylla.wait_for_work()")?;
-    let available = nonatomic(|| wait::wait_for_work(&queue, until));
-    Ok(Some(call.row([Some(Datum::from(available))])))
+    let actions = call.optional_array(2, "actions", TEXTS)?.map(validate::actions).transpose()?;
+    call.require_primary(function)?;
+    call.require_top_level(function)?;
+    let queues: Vec<&[u8]> = queues.iter().map(Vec::as_slice).collect();
+    let actions: Option<Vec<&[u8]>> =
+        actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect());
+    Ok(nonatomic(|| wait::wait_for_work(&queues, actions.as_deref(), until)))
 }
 
 /// `wait_for_task(id, timeout, status, result)`

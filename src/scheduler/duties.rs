@@ -125,19 +125,18 @@ thread_local! {
     static NEXT_WARNING: Cell<Monotonic> = const { Cell::new(Monotonic::MIN) };
 }
 
-/// Sends the notifications that are pending, if it is time, and wakes one more waiter of each queue that
-/// still has tasks. A failure costs the notifications and nothing else (I11).
+/// Wakes waiting processes, and announces which queues got tasks and which tasks settled, if it is time.
+/// An error costs the announcements and nothing else (I11).
 pub fn announce(entry: u32) {
     const WHAT: &str = "send notifications";
+    notify::go_on_waking(entry);
     let now = time::monotonic();
     let interval = guc::notify_interval();
     let round = with_board(|board| board.begin_round(entry, now, interval));
-    let Some(NotifyRound { queues, unsent }) = round else { return };
-    if !unsent {
-        notify::go_through(entry, queues, false, |_| ());
-        return;
-    }
-    if let Err(message) = attempt(WHAT, Commit::Ahead, || notify::announce(entry, queues))
+    let Some(NotifyRound { lanes, queues, unsent }) = round else { return };
+    notify::wake_in_round(entry, lanes);
+    if unsent
+        && let Err(message) = attempt(WHAT, Commit::Ahead, || notify::announce(entry, queues))
         && NEXT_WARNING.get() <= now
     {
         NEXT_WARNING.set(now + WARNING_INTERVAL);

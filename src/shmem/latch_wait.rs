@@ -2,7 +2,7 @@
 
 use crate::pg::process;
 use crate::pg::time;
-use crate::shmem::xact::stop_waiting;
+use crate::shmem::xact;
 use board::{Micros, Monotonic};
 use pgrx::pg_sys;
 
@@ -23,7 +23,7 @@ pub fn poll_until<T>(until: Monotonic, mut look: impl FnMut() -> Option<T>) -> O
         lay_down();
         let left = until - time::monotonic();
         if found.is_some() || left <= Micros::ZERO {
-            stop_waiting();
+            xact::end_wait(None);
             return found;
         }
         let must_poll = process::is_in_recovery() || cfg!(feature = "pg14");

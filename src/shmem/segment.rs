@@ -2,7 +2,7 @@
 
 use crate::{error, guc};
 use board::{
-    Board, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Queue, Sizes, Slot, Waiter,
+    Board, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue, Sizes, Slot, Waiter,
 };
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -60,7 +60,8 @@ struct Slices {
     notices: *mut [Notice],
     notice_buckets: *mut [u32],
     waiters: *mut [Waiter],
-    waiter_buckets: *mut [ListHead],
+    places: *mut [Place],
+    lines: *mut [ListHead],
     processes: *mut [ProcessRole],
 }
 
@@ -87,7 +88,8 @@ fn lay_out(base: *mut u8) -> (Slices, usize) {
         notices: behind.slice(sizes.notices()),
         notice_buckets: behind.slice(sizes.lane_buckets),
         waiters: behind.slice(sizes.waiters),
-        waiter_buckets: behind.slice(sizes.waiter_buckets),
+        places: behind.slice(sizes.places()),
+        lines: behind.slice(sizes.lines),
         processes: behind.slice(sizes.waiters),
     };
     (slices, behind.1)
@@ -222,7 +224,8 @@ unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
             notices: &mut *at.notices,
             notice_buckets: &mut *at.notice_buckets,
             waiters: &mut *at.waiters,
-            waiter_buckets: &mut *at.waiter_buckets,
+            places: &mut *at.places,
+            lines: &mut *at.lines,
         })
     }
 }

@@ -7,7 +7,9 @@ use crate::pg::time;
 use crate::shmem::database::{self, Database, EntryKey};
 use crate::shmem::durability;
 use crate::shmem::segment::{broadcast, wake_launcher, wake_scheduler, with_board};
-use board::{Board, Id, LaneName, Micros, Monotonic, Rank, Ticket, WaitFor, Wall};
+use board::{
+    Board, Id, LaneName, LaneRef, Micros, Monotonic, NeedsRefill, Rank, Ticket, WaitFor, Wall,
+};
 use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -104,8 +106,8 @@ thread_local! {
     static PENDING: RefCell<Vec<PendingChange>> = const { RefCell::new(Vec::new()) };
     /// The lane that this backend refills, with its entry.
     static REFILLING: Cell<Option<u32>> = const { Cell::new(None) };
-    /// This backend has a waiter on the board.
-    static WAITING: Cell<bool> = const { Cell::new(false) };
+    /// The entry in which this backend has a waiter on the board.
+    static WAITING: Cell<Option<u32>> = const { Cell::new(None) };
     /// The entry whose board this backend builds.
     static BUILDING: Cell<Option<u32>> = const { Cell::new(None) };
     static CALLED: Cell<bool> = const { Cell::new(false) };
@@ -160,14 +162,43 @@ pub fn refilling(lane: Option<u32>) {
 pub fn wait_for(db: &Database, wait: WaitFor) {
     register();
     let entry = db.enter();
-    WAITING.set(true);
+    WAITING.set(Some(entry));
     with_board(|board| board.wait_for(entry, process::number(), wait));
 }
 
-/// Waits no more; a wake-up that was not used goes to the next.
-pub fn stop_waiting() {
-    if WAITING.take() {
-        with_board(|board| board.stop_waiting(process::number()));
+/// Notes that this backend looked and found nothing to own, and waits on.
+pub fn found_nothing() {
+    WAITING
+        .get()
+        .into_iter()
+        .for_each(|entry| wake(entry, |board| board.found_nothing(process::number())));
+}
+
+/// Notes that this backend waits on, though a lane has something: all slots are leased.
+pub fn found_no_room(lane: &NeedsRefill) {
+    let entry = WAITING.get();
+    entry
+        .into_iter()
+        .for_each(|entry| wake(entry, |board| board.found_no_room(process::number(), lane)));
+}
+
+/// Ends this backend's waiting, which found work in a lane or did not; a wake-up that it did not use
+/// goes to the next process.
+pub fn end_wait(found: Option<LaneRef>) {
+    let entry = WAITING.take();
+    entry
+        .into_iter()
+        .for_each(|entry| wake(entry, |board| board.end_wait(process::number(), found)));
+}
+
+/// Does something that may wake other processes, and wakes the scheduler if it is to go on with that.
+fn wake(entry: u32, change: impl FnOnce(&mut Board)) {
+    let early = with_board(|board| {
+        change(board);
+        board.wants_scheduler(entry)
+    });
+    if early {
+        wake_scheduler(entry);
     }
 }
 
@@ -362,7 +393,7 @@ fn wake_schedulers_of(database: u32) {
 /// In reverse order: a task that was owned and settled in one transaction is first leased again, then
 /// given back.
 fn revert(pending: Vec<PendingChange>) {
-    stop_waiting();
+    end_wait(None);
     if let Some(lane) = REFILLING.take() {
         with_board(|board| board.abandon_refill(lane, process::id()));
         broadcast();

@@ -447,6 +447,6 @@ fn a_task_due_before_the_scheduler_means_to_wake_wakes_it() {
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     board.entry_mut(0).next_due = Wall::NEVER;
-    assert!(board.next_queue_to_notify(0, true).is_some(), "it is announced");
+    assert!(board.next_queue_to_announce(0).is_some(), "it is announced");
     assert_eq!(board.next_duty(0), board.next_expiry(0), "nothing waits");
 }

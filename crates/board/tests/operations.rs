@@ -101,7 +101,7 @@ fn run(sequence: &Sequence) -> Tally {
         lanes: sequence.lanes,
         lane_buckets: 4,
         waiters: 1,
-        waiter_buckets: 1,
+        lines: 1,
     });
     memory.board().set_seed(sequence.seed);
     let mut world = World::on(memory.board());

@@ -1,86 +1,105 @@
-//! Who is woken, and what the clock announces.
+//! Which processes are woken, and what the scheduler announces.
 
 mod memory;
 
 use board::{
-    Board, BuildState, LaneName, Micros, Monotonic, Next, NotifyRound, Rank, Sizes, WaitFor, Wall,
+    ActionFilter, Board, BuildState, LaneName, Micros, Monotonic, NotifyRound, Sizes, WaitFor,
 };
 use memory::Memory;
-use memory::small::{NONE, NOW, WORK, claim, own, rank, small, take, token_hash};
-use proptest::prelude::*;
+use memory::small::{
+    NONE, WORK, action_to_refill, expire, own, rank, same_hash, small, take, token_hash,
+};
 
 fn signalled(board: &mut Board) -> Vec<u32> {
     std::iter::from_fn(|| board.next_signalled()).collect()
 }
 
 fn wait(board: &mut Board, process: u32) {
-    board.wait_for(0, process, WaitFor::Work(b"work"));
+    wait_for(board, process, &[b"work"], None);
+}
+
+fn wait_for(board: &mut Board, process: u32, queues: &[&[u8]], actions: Option<&[&[u8]]>) {
+    let filter = ActionFilter::new(actions);
+    board.wait_for(0, process, WaitFor::Work { queues, filter });
+}
+
+fn offer(board: &mut Board, queue: &[u8], action: &[u8], id: u128) {
+    board.offer(0, LaneName { queue, action }, rank(id), NONE);
 }
 
 /// The names that a round announces.
 fn round(board: &mut Board, now: i64) -> Option<Vec<String>> {
-    let NotifyRound { queues, .. } = board.begin_round(0, Monotonic(now), Micros(10))?;
-    let news = (0..queues).filter_map(|_| board.next_queue_to_notify(0, true)).collect::<Vec<_>>();
+    let NotifyRound { lanes, .. } = board.begin_round(0, Monotonic(now), Micros(10))?;
+    (0..lanes).for_each(|_| board.wake_in_round(0));
+    let names: Vec<_> = std::iter::from_fn(|| board.next_queue_to_announce(0)).collect();
     board.audit();
-    Some(news.iter().map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).collect())
+    Some(names.iter().map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).collect())
+}
+
+fn work() -> Option<Vec<String>> {
+    Some(vec!["work".to_owned()])
 }
 
 #[test]
-fn each_task_wakes_one_who_has_waited_longest() {
+fn each_task_wakes_the_process_that_has_waited_longest() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     for process in [2, 0, 3, 1] {
         wait(&mut board, process);
     }
-    board.offer(0, WORK, rank(1), NONE);
+    offer(&mut board, b"work", b"do", 1);
     assert_eq!(signalled(&mut board), [2]);
-    board.offer(0, WORK, rank(1), NONE);
+    offer(&mut board, b"work", b"do", 1);
     assert_eq!(signalled(&mut board), [], "the board knew it already");
-    board.offer(0, LaneName { queue: b"other", action: b"" }, rank(2), NONE);
+    offer(&mut board, b"other", b"", 2);
     assert_eq!(signalled(&mut board), [], "another queue's");
-    board.offer(0, WORK, rank(3), NONE);
-    board.offer(0, WORK, rank(4), NONE);
+    offer(&mut board, b"work", b"do", 3);
+    offer(&mut board, b"work", b"do", 4);
     assert_eq!(signalled(&mut board), [0, 3]);
     assert_eq!(board.waiting(), (1, 3));
     board.audit();
 }
 
 #[test]
-fn whoever_was_woken_and_fails_passes_it_on() {
+fn a_process_that_was_woken_and_ends_passes_its_wake_up_on() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     (0..3).for_each(|process| wait(&mut board, process));
-    board.offer(0, WORK, rank(1), NONE);
-    board.stop_waiting(0);
-    assert_eq!(signalled(&mut board), [1], "woken, not told yet");
-    board.stop_waiting(1);
+    offer(&mut board, b"work", b"do", 1);
+    board.end_wait(0, None);
+    assert_eq!(signalled(&mut board), [1], "woken, and its latch not set yet");
+    // It ends between joining the line again and looking.
+    wait(&mut board, 1);
+    board.end_wait(1, None);
     assert_eq!(signalled(&mut board), [2]);
-    board.stop_waiting(2);
+    board.end_wait(2, None);
     assert_eq!((signalled(&mut board), board.waiting()), (vec![], (0, 0)));
-    board.stop_waiting(2);
+    board.end_wait(2, None);
     board.audit();
 }
 
 #[test]
-fn whoever_was_woken_for_nothing_waits_on_behind_the_others() {
+fn a_process_that_comes_too_late_waits_on_behind_the_others() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     (0..2).for_each(|process| wait(&mut board, process));
-    board.offer(0, WORK, rank(1), NONE);
+    offer(&mut board, b"work", b"do", 1);
     assert_eq!(signalled(&mut board), [0]);
     own(&mut board, 1);
     wait(&mut board, 0);
+    board.found_nothing(0);
+    assert_eq!(signalled(&mut board), [], "there is nothing to wake another for");
     wait(&mut board, 1);
-    board.offer(0, WORK, rank(2), NONE);
+    offer(&mut board, b"work", b"do", 2);
     assert_eq!(signalled(&mut board), [1]);
     board.audit();
 }
 
 #[test]
-fn whatever_makes_a_task_ready_wakes_one() {
+fn whatever_makes_a_task_ready_wakes_a_process() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), NONE);
+    offer(&mut board, b"work", b"do", 1);
     let taken = take(&mut board, 1);
     wait(&mut board, 0);
     board.undo_claim(taken.ticket);
@@ -93,7 +112,7 @@ fn whatever_makes_a_task_ready_wakes_one() {
     board.commit_claim(taken.ticket);
     own(&mut board, 3);
     wait(&mut board, 0);
-    memory::small::expire(&mut board);
+    expire(&mut board);
     assert_eq!(signalled(&mut board), [0], "an expiry");
     own(&mut board, 4);
     wait(&mut board, 0);
@@ -103,7 +122,194 @@ fn whatever_makes_a_task_ready_wakes_one() {
 }
 
 #[test]
-fn the_end_of_a_task_wakes_all_who_wait_for_it() {
+fn a_process_is_not_woken_for_actions_that_it_would_not_own() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    wait_for(&mut board, 0, &[b"work"], Some(&[b"print", b"scan"]));
+    wait_for(&mut board, 1, &[b"work"], Some(&[]));
+    wait_for(&mut board, 2, &[b"work"], Some(&[b"do", b"print"]));
+    assert!(!same_hash(b"do", b"print") && !same_hash(b"do", b"scan"));
+    offer(&mut board, b"work", b"do", 1);
+    assert_eq!(signalled(&mut board), [2]);
+    offer(&mut board, b"work", b"do", 2);
+    assert_eq!(signalled(&mut board), []);
+    offer(&mut board, b"work", b"scan", 3);
+    assert_eq!(signalled(&mut board), [0]);
+    assert!(round(&mut board, 0).is_some());
+    assert!(round(&mut board, 10).is_some(), "it looks whether another waits for it");
+    assert_eq!(board.next_round(0), Monotonic::NEVER, "nothing more is done for it");
+    assert_eq!(signalled(&mut board), []);
+    board.audit();
+}
+
+/// An action whose hash is another's, too.
+fn false_action(of: &[u8], but: &str) -> String {
+    let mut names = (0..).map(|n| format!("action {n}"));
+    names.find(|name| same_hash(name.as_bytes(), of) && name != but).expect("one in 128")
+}
+
+#[test]
+fn a_process_woken_for_another_action_passes_its_wake_up_on() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    let one = false_action(b"do", "");
+    let other = false_action(b"do", &one);
+    wait_for(&mut board, 0, &[b"work"], Some(&[one.as_bytes()]));
+    wait_for(&mut board, 1, &[b"work"], Some(&[other.as_bytes()]));
+    wait_for(&mut board, 2, &[b"work"], Some(&[b"do"]));
+    offer(&mut board, b"work", b"do", 1);
+    assert_eq!(signalled(&mut board), [0]);
+    wait_for(&mut board, 0, &[b"work"], Some(&[one.as_bytes()]));
+    board.found_nothing(0);
+    assert_eq!(signalled(&mut board), [1]);
+    wait_for(&mut board, 1, &[b"work"], Some(&[other.as_bytes()]));
+    board.found_nothing(1);
+    assert_eq!(signalled(&mut board), [2]);
+    board.audit();
+}
+
+#[test]
+fn processes_woken_for_another_action_come_to_rest() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    let one = false_action(b"do", "");
+    offer(&mut board, b"work", b"do", 1);
+    for process in 0..2 {
+        wait_for(&mut board, process, &[b"work"], Some(&[one.as_bytes()]));
+    }
+    offer(&mut board, b"work", b"do", 2);
+    let (mut woken, mut now) = (Vec::new(), 0);
+    while board.next_round(0) != Monotonic::NEVER {
+        round(&mut board, now);
+        now += 10;
+        for process in signalled(&mut board) {
+            woken.push(process);
+            wait_for(&mut board, process, &[b"work"], Some(&[one.as_bytes()]));
+            board.found_nothing(process);
+        }
+        assert!(now < 100, "rounds come to an end: {woken:?}");
+    }
+    assert_eq!(woken, [0, 1], "each was woken once");
+    board.audit();
+}
+
+/// I8
+#[test]
+fn one_hold_of_the_lock_looks_at_64_waiters() {
+    const WAITERS: u32 = 200;
+    let mut memory = Memory::new(Sizes::of(1_024, WAITERS as usize));
+    let mut board = memory.board();
+    assert_eq!(board.register(1, 1), Some(0));
+    board.entry_mut(0).build_state = BuildState::Built;
+    assert!(!same_hash(b"do", b"print"));
+    for process in 0..WAITERS {
+        let actions: [&[u8]; 1] = if process < 190 { [b"print"] } else { [b"do"] };
+        wait_for(&mut board, process, &[b"work"], Some(&actions));
+    }
+    for id in 1..=3 {
+        offer(&mut board, b"work", b"do", id);
+    }
+    assert_eq!(signalled(&mut board), []);
+    assert_eq!(board.next_round(0), Monotonic::MIN, "the scheduler goes on at once");
+    assert!(board.wants_scheduler(0));
+    let mut woken = Vec::new();
+    // The lock is free in between: other processes join, leave, and are woken.
+    for hold in 1.. {
+        let mut board = memory.board();
+        let more = board.go_on_waking(0);
+        woken.extend(signalled(&mut board));
+        board.audit();
+        if !more {
+            assert_eq!((hold, woken), (3, vec![190, 191, 192]));
+            break;
+        }
+        let mut board = memory.board();
+        board.end_wait(hold, None);
+        wait_for(&mut board, hold, &[b"other"], None);
+    }
+    // The next task does not begin at the front again.
+    let mut board = memory.board();
+    offer(&mut board, b"work", b"do", 4);
+    assert_eq!(signalled(&mut board), [193]);
+    // The waiter behind which it would go on has gone: it begins at the front.
+    memory.board().end_wait(189, None);
+    let mut board = memory.board();
+    offer(&mut board, b"work", b"do", 5);
+    assert_eq!((signalled(&mut board), board.go_on_waking(0)), (vec![], true));
+}
+
+#[test]
+fn a_process_woken_in_one_queue_leaves_the_lines_of_the_others() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    wait_for(&mut board, 0, &[b"a", b"b", b"c"], None);
+    wait_for(&mut board, 1, &[b"c", b"b"], None);
+    wait_for(&mut board, 2, &[b"c"], None);
+    offer(&mut board, b"b", b"", 1);
+    offer(&mut board, b"c", b"", 2);
+    assert_eq!(signalled(&mut board), [0, 1]);
+    offer(&mut board, b"a", b"", 3);
+    assert_eq!(signalled(&mut board), [], "the process that waits for it is awake");
+    assert_eq!(board.waiting(), (1, 2));
+    board.audit();
+}
+
+#[test]
+fn a_process_that_finds_work_elsewhere_passes_its_wake_up_on() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    wait_for(&mut board, 0, &[b"a", b"work"], None);
+    wait_for(&mut board, 1, &[b"work"], None);
+    offer(&mut board, b"work", b"do", 1);
+    offer(&mut board, b"a", b"", 2);
+    assert_eq!(signalled(&mut board), [0]);
+    wait_for(&mut board, 0, &[b"a", b"work"], None);
+    let found = board.find_slot(0, 2).map(|at| board.lane_of(at));
+    board.end_wait(0, found);
+    assert_eq!(signalled(&mut board), [1]);
+    board.audit();
+}
+
+#[test]
+fn a_process_that_is_woken_twice_while_it_looks_loses_neither_wake_up() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    let one = false_action(b"do", "");
+    wait_for(&mut board, 0, &[b"work", b"a"], Some(&[one.as_bytes()]));
+    wait_for(&mut board, 1, &[b"work"], None);
+    offer(&mut board, b"work", b"do", 1);
+    assert_eq!(signalled(&mut board), [0]);
+    wait_for(&mut board, 0, &[b"work", b"a"], Some(&[one.as_bytes()]));
+    // It has looked into the first queue when the second one gets a task.
+    offer(&mut board, b"a", one.as_bytes(), 2);
+    assert_eq!(signalled(&mut board), [0]);
+    assert!(!board.go_on_waking(0));
+    assert_eq!(signalled(&mut board), [1]);
+    board.audit();
+}
+
+#[test]
+fn while_all_slots_are_leased_rounds_wake_processes_to_look_again() {
+    let mut memory = small(1, 4);
+    let mut board = memory.board();
+    offer(&mut board, b"work", b"do", 1);
+    own(&mut board, 1);
+    wait(&mut board, 0);
+    let wanted = action_to_refill(&mut board, b"do");
+    assert_eq!(signalled(&mut board), [0]);
+    for now in [0, 10, 20] {
+        wait(&mut board, 0);
+        board.found_no_room(0, &wanted);
+        assert_eq!(signalled(&mut board), []);
+        round(&mut board, now);
+        let woken = signalled(&mut board);
+        assert_eq!(woken, if now == 0 { vec![] } else { vec![0] }, "at {now}");
+    }
+    board.audit();
+}
+
+#[test]
+fn the_end_of_a_task_wakes_all_that_wait_for_it() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     board.wait_for(0, 0, WaitFor::Settled(7));
@@ -112,14 +318,12 @@ fn the_end_of_a_task_wakes_all_who_wait_for_it() {
     wait(&mut board, 3);
     board.note_settled(0, 7);
     assert_eq!(signalled(&mut board), [0, 2]);
-    board.stop_waiting(0);
+    board.end_wait(0, None);
     assert_eq!(signalled(&mut board), [], "there is nothing to pass on");
     board.remove_task(0, 8);
     assert_eq!(signalled(&mut board), [1], "deleted");
-    assert_eq!(
-        board.begin_round(0, Monotonic(0), Micros(10)),
-        Some(NotifyRound { queues: 0, unsent: true })
-    );
+    let round = board.begin_round(0, Monotonic(0), Micros(10));
+    assert_eq!(round, Some(NotifyRound { lanes: 0, queues: 0, unsent: true }));
     assert_eq!((board.next_settled(0), board.next_settled(0)), (Some(7), None));
     assert_eq!(board.next_round(0), Monotonic::NEVER);
     board.audit();
@@ -133,16 +337,16 @@ fn a_queue_is_announced_once_a_round_even_without_its_lanes() {
     assert_eq!((board.next_round(0), round(&mut board, 0)), (Monotonic::NEVER, None));
     assert!(!board.wants_scheduler(0));
     for id in 1..4 {
-        board.offer(0, WORK, rank(id), NONE);
-        assert_eq!(board.wants_scheduler(0), id == 1, "the clock is called once");
+        offer(&mut board, b"work", b"do", id);
+        assert_eq!(board.wants_scheduler(0), id == 1, "the scheduler is woken once");
         board.remove_task(0, id);
     }
     assert_eq!(board.usage().lanes_used, 0);
-    assert_eq!(round(&mut board, 100), Some(vec!["work".to_owned()]));
+    assert_eq!(round(&mut board, 100), work());
     assert_eq!((board.next_round(0), round(&mut board, 200)), (Monotonic::NEVER, None));
-    board.offer(0, WORK, rank(9), NONE);
+    offer(&mut board, b"work", b"do", 9);
     assert_eq!((board.next_round(0), round(&mut board, 105)), (Monotonic(110), None));
-    assert_eq!(round(&mut board, 110), Some(vec!["work".to_owned()]));
+    assert_eq!(round(&mut board, 110), work());
     board.audit();
 }
 
@@ -151,36 +355,36 @@ fn when_much_happens_there_are_fewer_rounds() {
     let mut memory = small(64, 4);
     let mut board = memory.board();
     for id in 1..=32 {
-        board.offer(0, WORK, rank(id), NONE);
+        offer(&mut board, b"work", b"do", id);
     }
     assert!(round(&mut board, 100).is_some());
-    board.offer(0, WORK, rank(33), NONE);
+    offer(&mut board, b"work", b"do", 33);
     assert_eq!(board.next_round(0), Monotonic(180));
     assert!(round(&mut board, 180).is_some());
-    board.offer(0, WORK, rank(34), NONE);
+    offer(&mut board, b"work", b"do", 34);
     assert_eq!(board.next_round(0), Monotonic(190));
 }
 
 /// I11
 #[test]
-fn what_cannot_be_told_now_is_told_later() {
+fn a_queue_that_cannot_be_announced_now_is_announced_later() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
-    board.offer(0, WORK, rank(1), NONE);
-    board.begin_round(0, Monotonic(0), Micros(10)).expect("news");
-    assert!(board.next_queue_to_notify(0, false).is_none());
+    offer(&mut board, b"work", b"do", 1);
+    let unsent = Some(NotifyRound { lanes: 0, queues: 1, unsent: true });
+    assert_eq!(board.begin_round(0, Monotonic(0), Micros(10)), unsent);
     board.audit();
-    assert_eq!(round(&mut board, 10), Some(vec!["work".to_owned()]));
+    assert_eq!(round(&mut board, 10), work());
 }
 
 #[test]
-fn while_a_queue_has_something_each_round_wakes_another() {
+fn while_a_lane_has_something_each_round_wakes_another() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     (0..4).for_each(|process| wait(&mut board, process));
-    board.offer(0, WORK, rank(1), NONE);
+    offer(&mut board, b"work", b"do", 1);
     assert_eq!(signalled(&mut board), [0]);
-    assert_eq!(round(&mut board, 0).map(|news| news.len()), Some(1));
+    assert_eq!(round(&mut board, 0), work());
     assert_eq!(signalled(&mut board), [], "the first round only announces");
     assert_eq!(round(&mut board, 5), None);
     assert_eq!(round(&mut board, 10), Some(vec![]));
@@ -194,26 +398,34 @@ fn while_a_queue_has_something_each_round_wakes_another() {
 }
 
 #[test]
-fn in_a_closed_database_the_rounds_wake_nobody() {
+fn in_a_paused_database_no_process_is_woken() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
-    board.entry_mut(0).set_paused(true);
-    board.offer(0, WORK, rank(1), NONE);
     wait(&mut board, 0);
-    assert!(round(&mut board, 0).is_some());
+    board.entry_mut(0).set_paused(true);
+    offer(&mut board, b"work", b"do", 1);
+    assert_eq!(round(&mut board, 0), work());
     assert_eq!((signalled(&mut board), board.next_round(0)), (vec![], Monotonic::NEVER));
     board.entry_mut(0).set_paused(false);
     board.survey(0, WORK);
     assert_eq!(signalled(&mut board), [0]);
+    board.entry_mut(0).set_paused(true);
+    wait(&mut board, 1);
+    board.end_wait(0, None);
+    assert!(round(&mut board, 10).is_some() && round(&mut board, 20).is_some());
+    assert_eq!((signalled(&mut board), board.next_round(0)), (vec![], Monotonic::NEVER));
+    board.audit();
 }
 
 #[test]
-fn a_house_that_is_vacated_leaves_nobody_waiting_and_nothing_to_tell() {
+fn removing_a_database_wakes_its_waiters_and_leaves_nothing_to_announce() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     wait(&mut board, 1);
     board.wait_for(0, 2, WaitFor::Settled(7));
-    board.offer(0, LaneName { queue: b"other", action: b"" }, rank(1), NONE);
+    wait(&mut board, 3);
+    offer(&mut board, b"work", b"do", 1);
+    assert_eq!(signalled(&mut board), [1]);
     board.note_settled(0, 8);
     let mut from = Some(0);
     while let Some(at) = from {
@@ -221,147 +433,40 @@ fn a_house_that_is_vacated_leaves_nobody_waiting_and_nothing_to_tell() {
     }
     board.audit();
     board.remove(0);
-    assert_eq!(signalled(&mut board), [1, 2]);
+    assert_eq!(signalled(&mut board), [2, 3]);
     board.audit();
 }
 
 #[test]
-fn more_queues_than_are_kept_for_their_news_lose_them() {
+fn a_task_without_a_lane_wakes_a_process() {
+    let mut memory = small(8, 1);
+    let mut board = memory.board();
+    offer(&mut board, b"other", b"", 1);
+    wait_for(&mut board, 0, &[b"work"], Some(&[b"print"]));
+    wait_for(&mut board, 1, &[b"work"], Some(&[b"do"]));
+    offer(&mut board, b"work", b"do", 2);
+    assert_eq!(board.entry(0).lanes_spilled, 1);
+    assert_eq!(signalled(&mut board), [1]);
+    board.audit();
+}
+
+#[test]
+fn more_queues_than_are_kept_to_be_announced_are_not_announced() {
     let mut memory = Memory::new(Sizes::of(4_096, 4));
     let mut board = memory.board();
     assert_eq!(board.register(1, 1), Some(0));
     board.entry_mut(0).build_state = BuildState::Built;
     for id in 0..1_000u32 {
-        let queue = format!("queue {id}");
-        board.offer(0, LaneName { queue: queue.as_bytes(), action: b"" }, rank(id.into()), NONE);
+        offer(&mut board, format!("queue {id}").as_bytes(), b"", id.into());
         board.remove_task(0, id.into());
     }
     board.audit();
-    assert_eq!(round(&mut board, 0).map(|news| news.len()), Some(256));
+    assert_eq!(round(&mut board, 0).map(|names| names.len()), Some(256));
     for id in 0..2_000 {
         board.note_settled(0, id);
     }
     board.audit();
-    let told = std::iter::from_fn(|| board.next_settled(0)).count();
-    assert_eq!(told, 1_024);
+    let settled = std::iter::from_fn(|| board.next_settled(0)).count();
+    assert_eq!(settled, 1_024);
     board.audit();
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Offered { queue: u8, id: u128 },
-    Take { queue: u8 },
-    Wait { process: u32, queue: u8 },
-    Stop { process: u32 },
-    Tell,
-    NotifyRound,
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let queue = 0..3_u8;
-    let process = 0..6_u32;
-    let step = prop_oneof![
-        4 => (queue.clone(), 0..12_u128).prop_map(|(queue, id)| Step::Offered { queue, id }),
-        3 => queue.clone().prop_map(|queue| Step::Take { queue }),
-        4 => (process.clone(), queue).prop_map(|(process, queue)| Step::Wait { process, queue }),
-        2 => process.prop_map(|process| Step::Stop { process }),
-        2 => Just(Step::Tell),
-        1 => Just(Step::NotifyRound),
-    ];
-    prop::collection::vec(step, 1..60)
-}
-
-const NAMES: [&[u8]; 3] = [b"a", b"b", b"c"];
-
-/// The same in the plainest way: who waits, in order; who was woken and looks next.
-#[derive(Default)]
-struct Plain {
-    ready: Vec<(u8, u128)>,
-    waiting: Vec<(u32, u8)>,
-    woken: Vec<(u32, u8)>,
-    told: Vec<u32>,
-}
-
-impl Plain {
-    fn wake(&mut self, queue: u8) {
-        if let Some(at) = self.waiting.iter().position(|it| it.1 == queue) {
-            let it = self.waiting.remove(at);
-            self.woken.push(it);
-            self.told.push(it.0);
-        }
-    }
-
-    fn leave_to_table(&mut self, process: u32) -> Option<u8> {
-        self.waiting.retain(|it| it.0 != process);
-        self.told.retain(|it| *it != process);
-        let woken = self.woken.iter().position(|it| it.0 == process)?;
-        Some(self.woken.remove(woken).1)
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
-    fn waking_goes_as_the_plain_model_says(steps in steps()) {
-        let mut memory = Memory::new(Sizes { slots: 16, slot_buckets: 8, lanes: 3, lane_buckets: 2, waiters: 6, waiter_buckets: 2 });
-        let mut board = memory.board();
-        board.register(1, 1);
-        board.entry_mut(0).build_state = BuildState::Built;
-        let mut plain = Plain::default();
-        let mut now = 0;
-        for step in steps {
-            match step {
-                Step::Offered { queue, id } => {
-                    let rank = Rank { id: id * 3 + u128::from(queue), created: Wall(0), priority: 0 };
-                    board.offer(0, LaneName { queue: NAMES[queue as usize], action: b"" }, rank, NONE);
-                    if !plain.ready.contains(&(queue, id)) {
-                        plain.ready.push((queue, id));
-                        plain.wake(queue);
-                    }
-                }
-                Step::Take { queue } => {
-                    if let Next::Task(at) = board.next_task(0, NAMES[queue as usize], None) {
-                        let taken = board.reserve(at, &claim(NOW.monotonic.0, None), token_hash(1));
-                        board.remove_task(0, taken.id);
-                        plain.ready.retain(|it| *it != (queue, taken.id / 3));
-                    } else {
-                        prop_assert!(plain.ready.iter().all(|it| it.0 != queue));
-                    }
-                }
-                Step::Wait { process, queue } => {
-                    board.wait_for(0, process, WaitFor::Work(NAMES[queue as usize]));
-                    if !plain.waiting.contains(&(process, queue)) {
-                        plain.leave_to_table(process);
-                        plain.waiting.push((process, queue));
-                    }
-                }
-                Step::Stop { process } => {
-                    board.stop_waiting(process);
-                    if let Some(queue) = plain.leave_to_table(process) {
-                        plain.wake(queue);
-                    }
-                }
-                Step::Tell => prop_assert_eq!(signalled(&mut board), std::mem::take(&mut plain.told)),
-                Step::NotifyRound => {
-                    // Whoever waits though there is something is woken after some rounds, whatever was before.
-                    let most = plain.waiting.len() as i64 + 2;
-                    for _ in 0..most {
-                        now += 10;
-                        round(&mut board, now);
-                    }
-                    for queue in 0..3 {
-                        while plain.ready.iter().any(|it| it.0 == queue) && plain.waiting.iter().any(|it| it.1 == queue) {
-                            plain.wake(queue);
-                        }
-                    }
-                    let (mut now_called, mut told) = (signalled(&mut board), std::mem::take(&mut plain.told));
-                    now_called.sort_unstable();
-                    told.sort_unstable();
-                    prop_assert_eq!(now_called, told);
-                }
-            }
-            board.audit();
-            prop_assert_eq!(board.waiting(), (plain.waiting.len() as u32, plain.woken.len() as u32));
-        }
-    }
 }

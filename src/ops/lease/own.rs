@@ -2,7 +2,8 @@
 
 use crate::error::{self, Result};
 use crate::guc;
-use crate::ops::maintenance::{inline, refill};
+use crate::ops::maintenance::inline;
+use crate::ops::maintenance::refill::{Supplied, Supply};
 use crate::pg::datum::{self, UUID};
 use crate::pg::process;
 use crate::pg::spi::statement;
@@ -13,7 +14,7 @@ use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, settled};
-use board::{Claim, Claimed, Micros, NeedsRefill, Next, State, TokenHash, Wall};
+use board::{Claim, Claimed, Micros, Next, State, TokenHash, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(FIND, "lease/find", [UUID]);
@@ -39,13 +40,10 @@ const READ_AT_ONCE: usize = 1_024;
 /// Why taking from the board ended.
 enum Stop {
     Enough,
-    /// No clock ends leases whose deadline has passed.
+    /// No scheduler ends leases whose deadline has passed.
     NoScheduler,
-    NeedsRefill(NeedsRefill),
-    Refilling,
-    Empty {
-        spilled: bool,
-    },
+    /// What is next is no task.
+    NoTask(Next),
 }
 
 /// What one task's place on the board allows.
@@ -68,7 +66,8 @@ pub fn own_tasks(
     mut show: impl FnMut(Owned),
 ) {
     let session = session(db);
-    let (mut owned, mut surveyed, mut served_inline) = (0, false, false);
+    let mut supply = Supply::default();
+    let (mut owned, mut served_inline) = (0, false);
     let mut claim = claim_now(worker, length);
     let mut held = Vec::new();
     while owned < most {
@@ -88,25 +87,12 @@ pub fn own_tasks(
                 served_inline = true;
                 inline::serve_inline(db, entry);
             }
-            Stop::NeedsRefill(dry) => {
-                let room = refill::refill(db, &session, entry, queue, &dry);
-                if !room && owned == 0 {
-                    error::board_full().raise();
-                } else if !room {
-                    break;
-                }
-            }
-            Stop::Refilling => {
-                segment::wait();
-                claim = claim_now(worker, length);
-            }
-            Stop::Empty { spilled } if spilled && owned == 0 && !surveyed => {
-                surveyed = true;
-                if !refill::survey_queue(&session, entry, queue) {
-                    error::board_full().raise();
-                }
-            }
-            Stop::Empty { .. } => break,
+            Stop::NoTask(Next::Spilled) if owned > 0 => break,
+            Stop::NoTask(next) => match supply.bring(db, &session, entry, queue, next) {
+                Supplied::Again => claim = claim_now(worker, length),
+                Supplied::NoRoom(_) if owned == 0 => error::board_full().raise(),
+                Supplied::NoRoom(_) | Supplied::Nothing => break,
+            },
         }
     }
 }
@@ -195,15 +181,10 @@ fn take(
             {
                 break Stop::NoScheduler;
             }
-            if !board.entry(entry).may_hand_out() {
-                break Stop::Empty { spilled: false };
-            }
             let Some((token, token_hash)) = tokens.get(taken.len()) else { break Stop::Enough };
             match board.next_task(entry, queue, actions) {
                 Next::Task(at) => taken.push((board.reserve(at, claim, *token_hash), *token)),
-                Next::NeedsRefill(dry) => break Stop::NeedsRefill(dry),
-                Next::Refilling => break Stop::Refilling,
-                Next::Empty => break Stop::Empty { spilled: board.entry(entry).lanes_spilled > 0 },
+                next => break Stop::NoTask(next),
             }
         };
         (entry, stop, board.wants_scheduler(entry))

@@ -5,42 +5,62 @@ use crate::pg::lock::try_lock_database;
 use crate::pg::uuid::Uuid;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
-use board::Name;
+use board::Board;
 use pgrx::pg_sys;
 
 /// How many settled tasks one transaction announces.
 const MAX_NOTICES_PER_TX: usize = 4_096;
 
-/// Announces what there is, by the transaction's commit. While another commit holds the lock of all
-/// notifications, nothing is announced, since that commit may wait for a standby: it is kept for the
-/// next round.
+/// Announces so many queues, and settled tasks, at the transaction's commit. While another commit holds
+/// the lock of all notifications, nothing is announced, since that commit may wait for a standby: it is
+/// kept for the next round.
 pub fn announce(entry: u32, queues: u32) {
-    let telling = try_lock_database(pg_sys::InvalidOid, pg_sys::AccessExclusiveLock);
-    go_through(entry, queues, telling, |queue| {
-        notify(&[b"scylla.", queue].concat(), "");
-    });
-    let mut left = if telling { MAX_NOTICES_PER_TX } else { 0 };
+    if !try_lock_database(pg_sys::InvalidOid, pg_sys::AccessExclusiveLock) {
+        return;
+    }
+    take_each(
+        queues as usize,
+        |board| board.next_queue_to_announce(entry),
+        |queue| {
+            notify(&[b"scylla.", queue.as_bytes()].concat(), "");
+        },
+    );
+    take_each(
+        MAX_NOTICES_PER_TX,
+        |board| board.next_settled(entry),
+        |id| {
+            notify(b"scylla_result", &Uuid(id).to_string());
+        },
+    );
+}
+
+/// Takes things off the board, at most so many, in short holds of its lock, and uses each.
+fn take_each<T>(most: usize, next: impl Fn(&mut Board) -> Option<T>, mut with: impl FnMut(T)) {
+    let mut left = most;
     while left > 0 {
-        let mut settled = Vec::with_capacity(AT_ONCE);
-        with_board(|board| {
-            settled.extend((0..AT_ONCE.min(left)).map_while(|_| board.next_settled(entry)));
-        });
-        settled.iter().for_each(|id| notify(b"scylla_result", &Uuid(*id).to_string()));
-        left = if settled.len() < AT_ONCE { 0 } else { left - settled.len() };
+        let most = left.min(AT_ONCE);
+        let mut some = Vec::with_capacity(most);
+        with_board(|board| some.extend((0..most).map_while(|_| next(board))));
+        left = if some.len() < most { 0 } else { left - most };
+        some.into_iter().for_each(&mut with);
     }
 }
 
-/// Goes through so many queues with news, and says which are to be announced.
-pub fn go_through(entry: u32, queues: u32, telling: bool, mut say: impl FnMut(&[u8])) {
-    let mut left = queues as usize;
+/// Wakes one more process for each of so many lanes that have something.
+pub fn wake_in_round(entry: u32, lanes: u32) {
+    let mut left = lanes as usize;
     while left > 0 {
         let some = left.min(AT_ONCE);
-        let mut names: Vec<Name<{ board::QUEUE_MAX }>> = Vec::with_capacity(some);
-        with_board(|board| {
-            names.extend((0..some).filter_map(|_| board.next_queue_to_notify(entry, telling)));
-        });
-        names.iter().for_each(|name| say(name.as_bytes()));
+        with_board(|board| (0..some).for_each(|_| board.wake_in_round(entry)));
         left -= some;
+    }
+    go_on_waking(entry);
+}
+
+/// Goes on with lanes that could not look at enough waiters under one hold of the board's lock.
+pub fn go_on_waking(entry: u32) {
+    while with_board(|board| board.go_on_waking(entry)) {
+        pgrx::check_for_interrupts!();
     }
 }
 

@@ -1,5 +1,5 @@
-//! Refilling a lane from the table, from where the last refill stopped; and surveying which lanes the table
-//! has (I4).
+//! Bringing ready tasks from the table onto the board: refilling a lane from where the last refill stopped,
+//! and surveying which lanes the table has (I4).
 
 use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
@@ -10,7 +10,7 @@ use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::lookup::{TaskLookup, View};
 use crate::storage::rows::{id_at, is_own, rank, session};
-use board::{LaneName, Micros, NeedsRefill, Rank, Wall};
+use board::{LaneName, Micros, NeedsRefill, Next, Rank, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
@@ -21,20 +21,63 @@ statement!(SURVEY_QUEUE, "maintenance/survey_queue", [TEXT]);
 const LEAST_READ: usize = AT_ONCE;
 const MOST_READ: usize = 2_048;
 
+/// What a caller does for whom the board has no task of a queue.
+#[derive(Default)]
+pub struct Supply {
+    surveyed: bool,
+    /// The survey found lanes for which there is no place.
+    full: bool,
+}
+
+/// What became of it.
+pub enum Supplied {
+    /// Ask the board again.
+    Again,
+    /// No task is ready.
+    Nothing,
+    /// All slots of the board are leased, so that a lane cannot be read; `None`: there is no place for
+    /// it.
+    NoRoom(Option<NeedsRefill>),
+}
+
+impl Supply {
+    /// Brings tasks of a queue onto the board, as far as what is next there calls for it; waits for
+    /// another process that does.
+    pub fn bring(
+        &mut self,
+        db: &Database,
+        session: &Session,
+        entry: u32,
+        queue: &[u8],
+        next: Next,
+    ) -> Supplied {
+        match next {
+            Next::Task(_) => Supplied::Again,
+            Next::NeedsRefill(lane) if refill(db, session, entry, queue, &lane) => Supplied::Again,
+            Next::NeedsRefill(lane) => Supplied::NoRoom(Some(lane)),
+            Next::Refilling => {
+                segment::wait();
+                Supplied::Again
+            }
+            Next::Spilled if !self.surveyed => {
+                self.surveyed = true;
+                self.full = !survey_queue(session, entry, queue);
+                Supplied::Again
+            }
+            Next::Spilled if self.full => Supplied::NoRoom(None),
+            Next::Spilled | Next::Empty => Supplied::Nothing,
+        }
+    }
+}
+
 /// Refills a lane, unless another process does. False when all slots of the board are leased.
-pub fn refill(
-    db: &Database,
-    session: &Session,
-    entry: u32,
-    queue: &[u8],
-    dry: &NeedsRefill,
-) -> bool {
+fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &NeedsRefill) -> bool {
     let me = process::id();
-    let begun = with_board(|board| board.begin_refill(dry, me).then(|| board.room()));
+    let begun = with_board(|board| board.begin_refill(lane, me).then(|| board.room()));
     let Some(room) = begun else { return true };
-    xact::refilling(Some(dry.lane));
+    xact::refilling(Some(lane.lane));
     let most = (room as usize).clamp(LEAST_READ, MOST_READ);
-    let mut tasks = read(session, queue, dry, most);
+    let mut tasks = read(session, queue, lane, most);
     let cursor = match tasks.last() {
         Some(last) if tasks.len() == most => last.rank.next(),
         _ => Rank::END,
@@ -43,10 +86,10 @@ pub fn refill(
     let tasks: Vec<(Rank, Micros)> = tasks.into_iter().map(|it| (it.rank, it.timeout)).collect();
     let mut room = true;
     for some in tasks.chunks(AT_ONCE) {
-        room = room && with_board(|board| board.refill(entry, dry.lane, me, some));
+        room = room && with_board(|board| board.refill(entry, lane.lane, me, some));
     }
     let full = with_board(|board| {
-        board.end_refill(dry.lane, me, cursor);
+        board.end_refill(lane.lane, me, cursor);
         !room && board.is_leased_out()
     });
     xact::refilling(None);
@@ -74,13 +117,13 @@ fn leave_own(db: &Database, tasks: &mut Vec<Read>) {
     others.close();
 }
 
-fn read(session: &Session, queue: &[u8], dry: &NeedsRefill, most: usize) -> Vec<Read> {
-    let Rank { id, created, priority } = dry.cursor;
+fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec<Read> {
+    let Rank { id, created, priority } = lane.cursor;
     let rows = session.run(
         &REFILL,
         &[
             Some(datum::varlena(queue)),
-            Some(datum::varlena(dry.action.as_bytes())),
+            Some(datum::varlena(lane.action.as_bytes())),
             Some(Datum::from(-i64::from(priority))),
             Some(datum::timestamptz(created)),
             Some(Uuid(id).datum()),
@@ -111,7 +154,7 @@ pub fn survey(db: &Database, entry: u32) -> bool {
 }
 
 /// Marks all lanes of a queue as to be refilled. False when the board has no room for some.
-pub fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
+fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
     mark(entry, &session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]))
 }
 

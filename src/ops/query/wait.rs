@@ -1,53 +1,62 @@
-//! Waiting: for work of a queue, and for the end of a task.
+//! Waiting: for work of queues, and for the end of a task.
 
 use crate::error::{self, Result};
-use crate::ops::maintenance::refill;
+use crate::ops::maintenance::refill::{Supplied, Supply};
 use crate::pg::datum::{self, UUID};
 use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::on_board::current_database;
-use crate::shmem::{latch_wait, segment, xact};
+use crate::shmem::{latch_wait, xact};
 use crate::storage::rows::session;
-use board::{Monotonic, Next, WaitFor};
+use board::{ActionFilter, LaneRef, Monotonic, Next, WaitFor};
 use pgrx::pg_sys::Datum;
-use std::cell::OnceCell;
 
 statement!(ENDING, "query/ending", [UUID]);
 
-/// Waits until a queue has a ready task; false when it has none until the time given.
-pub fn wait_for_work(queue: &[u8], until: Monotonic) -> bool {
-    let look = || {
+/// Waits until one of some queues has a ready task that the caller could own, by any action or by some.
+/// Returns the index of the first queue that has; `None`: none has until the time given.
+pub fn wait_for_work(
+    queues: &[&[u8]],
+    actions: Option<&[&[u8]]>,
+    until: Monotonic,
+) -> Option<usize> {
+    let filter = ActionFilter::new(actions);
+    latch_wait::poll_until(until, || {
         let db = current_database();
-        xact::wait_for(&db, WaitFor::Work(queue));
-        has_work(&db, queue).then_some(())
-    };
-    latch_wait::poll_until(until, look).is_some()
+        xact::wait_for(&db, WaitFor::Work { queues, filter });
+        let find = |(at, queue): (usize, &&[u8])| Some((at, find_work(&db, queue, actions)?));
+        let found = queues.iter().enumerate().find_map(find);
+        match found {
+            Some((_, lane)) => xact::end_wait(Some(lane)),
+            None => xact::found_nothing(),
+        }
+        found.map(|(at, _)| at)
+    })
 }
 
-/// Whether a queue has a ready task, on the board or in the table.
-fn has_work(db: &Database, queue: &[u8]) -> bool {
-    let opened = OnceCell::new();
-    let table = || opened.get_or_init(|| session(db));
-    let mut surveyed = false;
+/// The lane of a queue's next ready task, on the board or in the table.
+fn find_work(db: &Database, queue: &[u8], actions: Option<&[&[u8]]>) -> Option<LaneRef> {
+    let session = session(db);
+    let mut supply = Supply::default();
     loop {
         pgrx::check_for_interrupts!();
-        let (entry, front, spilled) = db.on_board(|board, entry| {
-            if !board.entry(entry).may_hand_out() {
-                return (entry, Next::Empty, false);
-            }
-            (entry, board.next_task(entry, queue, None), board.entry(entry).lanes_spilled > 0)
-        });
-        match front {
-            Next::Task(_) => return true,
-            Next::NeedsRefill(dry) if refill::refill(db, table(), entry, queue, &dry) => {}
-            Next::Refilling => segment::wait(),
-            Next::Empty if spilled && !surveyed => {
-                surveyed = true;
-                refill::survey_queue(table(), entry, queue);
-            }
+        let (entry, next, lane) =
+            db.on_board(|board, entry| match board.next_task(entry, queue, actions) {
+                Next::Task(at) => (entry, Next::Task(at), Some(board.lane_of(at))),
+                next => (entry, next, None),
+            });
+        if lane.is_some() {
+            return lane;
+        }
+        match supply.bring(db, &session, entry, queue, next) {
+            Supplied::Again => {}
             // With each slot leased nothing could be owned.
-            Next::NeedsRefill(_) | Next::Empty => return false,
+            Supplied::NoRoom(lane) => {
+                lane.iter().for_each(xact::found_no_room);
+                return None;
+            }
+            Supplied::Nothing => return None,
         }
     }
 }

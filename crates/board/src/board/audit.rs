@@ -5,8 +5,8 @@ use crate::board::lanes::{ByFront, ByLength, ByRank};
 use crate::board::leases::ByDeadline;
 use crate::containers::{list, treap};
 use crate::layout::entry::BuildState;
+use crate::layout::lane::WakeState;
 use crate::layout::nodes::NIL;
-use crate::layout::queue::NotifyState;
 use crate::layout::rank::{Id, Rank};
 use crate::layout::slot::State;
 use crate::layout::waiter::WaiterState;
@@ -114,7 +114,7 @@ impl Board<'_> {
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
             let count: u32 = of_queue[at as usize];
             assert_eq!(self.queues[at].lanes, count, "queue {at}'s lanes");
-            let wanted = count > 0 || self.queues[at].notify != NotifyState::Idle;
+            let wanted = count > 0 || self.queues[at].to_announce;
             assert!(wanted, "queue {at} has a lane, or is to be announced");
         }
 
@@ -134,53 +134,77 @@ impl Board<'_> {
             };
             assert_eq!(trees, expected, "slot {at} is in the tree of its state");
         }
-        self.audit_rounds(&queues);
+        self.audit_announcements(&queues);
+        self.audit_wakes(&lanes);
         self.audit_waiters();
         audit
     }
 
-    fn audit_rounds(&mut self, queues: &[bool]) {
-        let (mut in_rounds, mut notices) = (vec![false; queues.len()], 0);
+    fn audit_announcements(&mut self, queues: &[bool]) {
+        let (mut listed, mut notices) = (vec![false; queues.len()], 0);
         for entry in 0..self.entries().len() {
             let it = self.globals.entries[entry];
-            let listed = list::in_order(&mut self.queues, it.in_rounds);
-            assert_eq!(listed.len(), it.in_rounds_len as usize, "queues in rounds");
-            for queue in &listed {
-                assert_eq!(self.queues[*queue].entry as usize, entry, "a queue's entry");
-                in_rounds[*queue as usize] = true;
+            let announce = list::in_order(&mut self.queues, it.announce);
+            assert_eq!(announce.len(), it.announce_len as usize, "queues to be announced");
+            for queue in announce {
+                assert_eq!(self.queues[queue].entry as usize, entry, "a queue's entry");
+                listed[queue as usize] = true;
             }
-            let settled = list::in_order(&mut self.notices, it.notices).len();
-            let is_pending = |queue: &&u32| self.queues[**queue].notify == NotifyState::Pending;
-            let pending = listed.iter().filter(is_pending).count();
-            assert_eq!(pending + settled, it.unsent as usize, "what is to be announced");
-            notices += settled;
+            notices += list::in_order(&mut self.notices, it.notices).len();
         }
         let live = self.notices.audit().into_iter().filter(|live| *live).count();
         assert_eq!(live, notices, "notices");
         let parked = (0..).zip(queues).filter(|(at, live)| {
-            let is_idle = self.queues[*at].notify == NotifyState::Idle;
-            assert!(!**live || is_idle != in_rounds[*at as usize], "queue {at} in rounds");
+            let is_listed = listed[*at as usize];
+            assert!(!**live || self.queues[*at].to_announce == is_listed, "queue {at} is listed");
             **live && self.queues[*at].lanes == 0
         });
         assert_eq!(parked.count(), self.globals.parked as usize, "queues kept to be announced");
     }
 
-    fn audit_waiters(&mut self) {
-        let mut in_line = vec![false; self.waiters.len()];
-        for line in 0..self.lines.len() {
-            for at in list::in_order(self.waiters, self.lines[line]) {
-                assert_eq!(self.line(self.waiters[at as usize].hash), line, "waiter {at}'s line");
-                in_line[at as usize] = true;
+    fn audit_wakes(&mut self, lanes: &[bool]) {
+        let mut listed = vec![WakeState::Idle; lanes.len()];
+        for entry in 0..self.entries().len() {
+            let it = self.globals.entries[entry];
+            let paced = list::in_order(&mut self.lanes, it.paced);
+            assert_eq!(paced.len(), it.paced_len as usize, "paced lanes");
+            let unfinished = list::in_order(&mut self.lanes, it.unfinished);
+            for (state, list) in [(WakeState::Paced, paced), (WakeState::Unfinished, unfinished)] {
+                for lane in list {
+                    let queue = self.lanes[lane].queue;
+                    assert_eq!(self.queues[queue].entry as usize, entry, "a lane's entry");
+                    listed[lane as usize] = state;
+                }
             }
         }
-        let of_state = |state| self.waiters.iter().filter(|it| it.state == state).count();
-        for (waiter, in_line) in self.waiters.iter().zip(in_line) {
-            assert_eq!(
-                waiter.state == WaiterState::Waiting,
-                in_line,
-                "a waiting process is in line"
-            );
+        for ((at, live), listed) in (0..).zip(lanes).zip(listed).filter(|it| *it.0.1) {
+            let wakes = &self.lanes[at].wakes;
+            assert!(*live && wakes.state == listed, "lane {at} is in the list of its state");
+            let owes = wakes.state == WakeState::Unfinished;
+            assert_eq!(wakes.owed > 0, owes, "lane {at} owes wake-ups");
         }
+    }
+
+    fn audit_waiters(&mut self) {
+        let mut in_lines = vec![0; self.waiters.len()];
+        for line in 0..self.lines.len() {
+            let mut joined = 0;
+            for at in list::in_order(self.places, self.lines[line]) {
+                assert_eq!(self.line(self.places[at as usize].hash), line, "place {at}'s line");
+                let process = self.process_at(at) as usize;
+                assert!(
+                    joined <= self.waiters[process].joined,
+                    "a line is in the order of joining"
+                );
+                joined = self.waiters[process].joined;
+                in_lines[process] += 1;
+            }
+        }
+        for (waiter, in_lines) in self.waiters.iter().zip(in_lines) {
+            let waits = waiter.state == WaiterState::Waiting;
+            assert_eq!(in_lines, if waits { waiter.lines } else { 0 }, "in all lines or none");
+        }
+        let of_state = |state| self.waiters.iter().filter(|it| it.state == state).count();
         assert_eq!(of_state(WaiterState::Waiting), self.globals.waiting as usize, "waiters");
         let signalled = of_state(WaiterState::Signalled);
         let listed = list::in_order(self.waiters, self.globals.signalled).len();

@@ -3,10 +3,10 @@
 use crate::board::Board;
 use crate::containers::hash::hash;
 use crate::containers::treap::{self, TreapNodes};
-use crate::layout::lane::{Lane, LaneCounts};
+use crate::layout::lane::{Lane, LaneCounts, LaneWakes};
 use crate::layout::names::{LaneName, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
-use crate::layout::queue::{NotifyState, Queue};
+use crate::layout::queue::Queue;
 use crate::layout::rank::Rank;
 use crate::layout::slot::State;
 
@@ -65,13 +65,14 @@ impl Board<'_> {
                 root: NIL,
                 first: NIL,
                 counts: LaneCounts { queued: 0, slots: 0 },
+                wakes: LaneWakes::NONE,
                 refiller: 0,
                 lane_id,
                 used: true,
                 action: Name::new(name.action),
             },
         )?;
-        if self.queues[queue].lanes == 0 && self.queues[queue].notify != NotifyState::Idle {
+        if self.queues[queue].lanes == 0 && self.queues[queue].to_announce {
             self.globals.parked -= 1;
         }
         self.queues[queue].lanes += 1;
@@ -88,7 +89,7 @@ impl Board<'_> {
                 fronts: NIL,
                 lanes: 0,
                 link: Link::NONE,
-                notify: NotifyState::Idle,
+                to_announce: false,
                 name: Name::new(name),
             },
         )
@@ -122,6 +123,7 @@ impl Board<'_> {
         }
         self.unlink_front(lane);
         self.unlink_length(lane);
+        self.forget_wakes(lane);
         let queue = self.lanes[lane].queue;
         self.lanes[lane].used = false;
         self.lanes.free(lane);

@@ -64,7 +64,9 @@ pub enum Next {
     NeedsRefill(NeedsRefill),
     /// As `NeedsRefill`, and another process refills the lane already.
     Refilling,
-    /// No lane has anything.
+    /// No lane has anything, but some found no place on the board: the table may have their tasks.
+    Spilled,
+    /// Nothing is to be handed out.
     Empty,
 }
 
@@ -113,21 +115,22 @@ impl Slot {
 }
 
 impl Board<'_> {
-    /// What is next in a queue, by all its actions or by some.
+    /// What is next in a queue, by all its actions or by some. A paused database hands out nothing.
     pub fn next_task(&mut self, entry: u32, queue: &[u8], actions: Option<&[&[u8]]>) -> Next {
-        let Some(queue) = self.find_queue(entry, queue) else {
+        if !self.entry(entry).may_hand_out() {
             return Next::Empty;
-        };
-        let lane = match actions {
+        }
+        let lane = self.find_queue(entry, queue).and_then(|queue| match actions {
             None => self.best_lane(queue),
             Some(actions) => actions
                 .iter()
                 .filter_map(|action| self.find_lane(queue, action))
                 .filter(|lane| self.front(*lane) != Rank::END)
                 .min_by_key(|lane| self.front(*lane)),
-        };
+        });
         let Some(lane) = lane else {
-            return Next::Empty;
+            let spilled = self.entry(entry).lanes_spilled > 0;
+            return if spilled { Next::Spilled } else { Next::Empty };
         };
         let it = &self.lanes[lane];
         if it.first != NIL && self.slots[it.first].rank() < it.cursor {
@@ -470,7 +473,7 @@ impl Board<'_> {
             self.leave_to_table(lane, rank);
             self.drop_slot(at);
         }
-        self.note_ready(self.lanes[lane].queue);
+        self.note_ready(lane);
     }
 
     /// Frees a slot, whatever state it is in. Its tickets are void from now on.
@@ -486,7 +489,7 @@ impl Board<'_> {
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
         if self.slots[at].reoffered {
             self.leave_to_table(lane, rank);
-            self.note_ready(self.lanes[lane].queue);
+            self.note_ready(lane);
         }
         self.slots.free(at);
         self.note_slot_freed(lane);

@@ -9,6 +9,7 @@ pub mod notify;
 pub mod offers;
 pub mod refill;
 pub mod waiters;
+pub mod wakes;
 
 use crate::containers::hash::hash;
 use crate::containers::pool::{Pool, PoolNode};
@@ -20,10 +21,13 @@ use crate::layout::notice::Notice;
 use crate::layout::queue::Queue;
 use crate::layout::rank::Id;
 use crate::layout::slot::{Slot, State, Ticket};
-use crate::layout::waiter::Waiter;
+use crate::layout::waiter::{MAX_WAIT_QUEUES, Place, Waiter};
 
 /// How many queues without lanes are kept to be announced; more are not announced.
 pub(crate) const MAX_PARKED: usize = 256;
+
+/// How many waiters are looked at under one hold of the lock (I8).
+pub(crate) const LOOKS_PER_HOLD: u32 = 64;
 
 /// How much memory a board needs: the lengths of the slices in [`Parts`]. Numbers of buckets are
 /// powers of two.
@@ -40,7 +44,7 @@ pub struct Sizes {
     /// Processes that may wait.
     pub waiters: usize,
     /// Lines of waiters.
-    pub waiter_buckets: usize,
+    pub lines: usize,
 }
 
 impl Sizes {
@@ -55,13 +59,18 @@ impl Sizes {
             lanes,
             lane_buckets: lanes.next_power_of_two(),
             waiters: processes,
-            waiter_buckets: processes.next_power_of_two(),
+            lines: (4 * processes).next_power_of_two(),
         }
     }
 
     /// How many queues the board holds.
     pub fn queues(&self) -> usize {
         self.lanes + MAX_PARKED
+    }
+
+    /// How many places in lines it holds.
+    pub fn places(&self) -> usize {
+        self.waiters * MAX_WAIT_QUEUES
     }
 
     /// How many settled tasks to be announced it holds.
@@ -83,7 +92,8 @@ pub struct Parts<'a> {
     pub notices: &'a mut [Notice],
     pub notice_buckets: &'a mut [u32],
     pub waiters: &'a mut [Waiter],
-    pub waiter_buckets: &'a mut [ListHead],
+    pub places: &'a mut [Place],
+    pub lines: &'a mut [ListHead],
 }
 
 /// A board, borrowed from its memory for as long as the caller holds its lock.
@@ -94,8 +104,12 @@ pub struct Board<'a> {
     pub(crate) queues: Pool<'a, Queue>,
     pub(crate) notices: Pool<'a, Notice>,
     pub(crate) waiters: &'a mut [Waiter],
+    /// The waiters' places in lines, `MAX_WAIT_QUEUES` each.
+    pub(crate) places: &'a mut [Place],
     /// The lines of waiters; as many as a power of two.
     pub(crate) lines: &'a mut [ListHead],
+    /// How many waiters may still be looked at under this hold of the lock (I8).
+    pub(crate) looks: u32,
 }
 
 /// How full a board is.
@@ -112,11 +126,12 @@ pub struct Usage {
 }
 
 impl<'a> Board<'a> {
-    /// The board in some memory, which holds one already or is to be cleared.
+    /// The board in some memory, which holds one already or is to be cleared. Made again
+    /// at each hold of the lock.
     pub fn on(parts: Parts<'a>) -> Board<'a> {
         let Header { pools, globals } = parts.header;
         let PoolHeads { slots, lanes, queues, notices } = pools;
-        assert!(parts.waiter_buckets.len().is_power_of_two());
+        assert!(parts.lines.len().is_power_of_two());
         Board {
             globals,
             slots: Pool::new(slots, parts.slots, parts.slot_buckets),
@@ -124,7 +139,9 @@ impl<'a> Board<'a> {
             queues: Pool::new(queues, parts.queues, parts.queue_buckets),
             notices: Pool::new(notices, parts.notices, parts.notice_buckets),
             waiters: parts.waiters,
-            lines: parts.waiter_buckets,
+            places: parts.places,
+            lines: parts.lines,
+            looks: LOOKS_PER_HOLD,
         }
     }
 
@@ -135,6 +152,7 @@ impl<'a> Board<'a> {
         self.queues.clear();
         self.notices.clear();
         self.waiters.fill(Waiter::IDLE);
+        self.places.fill(Place::NONE);
         self.lines.fill(ListHead::EMPTY);
         // Tickets from before must stay void, so the generations go on.
         let Globals { generation, seed, .. } = *self.globals;
@@ -144,6 +162,7 @@ impl<'a> Board<'a> {
             seed,
             parked: 0,
             waiting: 0,
+            joined: 0,
             signalled: ListHead::EMPTY,
             entries: [DatabaseEntry::VACANT; MAX_DATABASES],
         };

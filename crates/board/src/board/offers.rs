@@ -30,7 +30,7 @@ impl Board<'_> {
         }
         let Some(lane) = self.find_or_add_lane(entry, name) else {
             self.entry_mut(entry).lanes_spilled += 1;
-            self.wake_worker(entry, name.queue);
+            self.wake_without_lane(entry, name);
             return Offered::LeftToTable;
         };
         let offered = if rank >= self.lanes[lane].cursor {
@@ -39,7 +39,7 @@ impl Board<'_> {
         } else {
             self.insert_slot(entry, lane, rank, timeout)
         };
-        self.note_ready(self.lanes[lane].queue);
+        self.note_ready(lane);
         offered
     }
 
@@ -135,7 +135,7 @@ impl Board<'_> {
         match self.find_or_add_lane(entry, name) {
             Some(lane) => {
                 self.leave_to_table(lane, Rank::FIRST);
-                self.note_ready(self.lanes[lane].queue);
+                self.note_ready(lane);
                 true
             }
             None => {

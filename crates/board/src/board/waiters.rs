@@ -1,41 +1,61 @@
-//! Processes that wait for work of a queue, or for the end of a task.
+//! Processes that wait for work, or for the end of a task.
 //!
-//! A process joins its line before it looks for what it waits for, so that it cannot miss what
-//! happens in between. A process that is woken leaves the line: the next event wakes another one.
+//! A process joins its lines before it looks for what it waits for, so that it cannot miss what
+//! happens in between: a line for the task, or one for each queue. A process that is woken leaves all
+//! its lines at once. It joins them again before it looks.
 
 use crate::board::Board;
 use crate::containers::hash::hash;
 use crate::containers::list::{self, ListNodes};
-use crate::layout::names::Name;
+use crate::layout::lane::LaneRef;
+use crate::layout::names::LaneName;
 use crate::layout::nodes::{Link, NIL};
 use crate::layout::rank::Id;
-use crate::layout::waiter::{Waiter, WaiterState};
+use crate::layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, Place, Waiter, WaiterState};
 
 /// What a process waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum WaitFor<'a> {
-    /// A ready task of a queue.
-    Work(&'a [u8]),
+    /// A ready task of one of these queues, `MAX_WAIT_QUEUES` at most, whose action is one of some.
+    Work {
+        /// The names of the queues.
+        queues: &'a [&'a [u8]],
+        /// The actions.
+        filter: ActionFilter,
+    },
     /// The end of a task.
     Settled(Id),
 }
 
-impl Waiter {
-    fn waits_for(&self, entry: u32, wait: WaitFor) -> bool {
-        let (queue, id) = parts(wait);
-        self.entry == entry && self.id == id && self.queue.as_bytes() == queue
+impl ActionFilter {
+    /// Every action.
+    pub const ANY: ActionFilter = ActionFilter(u128::MAX);
+
+    /// Some actions; `None`: every one.
+    pub fn new(actions: Option<&[&[u8]]>) -> ActionFilter {
+        actions.map_or(ActionFilter::ANY, |actions| {
+            ActionFilter(actions.iter().fold(0, |all, action| all | ActionFilter::of(action).0))
+        })
     }
 
-    fn was_woken(&self) -> bool {
-        matches!(self.state, WaiterState::Signalled | WaiterState::Woken)
+    /// One action.
+    pub(crate) fn of(action: &[u8]) -> ActionFilter {
+        ActionFilter(1 << (hash(0, action) % u128::BITS))
+    }
+
+    /// Whether the action is among these. May be true though it is not, and never the other way round.
+    pub fn admits(self, action: &[u8]) -> bool {
+        self.meets(ActionFilter::of(action))
+    }
+
+    pub(crate) fn meets(self, other: ActionFilter) -> bool {
+        self.0 & other.0 != 0
     }
 }
 
-/// A queue's name is never empty: the two kinds do not meet.
-fn parts(wait: WaitFor<'_>) -> (&[u8], Id) {
-    match wait {
-        WaitFor::Work(queue) => (queue, 0),
-        WaitFor::Settled(id) => (&[], id),
+impl Waiter {
+    fn was_woken(&self) -> bool {
+        matches!(self.state, WaiterState::Signalled | WaiterState::Woken)
     }
 }
 
@@ -45,61 +65,108 @@ impl ListNodes for [Waiter] {
     }
 }
 
-impl Board<'_> {
-    fn wait_hash(&self, entry: u32, wait: WaitFor) -> u32 {
-        match wait {
-            WaitFor::Work(queue) => hash(entry, queue),
-            WaitFor::Settled(id) => self.id_hash(entry, id),
-        }
+impl ListNodes for [Place] {
+    fn link(&mut self, node: u32) -> &mut Link {
+        &mut self[node as usize].link
     }
+}
 
+/// The indexes of a waiter's places.
+fn places(process: u32, lines: u32) -> std::ops::Range<u32> {
+    let first = process * MAX_WAIT_QUEUES as u32;
+    first..first + lines
+}
+
+impl Board<'_> {
     /// The index of the line for a hash.
     pub(crate) fn line(&self, hash: u32) -> usize {
         hash as usize & (self.lines.len() - 1)
     }
 
-    /// Makes a process wait. A process that waits for this already keeps its place; one that was
-    /// woken joins at the end.
+    /// The process that has a place.
+    pub(crate) fn process_at(&self, place: u32) -> u32 {
+        place / MAX_WAIT_QUEUES as u32
+    }
+
+    pub(crate) fn waiter_at(&self, place: u32) -> &Waiter {
+        &self.waiters[self.process_at(place) as usize]
+    }
+
+    /// Makes a process wait. A process that waits for this already keeps its places; one that was
+    /// woken joins at the ends of its lines.
     pub fn wait_for(&mut self, entry: u32, process: u32, wait: WaitFor) {
-        let waiter = &self.waiters[process as usize];
-        if waiter.state == WaiterState::Waiting && waiter.waits_for(entry, wait) {
+        let mut hashes = [0; MAX_WAIT_QUEUES];
+        let (lines, filter, for_work) = match wait {
+            WaitFor::Work { queues, filter } => {
+                let lines = queues.len().min(MAX_WAIT_QUEUES);
+                hashes.iter_mut().zip(queues).for_each(|(it, queue)| *it = hash(entry, queue));
+                (lines as u32, filter, true)
+            }
+            WaitFor::Settled(id) => {
+                hashes[0] = self.id_hash(entry, id);
+                (1, ActionFilter::ANY, false)
+            }
+        };
+        let waiter = self.waiters[process as usize];
+        let same = (waiter.entry, waiter.lines, waiter.filter, waiter.for_work)
+            == (entry, lines, filter, for_work)
+            && places(process, lines)
+                .zip(hashes)
+                .all(|(at, hash)| self.places[at as usize].hash == hash);
+        if waiter.state == WaiterState::Waiting && same {
             return;
         }
-        self.leave_line(process);
-        let hash = self.wait_hash(entry, wait);
-        let (queue, id) = parts(wait);
+        self.leave_lines(process);
+        self.globals.joined += 1;
+        self.globals.waiting += 1;
         self.waiters[process as usize] = Waiter {
-            id,
+            filter,
+            joined: self.globals.joined,
+            woken_for: waiter.woken_for,
             link: Link::NONE,
             entry,
-            hash,
+            lines,
             state: WaiterState::Waiting,
-            queue: Name::new(queue),
+            for_work,
         };
-        let line = self.line(hash);
-        list::push(self.waiters, &mut self.lines[line], process);
-        self.globals.waiting += 1;
-        if let WaitFor::Work(queue) = wait {
-            self.note_waiter(entry, queue);
+        for (at, hash) in places(process, lines).zip(hashes) {
+            self.places[at as usize] = Place { link: Link::NONE, hash };
+            let line = self.line(hash);
+            list::push(self.places, &mut self.lines[line], at);
         }
     }
 
-    /// Ends a process's waiting. If it was woken for work, the wake-up goes to the next waiter.
-    pub fn stop_waiting(&mut self, process: u32) {
-        let Some(waiter) = self.waiters.get(process as usize).copied() else { return };
-        self.leave_line(process);
-        self.waiters[process as usize].state = WaiterState::Idle;
-        if waiter.was_woken() && !waiter.queue.as_bytes().is_empty() {
-            self.wake_first(waiter.entry, waiter.hash, WaitFor::Work(waiter.queue.as_bytes()));
+    /// Ends a process's waiting, which found work in a lane or did not. A wake-up that it did not use
+    /// goes to the next waiter.
+    pub fn end_wait(&mut self, process: u32, found: Option<LaneRef>) {
+        if self.waiters.get(process as usize).is_none() {
+            return;
+        }
+        self.leave_lines(process);
+        let waiter = &mut self.waiters[process as usize];
+        waiter.state = WaiterState::Idle;
+        let woken_for = std::mem::replace(&mut waiter.woken_for, LaneRef::NONE);
+        if found != Some(woken_for) {
+            self.pass_on(woken_for);
         }
     }
 
-    fn leave_line(&mut self, process: u32) {
-        let Waiter { state, hash, .. } = self.waiters[process as usize];
+    /// Notes that a process looked and found nothing, and waits on: a wake-up that was not for it goes
+    /// to the next waiter.
+    pub fn found_nothing(&mut self, process: u32) {
+        let waiter = &mut self.waiters[process as usize];
+        let woken_for = std::mem::replace(&mut waiter.woken_for, LaneRef::NONE);
+        self.pass_on(woken_for);
+    }
+
+    fn leave_lines(&mut self, process: u32) {
+        let Waiter { state, lines, .. } = self.waiters[process as usize];
         match state {
             WaiterState::Waiting => {
-                let line = self.line(hash);
-                list::remove(self.waiters, &mut self.lines[line], process);
+                for at in places(process, lines) {
+                    let line = self.line(self.places[at as usize].hash);
+                    list::remove(self.places, &mut self.lines[line], at);
+                }
                 self.globals.waiting -= 1;
             }
             WaiterState::Signalled => {
@@ -109,51 +176,57 @@ impl Board<'_> {
         }
     }
 
-    fn signal(&mut self, process: u32) {
-        self.leave_line(process);
-        self.waiters[process as usize].state = WaiterState::Signalled;
+    /// Wakes a waiting process for a lane.
+    pub(crate) fn signal(&mut self, process: u32, woken_for: LaneRef) {
+        self.leave_lines(process);
+        let waiter = &mut self.waiters[process as usize];
+        waiter.state = WaiterState::Signalled;
+        let unused = std::mem::replace(&mut waiter.woken_for, woken_for);
         list::push(self.waiters, &mut self.globals.signalled, process);
+        // It was looking for what it was woken for before, and may have found nothing there.
+        self.owe(unused);
     }
 
-    fn first_waiter(&self, entry: u32, hash: u32, wait: WaitFor) -> Option<u32> {
-        let mut at = self.lines[self.line(hash)].first;
-        while at != NIL {
-            let waiter = &self.waiters[at as usize];
-            if waiter.hash == hash && waiter.waits_for(entry, wait) {
-                return Some(at);
-            }
-            at = waiter.link.next;
-        }
-        None
-    }
-
-    pub(crate) fn has_waiter(&self, entry: u32, hash: u32, wait: WaitFor) -> bool {
-        self.globals.waiting > 0 && self.first_waiter(entry, hash, wait).is_some()
-    }
-
-    /// Wakes the process that has waited longest; false when none waits.
-    pub(crate) fn wake_first(&mut self, entry: u32, hash: u32, wait: WaitFor) -> bool {
+    /// Wakes one process that waits for work of a lane which found no place on the board.
+    pub(crate) fn wake_without_lane(&mut self, entry: u32, name: LaneName) {
         if self.globals.waiting == 0 {
-            return false;
+            return;
         }
-        let first = self.first_waiter(entry, hash, wait);
-        first.into_iter().for_each(|first| self.signal(first));
-        first.is_some()
+        let (hash, filter) = (hash(entry, name.queue), ActionFilter::of(name.action));
+        let mut at = self.lines[self.line(hash)].first;
+        while at != NIL && self.looks > 0 {
+            self.looks -= 1;
+            if self.wants_work(at, entry, hash, filter) {
+                return self.signal(self.process_at(at), LaneRef::NONE);
+            }
+            at = self.places[at as usize].link.next;
+        }
     }
 
-    /// Wakes a process that waits for work of a queue whose lane found no place on the board.
-    pub(crate) fn wake_worker(&mut self, entry: u32, queue: &[u8]) {
-        if self.globals.waiting > 0 {
-            self.wake_first(entry, hash(entry, queue), WaitFor::Work(queue));
-        }
+    /// Whether the waiter at a place waits for work of a queue with this hash, for one of the actions.
+    pub(crate) fn wants_work(&self, at: u32, entry: u32, hash: u32, filter: ActionFilter) -> bool {
+        let waiter = self.waiter_at(at);
+        waiter.for_work
+            && waiter.entry == entry
+            && self.places[at as usize].hash == hash
+            && waiter.filter.meets(filter)
     }
 
     /// Wakes all processes that wait for the end of a task.
     pub(crate) fn wake_all(&mut self, entry: u32, id: Id) {
-        let wait = WaitFor::Settled(id);
-        if self.globals.waiting > 0 {
-            let hash = self.wait_hash(entry, wait);
-            while self.wake_first(entry, hash, wait) {}
+        if self.globals.waiting == 0 {
+            return;
+        }
+        let hash = self.id_hash(entry, id);
+        let mut at = self.lines[self.line(hash)].first;
+        while at != NIL {
+            let (process, place) = (self.process_at(at), self.places[at as usize]);
+            // A process that waits for the end of a task is in one line only: `next` stays in it.
+            at = place.link.next;
+            let waiter = &self.waiters[process as usize];
+            if !waiter.for_work && waiter.entry == entry && place.hash == hash {
+                self.signal(process, LaneRef::NONE);
+            }
         }
     }
 
@@ -162,7 +235,7 @@ impl Board<'_> {
         for process in 0..self.waiters.len() as u32 {
             let waiter = &self.waiters[process as usize];
             if waiter.entry == entry && waiter.state == WaiterState::Waiting {
-                self.signal(process);
+                self.signal(process, LaneRef::NONE);
             }
         }
     }

@@ -60,14 +60,18 @@ pub struct DatabaseEntry {
     /// How often a lane found no place on the board since the last survey: its tasks are known to
     /// the table only (I4).
     pub lanes_spilled: u32,
-    /// Queues that notification rounds go through.
-    pub(crate) in_rounds: ListHead,
-    /// How many queues `in_rounds` has.
-    pub(crate) in_rounds_len: u32,
+    /// Queues to be announced.
+    pub(crate) announce: ListHead,
+    /// How many queues are to be announced.
+    pub(crate) announce_len: u32,
     /// Settled tasks to be announced.
     pub(crate) notices: ListHead,
-    /// How many queues and settled tasks are to be announced.
-    pub(crate) unsent: u32,
+    /// Lanes of which each notification round wakes one more waiter.
+    pub(crate) paced: ListHead,
+    /// How many lanes are paced.
+    pub(crate) paced_len: u32,
+    /// Lanes that owe wake-ups: the scheduler goes on with them at once.
+    pub(crate) unfinished: ListHead,
     /// How many tasks got ready since the last round.
     pub(crate) ready_since_round: u32,
     /// No round begins before.
@@ -95,10 +99,12 @@ impl DatabaseEntry {
         prepared: false,
         builder: 0,
         lanes_spilled: 0,
-        in_rounds: ListHead::EMPTY,
-        in_rounds_len: 0,
+        announce: ListHead::EMPTY,
+        announce_len: 0,
         notices: ListHead::EMPTY,
-        unsent: 0,
+        paced: ListHead::EMPTY,
+        paced_len: 0,
+        unfinished: ListHead::EMPTY,
         ready_since_round: 0,
         quiet_until: Monotonic::MIN,
     };

@@ -35,6 +35,8 @@ pub struct Globals {
     pub(crate) parked: u32,
     /// How many processes wait.
     pub(crate) waiting: u32,
+    /// The number of the process that joined its lines last.
+    pub(crate) joined: u64,
     /// Waiters that were woken and whose latches are to be set.
     pub(crate) signalled: ListHead,
     pub(crate) entries: [DatabaseEntry; MAX_DATABASES],

@@ -1,7 +1,7 @@
 //! The ready order of one action of one queue.
 
 use crate::layout::names::{ACTION_MAX, Name};
-use crate::layout::nodes::{Chain, TreapLinks};
+use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::rank::Rank;
 
 /// A lane. Its cursor splits its tasks: each ready task that ranks before the cursor is on the
@@ -24,12 +24,26 @@ pub struct Lane {
     /// The first of the queued slots.
     pub(crate) first: u32,
     pub(crate) counts: LaneCounts,
+    pub(crate) wakes: LaneWakes,
     /// The process that refills the lane; 0: none.
     pub(crate) refiller: i32,
     /// A number that no other lane had, not even one at the same index.
     pub(crate) lane_id: u32,
     pub(crate) used: bool,
     pub(crate) action: Name<ACTION_MAX>,
+}
+
+/// A lane, as long as its index has the same one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct LaneRef {
+    pub(crate) lane: u32,
+    pub(crate) lane_id: u32,
+}
+
+impl LaneRef {
+    /// No lane.
+    pub const NONE: LaneRef = LaneRef { lane: NIL, lane_id: 0 };
 }
 
 /// How many slots a lane has.
@@ -40,6 +54,51 @@ pub struct LaneCounts {
     pub(crate) queued: u32,
     /// Slots in all states.
     pub(crate) slots: u32,
+}
+
+/// How far a lane has come with waking processes that wait for its work.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LaneWakes {
+    /// The last process that had joined its lines when the lane got its newest task. Processes that
+    /// joined later looked for themselves.
+    pub(crate) until: u64,
+    /// A place in line: no waiter up to it would own the lane's action. `NIL`: begin at the front.
+    pub(crate) passed: u32,
+    /// How many waiters are to be woken at once.
+    pub(crate) owed: u32,
+    /// When the waiter at `passed` joined: if it has left since, begin at the front.
+    pub(crate) passed_joined: u64,
+    /// In the database's list of paced or of unfinished lanes.
+    pub(crate) link: Link,
+    pub(crate) state: WakeState,
+    /// No notification round has come since the lane got its newest task.
+    pub(crate) fresh: bool,
+}
+
+/// Which list of lanes that wake waiters a lane is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum WakeState {
+    /// None: all waiters that it concerns were woken.
+    Idle,
+    /// Each notification round wakes one more waiter while the lane has something.
+    Paced,
+    /// It owes wake-ups: a hold of the lock ended before enough waiters were looked at.
+    Unfinished,
+}
+
+impl LaneWakes {
+    /// Nothing to wake.
+    pub const NONE: LaneWakes = LaneWakes {
+        until: 0,
+        passed: NIL,
+        owed: 0,
+        passed_joined: 0,
+        link: Link::NONE,
+        state: WakeState::Idle,
+        fresh: false,
+    };
 }
 
 impl Lane {

@@ -14,20 +14,9 @@ pub struct Queue {
     pub(crate) fronts: u32,
     /// How many lanes it has.
     pub(crate) lanes: u32,
-    /// In the database's list of queues that rounds go through.
+    /// In the database's list of queues to be announced.
     pub(crate) link: Link,
-    pub(crate) notify: NotifyState,
+    /// Whether it is in that list.
+    pub(crate) to_announce: bool,
     pub(crate) name: Name<QUEUE_MAX>,
-}
-
-/// What notification rounds have to do for a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum NotifyState {
-    /// Nothing.
-    Idle,
-    /// It is to be announced.
-    Pending,
-    /// It was announced; more of its waiters are to be woken.
-    Sent,
 }

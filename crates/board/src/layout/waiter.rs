@@ -1,24 +1,31 @@
 //! A process that waits.
 
-use crate::layout::names::{Name, QUEUE_MAX};
+use crate::layout::lane::LaneRef;
 use crate::layout::nodes::Link;
-use crate::layout::rank::Id;
 
-/// A process that waits for work of a queue or for the end of a task. A process waits for one thing
+/// How many queues a process may wait for at once.
+pub const MAX_WAIT_QUEUES: usize = 16;
+
+/// A process that waits for work of queues or for the end of a task. A process waits for one of these
 /// at a time, so that its waiter has the process's own index.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Waiter {
-    /// The task; 0: it waits for work.
-    pub(crate) id: Id,
-    /// In its line, or in the list of signalled waiters.
+    /// The actions that it would own.
+    pub(crate) filter: ActionFilter,
+    /// When it joined its lines: a number that grows with each process that does.
+    pub(crate) joined: u64,
+    /// The lane that it was woken for, as long as it has not looked since.
+    pub(crate) woken_for: LaneRef,
+    /// In the list of signalled waiters.
     pub(crate) link: Link,
     /// The index of its database's entry.
     pub(crate) entry: u32,
-    pub(crate) hash: u32,
+    /// How many lines it joins; zero: it waits for nothing.
+    pub(crate) lines: u32,
     pub(crate) state: WaiterState,
-    /// The queue; empty: it waits for the end of a task.
-    pub(crate) queue: Name<QUEUE_MAX>,
+    /// Whether it waits for work, or for the end of a task.
+    pub(crate) for_work: bool,
 }
 
 /// What a waiter does.
@@ -27,7 +34,7 @@ pub struct Waiter {
 pub enum WaiterState {
     /// It does not wait.
     Idle,
-    /// It is in line.
+    /// It is in its lines.
     Waiting,
     /// It was woken; its process's latch is to be set.
     Signalled,
@@ -35,14 +42,36 @@ pub enum WaiterState {
     Woken,
 }
 
+/// Some actions, as a bit set of their hashes: an action that is not among them may seem to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct ActionFilter(pub(crate) u128);
+
+/// A waiter's place in the line of one queue, or of one task.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Place {
+    pub(crate) link: Link,
+    /// The hash of the queue's name, or of the task's id. Different ones that have the same hash share
+    /// their line: a process may be woken for the wrong one.
+    pub(crate) hash: u32,
+}
+
 impl Waiter {
     /// A process that does not wait.
     pub const IDLE: Waiter = Waiter {
-        id: 0,
+        filter: ActionFilter(0),
+        joined: 0,
+        woken_for: LaneRef::NONE,
         link: Link::NONE,
         entry: 0,
-        hash: 0,
+        lines: 0,
         state: WaiterState::Idle,
-        queue: Name::EMPTY,
+        for_work: false,
     };
+}
+
+impl Place {
+    /// In no line.
+    pub const NONE: Place = Place { link: Link::NONE, hash: 0 };
 }

@@ -4,7 +4,7 @@
 
 pub mod small;
 
-use board::{Board, Header, Lane, ListHead, NIL, Notice, Parts, Queue, Sizes, Slot, Waiter};
+use board::{Board, Header, Lane, ListHead, NIL, Notice, Parts, Place, Queue, Sizes, Slot, Waiter};
 
 pub struct Memory {
     header: Vec<Header>,
@@ -17,7 +17,8 @@ pub struct Memory {
     notices: Vec<Notice>,
     notice_buckets: Vec<u32>,
     waiters: Vec<Waiter>,
-    waiter_buckets: Vec<ListHead>,
+    places: Vec<Place>,
+    lines: Vec<ListHead>,
 }
 
 /// Values of a type of the board, all bytes zero.
@@ -39,7 +40,8 @@ impl Memory {
             notices: zeroed(sizes.notices()),
             notice_buckets: vec![NIL - 1; sizes.lane_buckets],
             waiters: zeroed(sizes.waiters),
-            waiter_buckets: zeroed(sizes.waiter_buckets),
+            places: zeroed(sizes.places()),
+            lines: zeroed(sizes.lines),
         };
         memory.board().clear();
         memory
@@ -57,7 +59,8 @@ impl Memory {
             notices: &mut self.notices,
             notice_buckets: &mut self.notice_buckets,
             waiters: &mut self.waiters,
-            waiter_buckets: &mut self.waiter_buckets,
+            places: &mut self.places,
+            lines: &mut self.lines,
         })
     }
 
@@ -73,6 +76,7 @@ impl Memory {
             + size_of_val(&self.notices[..])
             + size_of_val(&self.notice_buckets[..])
             + size_of_val(&self.waiters[..])
-            + size_of_val(&self.waiter_buckets[..])
+            + size_of_val(&self.places[..])
+            + size_of_val(&self.lines[..])
     }
 }

@@ -1,8 +1,8 @@
 //! A small board with one built database, and short names for what is done with it.
 
 use board::{
-    Board, BuildState, Claim, Claimed, Expired, LaneName, Micros, Monotonic, NeedsRefill, Next,
-    Rank, Sizes, Ticket, Timestamp, TokenHash, Wall,
+    ActionFilter, Board, BuildState, Claim, Claimed, Expired, LaneName, Micros, Monotonic,
+    NeedsRefill, Next, Rank, Sizes, Ticket, Timestamp, TokenHash, Wall,
 };
 
 use super::Memory;
@@ -13,14 +13,8 @@ pub const WORK: LaneName = LaneName { queue: b"work", action: b"do" };
 pub const NOW: Timestamp = Timestamp { monotonic: Monotonic(1_000), wall: Wall(5_000_000) };
 
 pub fn small(slots: usize, lanes: usize) -> Memory {
-    let mut memory = Memory::new(Sizes {
-        slots,
-        slot_buckets: 8,
-        lanes,
-        lane_buckets: 8,
-        waiters: 4,
-        waiter_buckets: 2,
-    });
+    let mut memory =
+        Memory::new(Sizes { slots, slot_buckets: 8, lanes, lane_buckets: 8, waiters: 4, lines: 2 });
     let mut board = memory.board();
     assert_eq!(board.register(1, 1), Some(0));
     board.entry_mut(0).build_state = BuildState::Built;
@@ -92,4 +86,9 @@ pub fn action_to_refill(board: &mut Board, action: &[u8]) -> NeedsRefill {
         Next::NeedsRefill(wanted) => wanted,
         front => panic!("no lane to refill, but {front:?}"),
     }
+}
+
+/// Whether a process that waits for one of two actions may be woken for the other.
+pub fn same_hash(a: &[u8], b: &[u8]) -> bool {
+    ActionFilter::new(Some(&[a])).admits(b)
 }

@@ -274,7 +274,9 @@ impl World<'_> {
                 let cursor = under_way.min().expect("a refill under way");
                 assert!(best.is_none_or(|best| cursor <= best), "a lane is refilled from there");
             }
-            Next::Empty => {
+            Next::Spilled | Next::Empty => {
+                let spilled = self.board.entry(entry).lanes_spilled > 0;
+                assert_eq!(matches!(front, Next::Spilled), spilled);
                 assert_eq!(best, None, "empty when there is nothing");
                 assert!(lanes().all(|(_, it)| it.cursor == Rank::END));
             }
