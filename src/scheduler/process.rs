@@ -117,7 +117,7 @@ pub fn attempt<T>(what: &str, commit: Commit, work: impl FnOnce() -> T) -> Resul
             | pg_sys::panic::CaughtError::ErrorReport(report) => report.message().to_owned(),
             pg_sys::panic::CaughtError::RustPanic { ereport, .. } => ereport.message().to_owned(),
         };
-        // SAFETY: the error was taken off PostgreSQL's stack by whoever caught it.
+        // SAFETY: the error is off PostgreSQL's stack since it was caught.
         unsafe { pg_sys::AbortCurrentTransaction() };
         Err(message)
     })

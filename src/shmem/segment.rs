@@ -13,7 +13,7 @@ const NAME: &std::ffi::CStr = c"scylla";
 
 const CACHE_LINE: usize = 64;
 
-/// What a process has to do with a database as a whole; as a database 0 is none.
+/// Which databases a process serves or suspends, by oid; 0: no database.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct ProcessRole {
@@ -27,17 +27,17 @@ pub struct ProcessRole {
 /// How many reports of databases without the extension wait for the launcher at most.
 pub const MAX_ABSENT: usize = 16;
 
-/// What stands before the slots.
+/// The beginning of the segment; the slices follow.
 #[repr(C)]
 pub struct Shared {
-    /// Somebody waits for a refill, for the clock, or for the board to open.
+    /// Signalled when a refill or a build ends: processes that wait for one check again.
     news: pg_sys::ConditionVariable,
     launcher: *mut pg_sys::Latch,
     schedulers: [*mut pg_sys::Latch; MAX_DATABASES],
     /// Databases that were looked into and do not have the extension.
     absent: [u32; MAX_ABSENT],
-    /// Up while the board is being changed. Found up by the next who comes, the board is half
-    /// changed and must be built anew (I8).
+    /// Set while the board is being changed. A process that takes the lock and finds it set knows that the
+    /// board is half changed, and has it built again (I8).
     dirty: bool,
     header: Header,
 }
@@ -270,7 +270,7 @@ fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
         let mut hold = BoardGuard { shared, done: false };
         let mut board = board(shared);
         if std::mem::replace(&mut (*shared).dirty, true) {
-            // Every entry is vacant now; each is entered and built anew by whoever comes next.
+            // Every entry is vacant now; the next caller registers its database and has it built.
             board.clear();
         }
         let answer = moves(&mut board);
@@ -341,7 +341,7 @@ pub fn wait() {
     pgrx::check_for_interrupts!();
 }
 
-/// Makes this process the one that the launcher's calls wake, or a entry's clock.
+/// Makes this process the one that the launcher's calls wake, or the scheduler of a database.
 pub fn serve_as(entry: Option<u32>) {
     // SAFETY: a process's latch lies in shared memory and outlives the process.
     unsafe {

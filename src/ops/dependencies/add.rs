@@ -80,7 +80,7 @@ pub fn edge(
     let is_held = |after: &Uuid| predecessors.is_live(*after) || new.contains(after);
     let (mut live, others): (Vec<_>, Vec<_>) =
         edges.into_iter().partition(|(after, _)| is_held(after));
-    // An id that this batch meant to insert, and somebody else did meanwhile.
+    // An id that this batch was to insert, and another transaction inserted meanwhile.
     let foreign = others.iter().map(|(after, _)| *after).filter(|id| !predecessors.is_known(*id));
     let meanwhile = Predecessors::lock(session, foreign);
     let mut counts = SettledCounts::default();
@@ -150,7 +150,7 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
     let mut counts = SettledCounts::default();
     failed.clone().for_each(|(after, task)| counts.note(after, task, true));
     add_pending(&session, new.iter().copied().chain(failed));
-    // Seized, though there is nothing to wait for: its slot would be gone.
+    // Withdrawn, but without a new predecessor: it is offered again, since the commit removes its slot.
     let waiting: HashSet<Uuid> = new.iter().map(|(_, task)| *task).chain(counts.tasks()).collect();
     let ready = tasks.iter().filter(|task| !waiting.contains(task));
     let places = ready.filter_map(|task| locked.ids.binary_search(task).ok());

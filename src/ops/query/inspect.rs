@@ -67,7 +67,7 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
     } else if datum::number(ready) != 0 {
         "ready, and waits for a worker".to_owned()
     } else {
-        "waits for the clock".to_owned()
+        "waits for the scheduler".to_owned()
     };
     Some(why.into_bytes())
 }
