@@ -24,8 +24,8 @@ fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `wait_for_any(queues, timeout, actions, queue)`
 ///
-/// Takes an array of queues, a timeout, and an array of actions or null. Gives a row: the first of the
-/// queues that has a ready task of one of the actions, null after the timeout.
+/// Takes an array of queues, a timeout, and an array of actions or null. Gives a row: the first of
+/// the queues that has a ready task of one of the actions, null after the timeout.
 fn wait_for_any(call: &mut Call) -> Result<Option<Datum>> {
     let queues = call.array(0, "queues", TEXTS)?;
     if !(1..=MAX_WAIT_QUEUES).contains(&queues.len()) {

@@ -1,5 +1,5 @@
-//! What can happen to a task, by subject. Each operation changes the tables by few statements or none,
-//! and the board by the changes that it registers for the end of the transaction.
+//! What can happen to a task, by subject. Each operation changes the tables by few statements or
+//! none, and the board by the changes that it registers for the end of the transaction.
 
 pub mod dependencies;
 pub mod finish;

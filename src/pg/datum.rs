@@ -1,4 +1,5 @@
-//! Values at the border: what comes in as a datum and goes out as one. A jsonb passes through unread.
+//! Values at the border: what comes in as a datum and goes out as one. A jsonb passes through
+//! unread.
 
 use crate::pg::time;
 use board::{Micros, Wall};
@@ -58,8 +59,8 @@ pub unsafe fn bytes(datum: Datum) -> Vec<u8> {
 /// The bytes of a text or bytea, where they are.
 ///
 /// # Safety
-/// The datum must be a varlena's, and the bytes must not be used after the datum or the memory context
-/// that is current now is gone.
+/// The datum must be a varlena's, and the bytes must not be used after the datum or the memory
+/// context that is current now is gone.
 pub unsafe fn slice<'d>(datum: Datum) -> &'d [u8] {
     // SAFETY: detoasting gives a whole varlena, in the current context or in place.
     unsafe {
@@ -151,8 +152,8 @@ pub fn string(datum: Option<Datum>) -> String {
     printable(text(datum))
 }
 
-/// A text as messages show it. A string has to be UTF-8: in a text that is not, each byte that is not
-/// ASCII is escaped, so that different texts look different.
+/// A text as messages show it. A string has to be UTF-8: in a text that is not, each byte that is
+/// not ASCII is escaped, so that different texts look different.
 pub fn printable(text: impl Into<Vec<u8>>) -> String {
     String::from_utf8(text.into()).unwrap_or_else(|bad| {
         let escape = |byte: &u8| match byte {

@@ -42,8 +42,8 @@ unsafe extern "C-unwind" {
     ) -> *mut pg_sys::PlannedStmt;
 }
 
-/// Plans any statement of this process. An error of another's statement passes by as it is: there is
-/// nothing to drop here.
+/// Plans any statement of this process. An error of another's statement passes by as it is: there
+/// is nothing to drop here.
 unsafe extern "C-unwind" fn plan(
     query: *mut pg_sys::Query,
     text: *const c_char,

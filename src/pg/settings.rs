@@ -1,5 +1,6 @@
-//! Changes of PostgreSQL's settings for a while, by its own bookkeeping. If code writes the variable
-//! behind a setting directly and a trigger then sets it, PostgreSQL restores the wrong value.
+//! Changes of PostgreSQL's settings for a while, by its own bookkeeping. If code writes the
+//! variable behind a setting directly and a trigger then sets it, PostgreSQL restores the wrong
+//! value.
 
 use pgrx::pg_sys::{self, GucAction};
 use std::ffi::CStr;

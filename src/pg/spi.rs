@@ -18,8 +18,8 @@ pub struct Statement {
 // SAFETY: a backend has one thread; each process has its own copy.
 unsafe impl Sync for Statement {}
 
-/// Declares a statement from its file's name and its parameters' types, and a function that makes its
-/// text of the file's where the file leaves something open.
+/// Declares a statement from its file's name and its parameters' types, and a function that makes
+/// its text of the file's where the file leaves something open.
 macro_rules! statement {
     ($visible:vis $name:ident, $file:literal, $kinds:expr) => {
         $crate::pg::spi::statement!($visible $name, $file, $kinds, str::to_owned);
@@ -60,8 +60,8 @@ struct Begun {
 impl Begun {
     fn new(owner: pg_sys::Oid) -> Begun {
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-        // SAFETY: SPI, the user id and the snapshot are this backend's. All are undone in drop, or by
-        // the abort of the transaction.
+        // SAFETY: SPI, the user id and the snapshot are this backend's. All are undone in drop, or
+        // by the abort of the transaction.
         unsafe {
             pg_sys::SPI_connect();
             pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
@@ -88,7 +88,8 @@ impl Session {
         assert_eq!(arguments.len(), statement.kinds.len());
         self.begun.get_or_init(|| Begun::new(self.owner));
         let (mut values, nulls) = spread(arguments);
-        // SAFETY: the plan is kept; values and nulls are as long as its parameters, and of their types.
+        // SAFETY: the plan is kept; values and nulls are as long as its parameters, and of their
+        // types.
         unsafe {
             let status = pg_sys::SPI_execute_snapshot(
                 statement.plan(),

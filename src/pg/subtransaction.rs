@@ -5,8 +5,8 @@ use pgrx::prelude::*;
 use pgrx::{PgTryBuilder, pg_sys};
 use std::panic::AssertUnwindSafe;
 
-/// Does some work in a subtransaction, under a snapshot of its own; the message of an error that rolled
-/// it back. A cancel goes on to the caller.
+/// Does some work in a subtransaction, under a snapshot of its own; the message of an error that
+/// rolled it back. A cancel goes on to the caller.
 pub fn in_subtransaction<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     // SAFETY: inside a transaction; context and owner are put back as they were, as PL/pgSQL does.
     let (context, owner) = unsafe {

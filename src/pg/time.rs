@@ -6,8 +6,8 @@ use pgrx::pg_sys;
 /// The offset of PostgreSQL's epoch (2000-01-01) from Unix's, in seconds.
 const EPOCH: i64 = 946_684_800;
 
-/// Now, on both clocks. The wall clock is that of clock_timestamp(): now() does not advance within a
-/// transaction.
+/// Now, on both clocks. The wall clock is that of clock_timestamp(): now() does not advance within
+/// a transaction.
 pub fn now() -> Timestamp {
     // SAFETY: reads the clock.
     Timestamp { monotonic: monotonic(), wall: Wall(unsafe { pg_sys::GetCurrentTimestamp() }) }

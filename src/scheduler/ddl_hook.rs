@@ -1,6 +1,7 @@
-//! Commands that concern schedulers: DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE … RENAME
-//! or SET TABLESPACE need a database that no process is connected to. Its scheduler is ended before
-//! the command, and the launcher starts it again after. What is dropped leaves the board.
+//! Commands that concern schedulers: DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE
+//! … RENAME or SET TABLESPACE need a database that no process is connected to. Its scheduler is
+//! ended before the command, and the launcher starts it again after. What is dropped leaves the
+//! board.
 
 use crate::pg::time;
 use crate::shmem::schedulers;
@@ -68,8 +69,8 @@ unsafe extern "C-unwind" fn utility(
     }
 }
 
-/// The database that a command is about to need for itself: `None` where the command is refused by its
-/// own checks, which are made here first, since a refused one must not disturb anybody.
+/// The database that a command is about to need for itself: `None` where the command is refused by
+/// its own checks, which are made here first, since a refused one must not disturb anybody.
 unsafe fn needed_database(node: *mut pg_sys::Node, is_top_level: bool) -> Option<pg_sys::Oid> {
     // SAFETY: a node is cast to what its tag says; names end with a zero.
     unsafe {
@@ -192,9 +193,9 @@ thread_local! {
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Ends the scheduler of a database and keeps others out until the transaction, or the subtransaction that
-/// fails, has ended: before its commit a dropped database still seems to be there. A transaction
-/// may rename one after the other: those before are locked until it ends.
+/// Ends the scheduler of a database and keeps others out until the transaction, or the
+/// subtransaction that fails, has ended: before its commit a dropped database still seems to be
+/// there. A transaction may rename one after the other: those before are locked until it ends.
 fn send_scheduler_away(database: u32) {
     if !REGISTERED.replace(true) {
         // SAFETY: registered once for the life of the backend.

@@ -16,8 +16,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
 
-/// Runs a duty in a transaction of its own, unless the extension is dropped meanwhile. Locks the same
-/// table first as DROP EXTENSION does, so that the two do not deadlock.
+/// Runs a duty in a transaction of its own, unless the extension is dropped meanwhile. Locks the
+/// same table first as DROP EXTENSION does, so that the two do not deadlock.
 pub fn in_extension_transaction<T>(
     db: &Database,
     what: &str,
@@ -68,8 +68,9 @@ pub fn expire(db: &Database, entry: u32) -> bool {
     !matches!(batch, Batch::Empty)
 }
 
-/// Runs the countdowns that were deferred because a dependent's row was locked. While rows stay locked the
-/// pause gets longer; the end of a transaction that held such rows shortens it (`Change::RowsReleased`).
+/// Runs the countdowns that were deferred because a dependent's row was locked. While rows stay
+/// locked the pause gets longer; the end of a transaction that held such rows shortens it
+/// (`Change::RowsReleased`).
 pub fn run_deferred(db: &Database, entry: u32, pause: &mut Micros) {
     if !with_board(|board| std::mem::take(&mut board.entry_mut(entry).countdown_deferred)) {
         return;
@@ -125,8 +126,8 @@ thread_local! {
     static NEXT_WARNING: Cell<Monotonic> = const { Cell::new(Monotonic::MIN) };
 }
 
-/// Wakes waiting processes, and announces which queues got tasks and which tasks settled, if it is time.
-/// An error costs the announcements and nothing else (I11).
+/// Wakes waiting processes, and announces which queues got tasks and which tasks settled, if it is
+/// time. An error costs the announcements and nothing else (I11).
 pub fn announce(entry: u32) {
     const WHAT: &str = "send notifications";
     notify::go_on_waking(entry);

@@ -16,8 +16,8 @@ use board::{Monotonic, Timestamp, Wall};
 use pgrx::prelude::*;
 use std::collections::HashMap;
 
-/// Full scans take at most 1/20 of the time: while another session holds an old snapshot, such a scan
-/// passes over the index entries of all tasks that fired since.
+/// Full scans take at most 1/20 of the time: while another session holds an old snapshot, such a
+/// scan passes over the index entries of all tasks that fired since.
 const FULL_SCAN_SHARE: i64 = 20;
 
 const FIRST: Uuid = Uuid(0);
@@ -56,7 +56,8 @@ impl Firing {
         let until = due::horizon(now.wall);
         let looks = now.monotonic >= self.next_look;
         let reads = looks || self.cursor.is_some();
-        // Transactions that commit from now on note their due times again; the snapshot comes later.
+        // Transactions that commit from now on note their due times again; the snapshot comes
+        // later.
         let noted = with_board(|board| {
             let entry = board.entry_mut(entry);
             entry.wall_offset = Timestamp { wall: until, ..now }.wall_offset();

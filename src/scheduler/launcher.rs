@@ -25,8 +25,8 @@ const HEALTHY_RUNTIME: Micros = Micros::from_millis(500);
 /// How long to wait before a scheduler that keeps dying is started again.
 const LEAST_PAUSE: Micros = Micros::from_millis(50);
 const MOST_PAUSE: Micros = Micros::from_secs(30);
-/// How many databases are looked into at once that may not have the extension: few, so that those that
-/// are known to have it find a background worker.
+/// How many databases are looked into at once that may not have the extension: few, so that those
+/// that are known to have it find a background worker.
 const LOOKS_AT_ONCE: usize = 2;
 
 /// A database that exists.
@@ -88,7 +88,8 @@ impl Launcher {
 
         let mut pause = RESCAN_INTERVAL;
         let mut looks = self.looks_under_way(&called);
-        // Those that call for a scheduler come first: they have an entry, so they have the extension.
+        // Those that call for a scheduler come first: they have an entry, so they have the
+        // extension.
         let (first, then): (Vec<_>, Vec<_>) =
             databases.iter().filter(|it| it.is_open).partition(|it| called.contains(&it.oid));
         for (database, is_called) in
@@ -206,8 +207,8 @@ fn start(database: u32) -> Option<DynamicBackgroundWorker> {
         .ok()
 }
 
-/// Whether a command has the database for itself, in a transaction that has not ended: a scheduler would
-/// wait for that, in the place of another one.
+/// Whether a command has the database for itself, in a transaction that has not ended: a scheduler
+/// would wait for that, in the place of another one.
 fn is_locked(database: u32) -> bool {
     let database = pg_sys::Oid::from_u32(database);
     let try_it = || try_lock_database(database, pg_sys::RowExclusiveLock);

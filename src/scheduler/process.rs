@@ -1,4 +1,5 @@
-//! What the background processes share: how they start, sleep, handle signals, and run transactions.
+//! What the background processes share: how they start, sleep, handle signals, and run
+//! transactions.
 
 use crate::error;
 use crate::pg::time;
@@ -58,8 +59,8 @@ pub fn sleep(most: Micros) -> bool {
     }
 }
 
-/// Heeds what signals asked for, between transactions. A cancel, or a lock timeout that came late, means
-/// a duty that is over, and ends nothing.
+/// Heeds what signals asked for, between transactions. A cancel, or a lock timeout that came late,
+/// means a duty that is over, and ends nothing.
 pub fn heed_interrupts() {
     // SAFETY: plain flags of this process.
     unsafe { std::ptr::write_volatile(&raw mut pg_sys::QueryCancelPending, 0) };
@@ -144,8 +145,8 @@ fn may_flush() -> bool {
     time::monotonic() >= NEXT_FLUSH.get()
 }
 
-/// Waits for the disk. The longer that takes, the longer it is left to the WAL writer afterwards, so
-/// that a slow disk does not stop the duties that need not wait for it.
+/// Waits for the disk. The longer that takes, the longer it is left to the WAL writer afterwards,
+/// so that a slow disk does not stop the duties that need not wait for it.
 fn timing_flush<T>(flush: impl FnOnce() -> T) -> T {
     let begun = time::monotonic();
     let answer = flush();

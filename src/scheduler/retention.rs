@@ -1,5 +1,5 @@
-//! The duty of retention: makes partitions ahead, drops those past retention, and deletes single rows when
-//! the retention is shorter than a day.
+//! The duty of retention: makes partitions ahead, drops those past retention, and deletes single
+//! rows when the retention is shorter than a day.
 
 use crate::guc;
 use crate::ops::maintenance::retention::{self, Day, Past};
@@ -57,8 +57,9 @@ impl Retention {
         cut.fold(false, |more, day| more | self.walk(db, past, day, now + TURN))
     }
 
-    /// Deletes rows of a partition from the block where it stopped. False when some blocks had no row past
-    /// retention, true when the time of this turn is over. A turn is short, however many rows there are.
+    /// Deletes rows of a partition from the block where it stopped. False when some blocks had no
+    /// row past retention, true when the time of this turn is over. A turn is short, however many
+    /// rows there are.
     fn walk(&mut self, db: &Database, past: Past, day: &Day, until: Monotonic) -> bool {
         let at = self.at.entry(day.oid).or_default();
         while time::monotonic() < until {

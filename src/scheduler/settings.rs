@@ -1,12 +1,13 @@
-//! The settings that the duties of a scheduler depend on: whatever the configuration, the database or
-//! the role says, they are the same in each. What is a choice of the administrator's stays one:
+//! The settings that the duties of a scheduler depend on: whatever the configuration, the database
+//! or the role says, they are the same in each. What is a choice of the administrator's stays one:
 //! durability, memory, costs, what is logged.
 
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
 const PINNED: [(&CStr, &CStr); 36] = [
-    // It never waits long for a lock (I10), never gets a serialization failure, and no duty is cut off.
+    // It never waits long for a lock (I10), never gets a serialization failure, and no duty is cut
+    // off.
     (c"lock_timeout", c"200ms"),
     (c"statement_timeout", c"0"),
     (c"transaction_timeout", c"0"),
@@ -54,7 +55,8 @@ const PINNED: [(&CStr, &CStr); 36] = [
 /// Sets them for the life of this process, which is connected to its database.
 pub fn pin() {
     for (name, value) in PINNED {
-        // SAFETY: names and values that end with a zero. What this version does not know is left out.
+        // SAFETY: names and values that end with a zero. What this version does not know is left
+        // out.
         unsafe {
             if pg_sys::GetConfigOption(name.as_ptr(), true, false).is_null() {
                 continue;

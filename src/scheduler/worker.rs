@@ -59,11 +59,11 @@ pub extern "C-unwind" fn scylla_scheduler(database: pg_sys::Datum) {
 
 /// Serves the database until the extension is dropped, created again, or given another owner.
 fn serve(db: &Database) {
-    let mut clock = Clock::new(db);
-    while clock.turn() {}
+    let mut scheduler = Scheduler::new(db);
+    while scheduler.turn() {}
 }
 
-struct Clock<'h> {
+struct Scheduler<'h> {
     db: &'h Database,
     next_sweep: Monotonic,
     /// How long to wait before deferred countdowns run again.
@@ -80,7 +80,7 @@ struct Clock<'h> {
 struct Wakeup {
     build_state: BuildState,
     /// Another process is building the board.
-    built: bool,
+    being_built: bool,
     refresh: bool,
     sweeping: bool,
     /// The entry was served by another scheduler before, or by none.
@@ -89,9 +89,9 @@ struct Wakeup {
     is_called: bool,
 }
 
-impl Clock<'_> {
-    fn new(db: &Database) -> Clock<'_> {
-        Clock {
+impl Scheduler<'_> {
+    fn new(db: &Database) -> Scheduler<'_> {
+        Scheduler {
             db,
             next_sweep: Monotonic::MIN,
             pause: xact::COUNTDOWN_DELAY,
@@ -156,7 +156,7 @@ impl Clock<'_> {
             it.wake_at = Monotonic::MIN;
             Wakeup {
                 build_state: it.build_state,
-                built: it.builder != 0,
+                being_built: it.builder != 0,
                 refresh: std::mem::take(&mut it.refresh),
                 sweeping: now >= self.next_sweep,
                 is_new,
@@ -169,7 +169,8 @@ impl Clock<'_> {
         wakeup
     }
 
-    /// Builds the board where it is unbuilt, or surveys the tables. False when it could not be built.
+    /// Builds the board where it is unbuilt, or surveys the tables. False when it could not be
+    /// built.
     fn prepare(&mut self, entry: u32, wakeup: &Wakeup) -> bool {
         if wakeup.build_state != BuildState::Built || wakeup.refresh || wakeup.is_new {
             self.firing.rescan();
@@ -180,7 +181,7 @@ impl Clock<'_> {
             if known && is_served(entry) {
                 self.retention.supervise(self.db);
             }
-            return !wakeup.built && known && duties::build(self.db, entry);
+            return !wakeup.being_built && known && duties::build(self.db, entry);
         }
         if wakeup.refresh && duties::survey(self.db, entry).is_none() {
             with_board(|board| board.entry_mut(entry).refresh = true);
@@ -188,8 +189,8 @@ impl Clock<'_> {
         true
     }
 
-    /// Ends expired leases and fires due tasks. True when there are more: a backlog does not keep the
-    /// scheduler from its other duties.
+    /// Ends expired leases and fires due tasks. True when there are more: a backlog does not keep
+    /// the scheduler from its other duties.
     fn keep_times(&mut self, entry: u32) -> bool {
         loop {
             let fires = is_served(entry) && self.firing.fire(self.db, entry);
@@ -236,19 +237,20 @@ impl Clock<'_> {
     }
 }
 
-/// Whether tasks are fired and partitions are made. A database that is being restored gets its partitions
-/// from the dump; a closed one is left as it is (I12).
+/// Whether tasks are fired and partitions are made. A database that is being restored gets its
+/// partitions from the dump; a closed one is left as it is (I12).
 fn is_served(entry: u32) -> bool {
     with_board(|board| board.entry(entry).may_fire())
 }
 
-/// How often leases are written: each is, before it has twice the age from which it outlives a crash.
+/// How often leases are written: each is, before it has twice the age from which it outlives a
+/// crash.
 fn persist_interval() -> Micros {
     guc::persist_leases_after().max(Micros::from_millis(10))
 }
 
-/// Removes the entries of this database from the board, except the one of this creation of the extension
-/// (I12).
+/// Removes the entries of this database from the board, except the one of this creation of the
+/// extension (I12).
 fn remove_others(db: Option<&Database>) {
     while let Some(key) = with_board(|board| {
         find_other(board, db).map(|at| {

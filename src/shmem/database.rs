@@ -16,8 +16,8 @@ pub struct Database {
     pub extension: pg_sys::Oid,
     /// The owner of the tables: functions act with its rights.
     pub owner: pg_sys::Oid,
-    /// The tables of live and of settled tasks. What belongs to a table, such as an index, is looked up once
-    /// the table is locked: until then it may be replaced.
+    /// The tables of live and of settled tasks. What belongs to a table, such as an index, is
+    /// looked up once the table is locked: until then it may be replaced.
     pub task: pg_sys::Oid,
     pub finished: pg_sys::Oid,
 }
@@ -26,12 +26,13 @@ thread_local! {
     static CURRENT: Cell<Option<Database>> = const { Cell::new(None) };
 }
 
-/// This backend's database, from the cache or the catalogs; `None` where the extension does not exist.
-pub fn known() -> Option<Database> {
+/// This backend's database, from the cache or the catalogs; `None` where the extension does not
+/// exist.
+pub fn cached_or_find() -> Option<Database> {
     CURRENT.get().or_else(find_database)
 }
 
-/// As `known`, always from the catalogs.
+/// As `cached_or_find`, always from the catalogs.
 pub fn find_again() -> Option<Database> {
     CURRENT.set(None);
     find_database()
@@ -79,11 +80,12 @@ impl Database {
 
     /// The index of this database's entry on the board; registers it if it is new.
     pub fn enter(&self) -> u32 {
-        self.look_in().0
+        self.register().0
     }
 
-    /// The index of this database's entry, and whether its board is built and a scheduler serves it.
-    pub(super) fn look_in(&self) -> (u32, bool, bool) {
+    /// The index of this database's entry, and whether its board is built and a scheduler serves
+    /// it.
+    pub(super) fn register(&self) -> (u32, bool, bool) {
         let (database, extension) = self.key();
         let register = || {
             with_board(|board| {
@@ -103,8 +105,8 @@ impl Database {
         (entry, open, has_scheduler)
     }
 
-    /// Takes the entries off the board of databases that do not exist any more, and of earlier creations
-    /// of the extension in this one.
+    /// Takes the entries off the board of databases that do not exist any more, and of earlier
+    /// creations of the extension in this one.
     fn make_room(&self) {
         // SAFETY: reads this backend's transaction state.
         let (may_look, writes) = unsafe {
@@ -136,7 +138,8 @@ impl Database {
 
     /// The database's name, for messages.
     pub fn database_name(&self) -> String {
-        // SAFETY: a catalog look-up inside a transaction; the name, if there is one, ends with a zero.
+        // SAFETY: a catalog look-up inside a transaction; the name, if there is one, ends with a
+        // zero.
         unsafe {
             let name = pg_sys::get_database_name(self.database);
             if name.is_null() {
@@ -181,8 +184,8 @@ pub fn remove_entry(key: EntryKey) {
     });
 }
 
-/// Takes everything of an entry off the board and closes it, step by step, as long as the process that
-/// schedules it `may`.
+/// Takes everything of an entry off the board and closes it, step by step, as long as the process
+/// that schedules it `may`.
 fn clear_entry(key: EntryKey, may: impl Fn(i32) -> bool) {
     let mut next = Some(0);
     while let Some(from) = next {

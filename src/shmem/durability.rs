@@ -1,5 +1,5 @@
-//! Commits that wait neither for the disk nor for a standby, and when they have become as durable as
-//! `synchronous_commit` asks for.
+//! Commits that wait neither for the disk nor for a standby, and when they have become as durable
+//! as `synchronous_commit` asks for.
 
 use crate::pg::settings;
 use pgrx::pg_sys::{self, SyncCommitLevel, XLogRecPtr};
@@ -67,6 +67,7 @@ fn standbys_have(end: XLogRecPtr, level: i32) -> bool {
         pg_sys::max_wal_senders > 0 && !names.is_null() && *names != 0
     };
     let Some(at) = confirmed_at(level).filter(|_| are_asked) else { return true };
-    // SAFETY: one aligned number in shared memory, which only grows; seen late it is asked for again.
+    // SAFETY: one aligned number in shared memory, which only grows; seen late it is asked for
+    // again.
     unsafe { ptr::read_volatile(&raw const (*pg_sys::WalSndCtl).lsn[at]) >= end }
 }

@@ -6,14 +6,14 @@ use crate::shmem::xact;
 use board::{Micros, Monotonic};
 use pgrx::pg_sys;
 
-/// The longest sleep before checking again. A backstop; on a standby, where no process wakes another, it
-/// is how changes are noticed.
+/// The longest sleep before checking again. A backstop; on a standby, where no process wakes
+/// another, it is how changes are noticed.
 const RECHECK_INTERVAL: Micros = Micros::from_secs(5);
 const STANDBY_RECHECK_INTERVAL: Micros = Micros::from_secs(1);
 
-/// Calls `look` until it answers, or until `until`. `look` queues this backend as a waiter before it
-/// checks, so it cannot miss an event in between. The process sleeps in a transaction that has neither a
-/// snapshot nor locks: to be called by a procedure that may end its transaction.
+/// Calls `look` until it answers, or until `until`. `look` queues this backend as a waiter before
+/// it checks, so it cannot miss an event in between. The process sleeps in a transaction that has
+/// neither a snapshot nor locks: to be called by a procedure that may end its transaction.
 pub fn poll_until<T>(until: Monotonic, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     // SAFETY: the caller's SPI session is not atomic.
     let lay_down = || unsafe { pg_sys::SPI_commit() };

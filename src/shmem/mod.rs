@@ -1,5 +1,5 @@
-//! Shared memory: the segment that holds the board, this backend's database on it, what a transaction
-//! does to it when it ends, and waiting for what happens on it.
+//! Shared memory: the segment that holds the board, this backend's database on it, what a
+//! transaction does to it when it ends, and waiting for what happens on it.
 
 pub mod database;
 pub mod durability;

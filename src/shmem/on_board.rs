@@ -4,7 +4,7 @@
 use crate::error;
 use crate::pg::process;
 use crate::pg::time;
-use crate::shmem::database::{Database, known};
+use crate::shmem::database::{Database, cached_or_find};
 use crate::shmem::segment::{wait, with_board};
 use crate::shmem::xact::{building, note_call};
 use board::{Board, BuildState, Micros};
@@ -17,7 +17,8 @@ const BUILD_TIMEOUT: Micros = Micros::from_secs(10);
 /// How long a caller leaves building the board to a scheduler that may be starting.
 const SCHEDULER_START_GRACE: Micros = Micros::from_secs(2);
 
-/// The operation that builds a board from the tables. It belongs to a higher floor, which registers it.
+/// The operation that builds a board from the tables. It belongs to a higher floor, which registers
+/// it.
 static BUILD: OnceLock<fn(&Database, u32) -> bool> = OnceLock::new();
 
 /// Registers the operation that builds a board; called while the library is preloaded.
@@ -25,15 +26,16 @@ pub fn load_board_with(build: fn(&Database, u32) -> bool) {
     let _ = BUILD.set(build);
 }
 
-/// This backend's database. Looked up once, and again when the tables or the extension have changed.
+/// This backend's database. Looked up once, and again when the tables or the extension have
+/// changed.
 pub fn current_database() -> Database {
     note_call();
-    known().unwrap_or_else(|| error::not_created().raise())
+    cached_or_find().unwrap_or_else(|| error::not_created().raise())
 }
 
 impl Database {
-    /// Runs `steps` on this database's part of the board under one hold of the lock. Waits until the board
-    /// is built from the tables (I1).
+    /// Runs `steps` on this database's part of the board under one hold of the lock. Waits until
+    /// the board is built from the tables (I1).
     pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {
         loop {
             let answer = with_board(|board| {
@@ -50,7 +52,7 @@ impl Database {
     fn wait_until_open(&self) {
         let begun = time::monotonic();
         loop {
-            let (entry, open, has_scheduler) = self.look_in();
+            let (entry, open, has_scheduler) = self.register();
             let waited = time::monotonic() - begun;
             if open {
                 return;

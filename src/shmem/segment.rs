@@ -36,8 +36,8 @@ pub struct Shared {
     schedulers: [*mut pg_sys::Latch; MAX_DATABASES],
     /// Databases that were looked into and do not have the extension.
     absent: [u32; MAX_ABSENT],
-    /// Set while the board is being changed. A process that takes the lock and finds it set knows that the
-    /// board is half changed, and has it built again (I8).
+    /// Set while the board is being changed. A process that takes the lock and finds it set knows
+    /// that the board is half changed, and has it built again (I8).
     dirty: bool,
     header: Header,
 }
@@ -65,8 +65,8 @@ struct Slices {
     processes: *mut [ProcessRole],
 }
 
-/// Lays the slices out behind `Shared`, which begins at `base`; also returns where they end. Reads and
-/// writes no memory: with a null base the end is the size of the segment.
+/// Lays the slices out behind `Shared`, which begins at `base`; also returns where they end. Reads
+/// and writes no memory: with a null base the end is the size of the segment.
 fn lay_out(base: *mut u8) -> (Slices, usize) {
     struct Cursor(*mut u8, usize);
     impl Cursor {
@@ -248,8 +248,8 @@ impl Drop for BoardGuard {
     }
 }
 
-/// Runs `moves` on the board, alone. They must be few, and neither allocate, nor raise, nor wait (I8).
-/// Whom they woke is told once the lock is free.
+/// Runs `moves` on the board, alone. They must be few, and neither allocate, nor raise, nor wait
+/// (I8). Whom they woke is told once the lock is free.
 pub fn with_board<T>(moves: impl FnOnce(&mut Board) -> T) -> T {
     let (answer, mut called) = lock_board(moves);
     while let Some(process) = called {
@@ -280,8 +280,8 @@ fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
     }
 }
 
-/// Runs `change` on what the processes have to do with databases, alone. It may neither allocate, nor
-/// raise, nor wait.
+/// Runs `change` on what the processes have to do with databases, alone. It may neither allocate,
+/// nor raise, nor wait.
 pub(super) fn with_processes<T>(change: impl FnOnce(&mut [ProcessRole]) -> T) -> T {
     let slices = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
     // SAFETY: the slice lies within the segment and is this process's while the lock is held.
@@ -296,8 +296,8 @@ pub(super) fn with_absent<T>(change: impl FnOnce(&mut [u32; MAX_ABSENT]) -> T) -
 /// Runs `change` under the board's lock, the board left as it is.
 fn locked<T>(change: impl FnOnce(&mut Shared) -> T) -> T {
     let shared = shared().as_ptr();
-    // SAFETY: the lock makes the memory this process's until the guard is dropped; of the flag, which
-    // is not this one's, it changes nothing.
+    // SAFETY: the lock makes the memory this process's until the guard is dropped; of the flag,
+    // which is not this one's, it changes nothing.
     unsafe {
         acquire(LOCK.get());
         let _guard = BoardGuard { shared, done: false };

@@ -22,7 +22,8 @@ pub const AT_ONCE: usize = 64;
 /// When the scheduler tries a lease again whose row it could not write.
 pub const ROW_RETRY_DELAY: Micros = Micros::from_millis(100);
 
-/// How often, at most, the scheduler runs deferred countdowns: a locked row stays locked for a while.
+/// How often, at most, the scheduler runs deferred countdowns: a locked row stays locked for a
+/// while.
 pub const COUNTDOWN_DELAY: Micros = Micros::from_millis(2);
 
 /// A task that becomes ready with its transaction's commit.
@@ -62,7 +63,8 @@ pub enum Change {
     Cancel(Offer),
     /// Countdowns were deferred: the scheduler runs them.
     CountdownDeferred,
-    /// The rows that this transaction locked are free, however it ends: deferred countdowns may run.
+    /// The rows that this transaction locked are free, however it ends: deferred countdowns may
+    /// run.
     RowsReleased,
     /// The task has settled, and others may wait for its end.
     Settled(Id),
@@ -80,7 +82,8 @@ impl Change {
         !matches!(self, Change::Refresh | Change::Open(_) | Change::Drop)
     }
 
-    /// Whether others act on it as on what has happened for good: the end of a try, and of a task (I1).
+    /// Whether others act on it as on what has happened for good: the end of a try, and of a task
+    /// (I1).
     fn must_be_durable(&self) -> bool {
         matches!(self, Change::Expire(_) | Change::Settled(_))
     }
@@ -117,8 +120,8 @@ thread_local! {
     static WITHHELD: RefCell<Option<Withheld>> = const { RefCell::new(None) };
 }
 
-/// Registers changes of the board for the end of the (sub)transaction. Allocates now, so that nothing
-/// has to be allocated at the commit.
+/// Registers changes of the board for the end of the (sub)transaction. Allocates now, so that
+/// nothing has to be allocated at the commit.
 pub fn at_commit(db: &Database, changes: impl IntoIterator<Item = Change>) {
     at_commit_of(db.database.to_u32(), db.extension.to_u32(), changes);
 }
@@ -144,8 +147,8 @@ pub fn reserve(more: usize) {
     PENDING.with_borrow_mut(|pending| pending.reserve(more));
 }
 
-/// Notes that this transaction has called a function of ours: it cannot be prepared, since its changes of
-/// the board would be lost.
+/// Notes that this transaction has called a function of ours: it cannot be prepared, since its
+/// changes of the board would be lost.
 pub fn note_call() {
     register();
     CALLED.set(true);
@@ -182,8 +185,8 @@ pub fn found_no_room(lane: &NeedsRefill) {
         .for_each(|entry| wake(entry, |board| board.found_no_room(process::number(), lane)));
 }
 
-/// Ends this backend's waiting, which found work in a lane or did not; a wake-up that it did not use
-/// goes to the next process.
+/// Ends this backend's waiting, which found work in a lane or did not; a wake-up that it did not
+/// use goes to the next process.
 pub fn end_wait(found: Option<LaneRef>) {
     let entry = WAITING.take();
     entry
@@ -191,7 +194,8 @@ pub fn end_wait(found: Option<LaneRef>) {
         .for_each(|entry| wake(entry, |board| board.end_wait(process::number(), found)));
 }
 
-/// Does something that may wake other processes, and wakes the scheduler if it is to go on with that.
+/// Does something that may wake other processes, and wakes the scheduler if it is to go on with
+/// that.
 fn wake(entry: u32, change: impl FnOnce(&mut Board)) {
     let early = with_board(|board| {
         change(board);
@@ -202,8 +206,8 @@ fn wake(entry: u32, change: impl FnOnce(&mut Board)) {
     }
 }
 
-/// Has the commit of this transaction not wait for the durability that `level` asks for: what must be
-/// durable is withheld until it is.
+/// Has the commit of this transaction not wait for the durability that `level` asks for: what must
+/// be durable is withheld until it is.
 pub fn commit_ahead(level: i32) {
     register();
     COMMITS_AHEAD.set(Some(level));
@@ -228,7 +232,7 @@ pub fn publish_durable() -> bool {
 /// Makes known all that is withheld.
 pub fn end_withholding() {
     if let Some(withheld) = WITHHELD.take() {
-        in_steps(withheld.changes.iter(), |board, entry, at_commit| match &at_commit.change {
+        in_steps(withheld.changes.iter(), |board, entry, pending| match &pending.change {
             Change::Expire(ticket) => board.publish(*ticket),
             Change::Settled(id) => board.note_settled(entry, *id),
             _ => {}
@@ -283,8 +287,8 @@ unsafe extern "C-unwind" fn subtransaction_ends(
     let level = process::nest_level();
     match event {
         SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => PENDING.with_borrow_mut(|pending| {
-            for at_commit in pending.iter_mut().rev().take_while(|it| it.level >= level) {
-                at_commit.level = level - 1;
+            for change in pending.iter_mut().rev().take_while(|it| it.level >= level) {
+                change.level = level - 1;
             }
         }),
         SubXactEvent::SUBXACT_EVENT_ABORT_SUB => without_panic(|| revert(take_from_level(level))),
@@ -309,8 +313,8 @@ fn take_from_level(level: i32) -> Vec<PendingChange> {
     })
 }
 
-/// Makes the changes of a transaction that has committed; `ahead`: how durable its commit is to be, if
-/// it did not wait for that.
+/// Makes the changes of a transaction that has committed; `ahead`: how durable its commit is to be,
+/// if it did not wait for that.
 fn commit(mut pending: Vec<PendingChange>, ahead: Option<i32>) {
     let end = durability::last_commit();
     match ahead.filter(|level| !durability::is_durable(end, *level)) {
@@ -329,7 +333,7 @@ fn commit(mut pending: Vec<PendingChange>, ahead: Option<i32>) {
 
 fn apply(pending: &[PendingChange], withholds: bool) {
     let soon = time::monotonic() + COUNTDOWN_DELAY;
-    in_steps(pending.iter(), |board, entry, at_commit| match &at_commit.change {
+    in_steps(pending.iter(), |board, entry, pending| match &pending.change {
         Change::Offer(offer) => offer.put(board, entry),
         Change::Due(at) => board.note_due(entry, *at),
         Change::Cancel(offer) => board.remove_task(entry, offer.rank.id),
@@ -347,16 +351,16 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::Refresh | Change::Drop => {}
     });
     let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
-    for at_commit in pending.iter().filter(|it| refreshes(&it.change)) {
-        ask_for_refresh(at_commit.database, at_commit.extension);
+    for change in pending.iter().filter(|it| refreshes(&it.change)) {
+        ask_for_refresh(change.database, change.extension);
     }
     for dropped in pending.iter().filter(|it| matches!(it.change, Change::Drop)) {
         remove_dropped(dropped.database, dropped.extension);
     }
 }
 
-/// Takes what was dropped off the board: an extension, or with 0 all of a database. A scheduler that
-/// serves it is told to do that itself.
+/// Takes what was dropped off the board: an extension, or with 0 all of a database. A scheduler
+/// that serves it is told to do that itself.
 fn remove_dropped(database: u32, extension: u32) {
     let is_meant = |key: &EntryKey| key.0 == database && [0, key.1].contains(&extension);
     for key in database::entries().into_iter().filter(is_meant) {
@@ -390,8 +394,8 @@ fn wake_schedulers_of(database: u32) {
     entry.into_iter().for_each(|entry| wake_scheduler(entry as u32));
 }
 
-/// In reverse order: a task that was owned and settled in one transaction is first leased again, then
-/// given back.
+/// In reverse order: a task that was owned and settled in one transaction is first leased again,
+/// then given back.
 fn revert(pending: Vec<PendingChange>) {
     end_wait(None);
     if let Some(lane) = REFILLING.take() {
@@ -403,7 +407,7 @@ fn revert(pending: Vec<PendingChange>) {
     }
     let now = time::monotonic();
     let (soon, later) = (now + COUNTDOWN_DELAY, now + ROW_RETRY_DELAY);
-    in_steps(pending.iter().rev(), |board, entry, at_commit| match &at_commit.change {
+    in_steps(pending.iter().rev(), |board, entry, pending| match &pending.change {
         Change::Own(ticket) => board.undo_claim(*ticket),
         Change::Finish(ticket) | Change::Release(ticket) => board.undo_end(*ticket, Monotonic::MIN),
         Change::Expire(ticket) => board.undo_end(*ticket, later),
@@ -425,8 +429,9 @@ fn rows_released(board: &mut Board, entry: u32, soon: Monotonic) {
     entry.countdown_at = entry.countdown_at.min(soon);
 }
 
-/// Makes the changes under short holds of the lock, and wakes the scheduler when a lease ends or a task
-/// falls due earlier than the time it sleeps until. A database that has no entry any more is skipped.
+/// Makes the changes under short holds of the lock, and wakes the scheduler when a lease ends or a
+/// task falls due earlier than the time it sleeps until. A database that has no entry any more is
+/// skipped.
 fn in_steps<'p>(
     pending: impl Iterator<Item = &'p PendingChange>,
     mut change: impl FnMut(&mut Board, u32, &PendingChange),
@@ -435,10 +440,10 @@ fn in_steps<'p>(
     let mut early = None;
     while pending.peek().is_some() {
         with_board(|board| {
-            for at_commit in pending.by_ref().take(AT_ONCE) {
-                if let Some(entry) = board.find_entry(at_commit.database, at_commit.extension) {
-                    change(board, entry, at_commit);
-                    let first = at_commit.change.is_use() && board.entry_mut(entry).note_use();
+            for it in pending.by_ref().take(AT_ONCE) {
+                if let Some(entry) = board.find_entry(it.database, it.extension) {
+                    change(board, entry, it);
+                    let first = it.change.is_use() && board.entry_mut(entry).note_use();
                     if first || board.wants_scheduler(entry) {
                         early = Some(entry);
                     }

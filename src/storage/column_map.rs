@@ -1,6 +1,6 @@
-//! How the columns of `scylla.task` become those of a partition of `scylla.finished`, and whether rows may
-//! be moved past the executor. They may when the tables are as the extension made them; only indexes
-//! and the order of columns may differ.
+//! How the columns of `scylla.task` become those of a partition of `scylla.finished`, and whether
+//! rows may be moved past the executor. They may when the tables are as the extension made them;
+//! only indexes and the order of columns may differ.
 
 use crate::pg::datum::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use crate::pg::relcache;
@@ -69,8 +69,9 @@ thread_local! {
     static KNOWN: Cell<Option<Rc<ColumnMap>>> = const { Cell::new(None) };
 }
 
-/// How rows move from `task` to `partition`, a partition of `finished`; `None`: only by the SQL statement.
-/// All three are open and locked, so none can change meanwhile. The answer is kept until one changes.
+/// How rows move from `task` to `partition`, a partition of `finished`; `None`: only by the SQL
+/// statement. All three are open and locked, so none can change meanwhile. The answer is kept until
+/// one changes.
 pub fn column_map(
     task: Relation,
     finished: Relation,
@@ -197,7 +198,8 @@ fn has_type(column: &pg_sys::FormData_pg_attribute, oid: Oid, modifier: i32) -> 
     column.atttypid == oid && column.atttypmod == modifier
 }
 
-/// Whether every expected column is there. Column names are unique within a table, so counting is enough.
+/// Whether every expected column is there. Column names are unique within a table, so counting is
+/// enough.
 fn are_whole(sources: &[Source]) -> bool {
     let there = sources.iter().filter(|it| !matches!(it, Source::Nothing)).count();
     there == KEPT.len() + GIVEN.len() + 1

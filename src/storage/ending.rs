@@ -1,4 +1,5 @@
-//! The end of an ownership: what is written about it (`Ending`), and the task's state after it (`Ended`).
+//! The end of an ownership: what is written about it (`Ending`), and the task's state after it
+//! (`Ended`).
 
 use crate::pg::datum;
 use crate::pg::spi::Rows;
@@ -23,7 +24,7 @@ impl Ending {
     }
 
     /// The lease, if there was one that the history does not have yet.
-    pub fn unsent(&self) -> Option<&Slot> {
+    pub fn lease_not_in_history(&self) -> Option<&Slot> {
         self.lease.as_ref().filter(|lease| !lease.in_history)
     }
 

@@ -1,5 +1,5 @@
-//! Looks tasks up by primary key, past the executor: owning reads each task once, and starting a plan
-//! costs more than reading the row.
+//! Looks tasks up by primary key, past the executor: owning reads each task once, and starting a
+//! plan costs more than reading the row.
 
 use crate::error;
 use crate::pg::relcache;
@@ -27,8 +27,8 @@ pub enum View {
     OfOthers,
 }
 
-/// The open table of live tasks and its primary key, under a new snapshot (I5). Its locks are kept until
-/// the end of the transaction, as a statement's are; after an error that end also closes it.
+/// The open table of live tasks and its primary key, under a new snapshot (I5). Its locks are kept
+/// until the end of the transaction, as a statement's are; after an error that end also closes it.
 pub struct TaskLookup {
     table: Relation,
     index: Relation,
@@ -53,8 +53,8 @@ thread_local! {
     static KNOWN: Cell<Option<Shape>> = const { Cell::new(None) };
 }
 
-/// The shape of the table. It is open and locked, so its index and columns cannot change. Looked up once,
-/// and again when the table has changed.
+/// The shape of the table. It is open and locked, so its index and columns cannot change. Looked up
+/// once, and again when the table has changed.
 fn shape(table: Relation) -> Shape {
     // SAFETY: an open relation.
     let oid = unsafe { (*table).rd_id };
@@ -80,8 +80,8 @@ fn table_changed(table: Oid) {
 /// # Safety
 /// The relation is open and locked.
 unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
-    // SAFETY: the relation's descriptor, used while it is open; the index is one of the table's, which its
-    // lock keeps.
+    // SAFETY: the relation's descriptor, used while it is open; the index is one of the table's,
+    // which its lock keeps.
     unsafe {
         let columns = PgTupleDesc::from_pg_unchecked((*table).rd_att);
         let find = |name: &CStr| {

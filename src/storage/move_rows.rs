@@ -1,5 +1,5 @@
-//! Moves the rows of settled tasks from `scylla.task` to `scylla.finished` past the executor: starting a
-//! plan costs more than moving a row. Unusual cases are left to the SQL statement.
+//! Moves the rows of settled tasks from `scylla.task` to `scylla.finished` past the executor:
+//! starting a plan costs more than moving a row. Unusual cases are left to the SQL statement.
 
 use crate::error;
 use crate::pg::datum;
@@ -12,8 +12,8 @@ use board::{Micros, Wall};
 use pgrx::pg_sys;
 use std::ptr;
 
-/// Moves tasks in the order of `endings`, and waits for row locks of other transactions. Returns the tasks
-/// that were live, and how many endings are done; the SQL statement has to do the rest.
+/// Moves tasks in the order of `endings`, and waits for row locks of other transactions. Returns
+/// the tasks that were live, and how many endings are done; the SQL statement has to do the rest.
 pub fn move_rows(
     db: &Database,
     status: &'static str,
@@ -55,11 +55,11 @@ pub fn move_rows(
                     Some(word),
                     Some(datum::float(ending.progress(status))),
                     ending.lease.map(|lease| datum::varlena(lease.worker.as_bytes())),
-                    ending.unsent().map(|lease| datum::timestamptz(lease.since_at)),
+                    ending.lease_not_in_history().map(|lease| datum::timestamptz(lease.since_at)),
                     ending.result,
                 ]
             };
-            partition.add(row, ending.unsent().is_some().into(), given);
+            partition.add(row, ending.lease_not_in_history().is_some().into(), given);
             ended.push(Ended {
                 id: ending.id,
                 status,
@@ -77,8 +77,8 @@ pub fn move_rows(
     (ended, done)
 }
 
-/// Deletes the row that was found, and waits for its lock. False when the row has been updated since: a
-/// statement has to look again.
+/// Deletes the row that was found, and waits for its lock. False when the row has been updated
+/// since: a statement has to look again.
 fn delete(live: &TaskLookup, command: pg_sys::CommandId) -> bool {
     let mut failure = pg_sys::TM_FailureData::default();
     let mut place = live.place();

@@ -1,5 +1,5 @@
-//! Writes settled tasks into today's partition of `scylla.finished`, past the executor and many rows at a
-//! time, as PostgreSQL does for its catalogs.
+//! Writes settled tasks into today's partition of `scylla.finished`, past the executor and many
+//! rows at a time, as PostgreSQL does for its catalogs.
 
 use crate::pg::datum;
 use crate::shmem::database::Database;
@@ -18,8 +18,8 @@ const LOCK: i32 = pg_sys::RowExclusiveLock as i32;
 /// Locks are kept until the end of the transaction.
 const KEEP: i32 = pg_sys::NoLock as i32;
 
-/// The open partition. Memory for building rows is in a context of its own, reset after each write: a scan
-/// that is open meanwhile keeps its allocations elsewhere.
+/// The open partition. Memory for building rows is in a context of its own, reset after each write:
+/// a scan that is open meanwhile keeps its allocations elsewhere.
 pub struct PartitionWriter {
     finished: Relation,
     partition: Relation,
@@ -38,7 +38,8 @@ pub struct PartitionWriter {
 }
 
 impl PartitionWriter {
-    /// Opens the partition for tasks that settle at time `at`; `None`: a statement has to insert them.
+    /// Opens the partition for tasks that settle at time `at`; `None`: a statement has to insert
+    /// them.
     pub fn open(
         db: &Database,
         task: Relation,
@@ -110,8 +111,8 @@ impl PartitionWriter {
             self.nulls[at] = value.is_none();
             self.values[at] = value.unwrap_or(Datum::from(0));
         }
-        // SAFETY: as many values as the partition has columns. A slot owns its tuple; both are allocated
-        // in the outer context, which outlives the inner one.
+        // SAFETY: as many values as the partition has columns. A slot owns its tuple; both are
+        // allocated in the outer context, which outlives the inner one.
         unsafe {
             let columns = (*self.partition).rd_att;
             assert_eq!((*columns).natts as usize, self.values.len());
@@ -131,8 +132,8 @@ impl PartitionWriter {
     /// Writes the buffered rows and their index entries.
     fn flush(&mut self) {
         let (filled, slots) = (self.filled as i32, self.slots.as_mut_ptr());
-        // SAFETY: the first `filled` slots hold rows of the open table, and its indexes are open. No index
-        // has an expression, so none needs an executor state.
+        // SAFETY: the first `filled` slots hold rows of the open table, and its indexes are open.
+        // No index has an expression, so none needs an executor state.
         unsafe {
             pg_sys::MemoryContextSwitchTo(self.inside);
             let none = ptr::null_mut();

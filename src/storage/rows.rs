@@ -13,7 +13,7 @@ pub const ROWS_PER_TX: usize = 1_000;
 
 statement!(pub FINISHED, "rows/finished", [UUIDS]);
 statement!(pub LIVE, "rows/live", [UUIDS]);
-statement!(pub LOCK_FREE, "rows/lock_free", [UUIDS]);
+statement!(pub LOCK_UNLOCKED, "rows/lock_unlocked", [UUIDS]);
 statement!(STATUS, "rows/status", [UUID]);
 
 pub fn ids(ids: impl Iterator<Item = Uuid>) -> Option<Datum> {

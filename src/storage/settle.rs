@@ -1,5 +1,5 @@
-//! The two ways to write the end of an ownership: the task's row moves to `scylla.finished`, or it is
-//! released and the task is ready again.
+//! The two ways to write the end of an ownership: the task's row moves to `scylla.finished`, or it
+//! is released and the task is ready again.
 
 use crate::pg::datum::{
     self, BOOLS, FLOATS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS,
@@ -23,7 +23,8 @@ statement!(
     [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS]
 );
 
-/// Moves tasks to `scylla.finished`; returns those that were live. `endings` is in the order of the ids.
+/// Moves tasks to `scylla.finished`; returns those that were live. `endings` is in the order of the
+/// ids.
 pub fn settle(
     db: &Database,
     session: &Session,
@@ -43,7 +44,8 @@ pub fn settle(
     ended
 }
 
-/// Makes tasks ready again, or aborts those that have had their last try; returns those that were live.
+/// Makes tasks ready again, or aborts those that have had their last try; returns those that were
+/// live.
 pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
     let rows = session.run(&RELEASE, &arguments(event, time::now().wall, endings));
     let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { Micros::ZERO };
@@ -51,7 +53,8 @@ pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended>
     (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect()
 }
 
-/// The pause before the next try, with its random part. The ownership that has just ended counts already.
+/// The pause before the next try, with its random part. The ownership that has just ended counts
+/// already.
 fn pause_at(rows: &Rows, row: usize) -> Micros {
     let [interval, jitter] = [4, 5].map(|column| datum::interval_length(rows.get(row, column)));
     let retries = (datum::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);
@@ -74,8 +77,8 @@ fn arguments(word: &str, now: Wall, endings: &[Ending]) -> Vec<Option<Datum>> {
         .collect()
 }
 
-/// The values of one ending: id, worker, when the ownership began, whether the history has it, progress,
-/// error.
+/// The values of one ending: id, worker, when the ownership began, whether the history has it,
+/// progress, error.
 fn values(word: &str, ending: &Ending) -> [Option<Datum>; 6] {
     let lease = ending.lease.as_ref();
     [

@@ -5,8 +5,8 @@ use crate::time::Micros;
 /// No retry waits longer (365 days).
 pub const LONGEST: Micros = Micros::from_days(365);
 
-/// How long a task pauses before it is tried again: `interval × 2^n + random(0..jitter)`, n = 0 for the
-/// first retry.
+/// How long a task pauses before it is tried again: `interval × 2^n + random(0..jitter)`, n = 0 for
+/// the first retry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backoff {
     /// The pause before the first retry; it doubles with each further one.

@@ -14,7 +14,8 @@ fn a_task_fired_before_the_board_learns_of_its_ending_is_not_stranded() {
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
-    // The ending committed and delays the task; the scheduler fires it before the board learns that.
+    // The ending committed and delays the task; the scheduler fires it before the board learns
+    // that.
     assert_eq!(board.offer(0, WORK, rank(1), NONE), Offered::Known);
     board.commit_end(ticket);
     assert!(lane_to_refill(&mut board, b"work").cursor <= rank(1));

@@ -68,9 +68,9 @@ impl Predecessors {
     }
 }
 
-/// Links tasks to their predecessors, of which each counts all as pending. Those that have failed, or
-/// are neither live nor among the `new` ones any more, are counted down again.
-pub fn edge(
+/// Links tasks to their predecessors, of which each counts all as pending. Those that have failed,
+/// or are neither live nor among the `new` ones any more, are counted down again.
+pub fn add_edges(
     db: &Database,
     session: &Session,
     edges: Vec<(Uuid, Uuid)>,
@@ -150,7 +150,8 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
     let mut counts = SettledCounts::default();
     failed.clone().for_each(|(after, task)| counts.note(after, task, true));
     add_pending(&session, new.iter().copied().chain(failed));
-    // Withdrawn, but without a new predecessor: it is offered again, since the commit removes its slot.
+    // Withdrawn, but without a new predecessor: it is offered again, since the commit removes its
+    // slot.
     let waiting: HashSet<Uuid> = new.iter().map(|(_, task)| *task).chain(counts.tasks()).collect();
     let ready = tasks.iter().filter(|task| !waiting.contains(task));
     let places = ready.filter_map(|task| locked.ids.binary_search(task).ok());

@@ -1,8 +1,9 @@
-//! Counting down: a task that settles is one predecessor less for each of its dependents. When the task
-//! failed, its dependents are aborted, unless they run on failure.
+//! Counting down: a task that settles is one predecessor less for each of its dependents. When the
+//! task failed, its dependents are aborted, unless they run on failure.
 //!
-//! A transaction that settles a task never waits for a lock on a dependent. Dependents whose rows are
-//! locked are recorded in `scylla.countdown`; the scheduler retries them when the lock is released.
+//! A transaction that settles a task never waits for a lock on a dependent. Dependents whose rows
+//! are locked are recorded in `scylla.countdown`; the scheduler retries them when the lock is
+//! released.
 
 use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
@@ -68,15 +69,15 @@ impl SettledCounts {
     }
 }
 
-/// Counts down the dependents of tasks that have just settled. At the commit, processes that wait for
-/// these tasks are woken.
+/// Counts down the dependents of tasks that have just settled. At the commit, processes that wait
+/// for these tasks are woken.
 pub fn settle_dependents(db: &Database, session: &Session, ended: &[Ended]) {
     tell(db, ended);
     count_down_dependents(db, session, counts_of(session, ended));
 }
 
-/// Counts predecessors down; the dependents of an aborted dependent are counted down in turn. Returns
-/// how many tasks are deferred to the scheduler.
+/// Counts predecessors down; the dependents of an aborted dependent are counted down in turn.
+/// Returns how many tasks are deferred to the scheduler.
 pub fn count_down_dependents(db: &Database, session: &Session, mut counts: SettledCounts) -> usize {
     let mut left = 0;
     while !counts.0.is_empty() {
@@ -100,23 +101,23 @@ fn tell(db: &Database, ended: &[Ended]) {
 /// Deletes the edges of tasks that have settled; returns what that means to their dependents.
 fn counts_of(session: &Session, ended: &[Ended]) -> SettledCounts {
     let mut counts = SettledCounts::default();
-    let mut has_dependents: Vec<(Uuid, bool)> = (ended.iter())
+    let mut with_dependents: Vec<(Uuid, bool)> = (ended.iter())
         .filter(|ended| ended.has_dependents && ended.is_settled())
         .map(|ended| (ended.id, ended.status != COMPLETED))
         .collect();
-    if has_dependents.is_empty() {
+    if with_dependents.is_empty() {
         return counts;
     }
-    has_dependents.sort_unstable();
-    for (after, task) in delete_edges_after(session, has_dependents.iter().map(|(id, _)| *id)) {
-        counts.note(after, task, has_dependents.binary_search(&(after, true)).is_ok());
+    with_dependents.sort_unstable();
+    for (after, task) in delete_edges_after(session, with_dependents.iter().map(|(id, _)| *id)) {
+        counts.note(after, task, with_dependents.binary_search(&(after, true)).is_ok());
     }
     counts
 }
 
-/// Aborts the tasks in `counts` of which a predecessor failed, unless they run on failure, and takes them
-/// out of `counts`. Tasks whose rows are locked are deferred. Returns the aborted tasks, and how many are
-/// deferred.
+/// Aborts the tasks in `counts` of which a predecessor failed, unless they run on failure, and
+/// takes them out of `counts`. Tasks whose rows are locked are deferred. Returns the aborted tasks,
+/// and how many are deferred.
 fn abort_dependents(
     db: &Database,
     session: &Session,
@@ -206,7 +207,8 @@ fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> us
 /// Up to so many dependents are looked up one by one before a statement tries to lock them.
 const FEW: usize = 8;
 
-/// Takes the tasks whose rows are locked out of `counts`, if they are few: a statement would cost more.
+/// Takes the tasks whose rows are locked out of `counts`, if they are few: a statement would cost
+/// more.
 fn held(db: &Database, counts: &mut SettledCounts) -> SettledCounts {
     let mut held = SettledCounts::default();
     if (1..=FEW).contains(&counts.0.len())
@@ -218,7 +220,8 @@ fn held(db: &Database, counts: &mut SettledCounts) -> SettledCounts {
     held
 }
 
-/// Records countdowns for the scheduler: the tasks' rows are locked, or no longer there. Returns how many.
+/// Records countdowns for the scheduler: the tasks' rows are locked, or no longer there. Returns
+/// how many.
 fn defer_countdown(db: &Database, session: &Session, counts: SettledCounts) -> usize {
     if counts.0.is_empty() {
         return 0;
@@ -237,8 +240,8 @@ fn defer_countdown(db: &Database, session: &Session, counts: SettledCounts) -> u
     counts.0.len()
 }
 
-/// Runs at most `most` deferred countdowns. Returns how many there were, and whether the row of any task was
-/// free or gone.
+/// Runs at most `most` deferred countdowns. Returns how many there were, and whether the row of any
+/// task was free or gone.
 pub fn run_deferred(db: &Database, most: usize) -> (usize, bool) {
     let session = session(db);
     let rows = session.run(&TAKE_DEFERRED, &[Some(Datum::from(most))]);
@@ -248,7 +251,8 @@ pub fn run_deferred(db: &Database, most: usize) -> (usize, bool) {
     (rows.len(), count_down_dependents(db, &session, counts) < tasks || is_any_gone)
 }
 
-/// Runs the deferred countdowns of tasks that this transaction has locked; false when there were none.
+/// Runs the deferred countdowns of tasks that this transaction has locked; false when there were
+/// none.
 pub fn run_deferred_for(db: &Database, session: &Session, held: &[Uuid]) -> bool {
     let rows = session.run(&TAKE_DEFERRED_FOR, &[ids(held.iter().copied())]);
     let mut counts = counts_in(&rows);

@@ -9,7 +9,8 @@ use std::collections::{HashMap, HashSet};
 
 statement!(DEPENDENTS, "dependencies/dependents", [UUIDS]);
 
-/// All edges that can be reached from `tasks`: to their dependents, to the dependents of these, and on.
+/// All edges that can be reached from `tasks`: to their dependents, to the dependents of these, and
+/// on.
 pub fn downstream(session: &Session, tasks: impl Iterator<Item = Uuid>) -> Vec<(Uuid, Uuid)> {
     let mut edges = Vec::new();
     let mut wave: HashSet<Uuid> = tasks.collect();
@@ -49,8 +50,8 @@ pub fn in_cycles(edges: impl Iterator<Item = (Uuid, Uuid)>) -> HashSet<Uuid> {
     waits_for.into_keys().collect()
 }
 
-/// A cycle, found from one of the `stuck` tasks of some edges (predecessor, task): each task waits for
-/// the next one, and the last for the first.
+/// A cycle, found from one of the `stuck` tasks of some edges (predecessor, task): each task waits
+/// for the next one, and the last for the first.
 pub fn find_cycle(
     edges: impl Iterator<Item = (Uuid, Uuid)>,
     stuck: &HashSet<Uuid>,

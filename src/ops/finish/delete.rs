@@ -21,7 +21,8 @@ statement!(DELETE_FINISHED, "finish/delete_finished", [UUIDS]);
 pub fn delete(db: &Database, wanted: &[Uuid]) -> usize {
     let session = session(db);
     let wanted: BTreeSet<Uuid> = wanted.iter().copied().collect();
-    // All tasks that may have to go are locked in the order of their ids, so that no edge can be added.
+    // All tasks that may have to go are locked in the order of their ids, so that no edge can be
+    // added.
     let mut reach = wanted.clone();
     let (locked, edges) = loop {
         reach.extend(downstream(&session, wanted.iter().copied()).into_iter().map(|it| it.1));

@@ -23,8 +23,8 @@ pub struct Return {
     pub error: Option<Datum>,
 }
 
-/// Returns tasks; a retry runs at `run_at`, if that is given. For each, in order: its status now, or why
-/// its token is refused.
+/// Returns tasks; a retry runs at `run_at`, if that is given. For each, in order: its status now,
+/// or why its token is refused.
 pub fn return_tasks(
     db: &Database,
     returns: &[Return],
@@ -43,7 +43,7 @@ pub fn return_tasks(
     for some in order.chunks(AT_ONCE) {
         let hashed: Vec<(usize, TokenHash)> =
             some.iter().map(|at| (*at, token_hash(returns[*at].token))).collect();
-        for (at, held) in hold(db, returns, &hashed, change) {
+        for (at, held) in begin_ends(db, returns, &hashed, change) {
             let Return { id, result, error, .. } = returns[at];
             match held {
                 Ok(lease) => endings.push((at, Ending { id, lease: Some(lease), result, error })),
@@ -93,7 +93,7 @@ pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
 const MOST_WAITS: usize = 50;
 
 /// Compares tokens and begins to end the leases (I7); waits for those that the scheduler is ending.
-fn hold(
+fn begin_ends(
     db: &Database,
     returns: &[Return],
     hashed: &[(usize, TokenHash)],

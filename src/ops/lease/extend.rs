@@ -1,4 +1,5 @@
-//! Heartbeats: move a lease's deadline on the board. No row is written; a rollback does not undo it.
+//! Heartbeats: move a lease's deadline on the board. No row is written; a rollback does not undo
+//! it.
 
 use crate::guc;
 use crate::pg::process;
@@ -9,8 +10,8 @@ use crate::shmem::segment;
 use crate::shmem::xact::AT_ONCE;
 use board::{Claim, Extended, Micros, TokenHash};
 
-/// Moves the deadlines of leases to now + `length` (`None`: the length each was taken with). True for each
-/// lease whose token is valid.
+/// Moves the deadlines of leases to now + `length` (`None`: the length each was taken with). True
+/// for each lease whose token is valid.
 pub fn extend(
     db: &Database,
     leases: &[(Uuid, Uuid)],

@@ -48,7 +48,7 @@ enum Stop {
 
 /// What one task's place on the board allows.
 enum Found {
-    Shut,
+    Paused,
     Full,
     Running,
     Task(Claimed),
@@ -124,7 +124,7 @@ pub fn own_task(
     xact::reserve(1);
     let found = db.on_board(|board, entry| {
         if !board.entry(entry).may_hand_out() {
-            return Found::Shut;
+            return Found::Paused;
         }
         match board.ensure_slot(entry, place.lane(), place.rank, place.timeout) {
             None => Found::Full,
@@ -135,7 +135,7 @@ pub fn own_task(
         }
     });
     match found {
-        Found::Shut => Err(error::closed(&db.database_name())),
+        Found::Paused => Err(error::closed(&db.database_name())),
         Found::Full => Err(error::board_full()),
         Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {

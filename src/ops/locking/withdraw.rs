@@ -1,5 +1,5 @@
-//! Withdrawing: takes a ready task off the board for a transaction that ends it or makes it wait, so
-//! that no worker gets it meanwhile (I3).
+//! Withdrawing: takes a ready task off the board for a transaction that ends it or makes it wait,
+//! so that no worker gets it meanwhile (I3).
 
 use crate::error::{self, Result};
 use crate::pg::process;
@@ -9,8 +9,8 @@ use crate::shmem::xact::{self, Change};
 use crate::storage::rows::BoardKey;
 use board::Refusal;
 
-/// Withdraws a ready task until the transaction ends; the commit removes its slot. False when a worker
-/// owns the task, or another transaction is about to. The caller has locked the row.
+/// Withdraws a ready task until the transaction ends; the commit removes its slot. False when a
+/// worker owns the task, or another transaction is about to. The caller has locked the row.
 pub fn withdraw(db: &Database, place: &BoardKey) -> Result<bool> {
     let me = process::id();
     loop {

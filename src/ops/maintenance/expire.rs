@@ -8,7 +8,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
-use crate::storage::rows::{LIVE, LOCK_FREE, ROWS_PER_TX, ids_of, session};
+use crate::storage::rows::{LIVE, LOCK_UNLOCKED, ROWS_PER_TX, ids_of, session};
 use crate::storage::settle::release;
 use board::EXPIRED;
 use board::{Expired, Slot, Ticket};
@@ -25,8 +25,8 @@ pub enum Batch {
     Quarantined(Uuid),
 }
 
-/// Ends a batch of expired leases, by work that `run` does in a transaction of its own; false: that was
-/// rolled back. One by one finds the lease that is in the way of the others.
+/// Ends a batch of expired leases, by work that `run` does in a transaction of its own; false: that
+/// was rolled back. One by one finds the lease that is in the way of the others.
 pub fn expire_batch(
     db: &Database,
     entry: u32,
@@ -64,8 +64,8 @@ pub fn expire_batch(
 type Due = Vec<(Ticket, Slot)>;
 
 /// Takes leases whose deadline has passed off the board, at most so many. They are this process's
-/// until the transaction ends. Reservations that have run out are free at once: nothing is written of an
-/// ownership whose transaction may still roll back.
+/// until the transaction ends. Reservations that have run out are free at once: nothing is written
+/// of an ownership whose transaction may still roll back.
 fn take_due(db: &Database, entry: u32, most: usize) -> Due {
     let mut due = Due::new();
     let mut more = true;
@@ -89,8 +89,8 @@ fn take_due(db: &Database, entry: u32, most: usize) -> Due {
     due
 }
 
-/// Writes the end of leases into their tasks' rows; never waits for a row lock. Locked rows are tried
-/// again soon; tasks that are not live any more leave the board.
+/// Writes the end of leases into their tasks' rows; never waits for a row lock. Locked rows are
+/// tried again soon; tasks that are not live any more leave the board.
 fn expire(db: &Database, due: &mut Due) {
     if due.is_empty() {
         return;
@@ -98,7 +98,7 @@ fn expire(db: &Database, due: &mut Due) {
     due.sort_by_key(|(_, slot)| slot.id);
     let session = session(db);
     let all = || due.iter().map(|(_, slot)| Uuid(slot.id));
-    let free = ids_of(&session, &LOCK_FREE, all());
+    let free = ids_of(&session, &LOCK_UNLOCKED, all());
     let live = if free.len() == due.len() {
         free.clone()
     } else {

@@ -6,7 +6,7 @@ use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
-use crate::storage::rows::{BoardKey, LIVE, LOCK_FREE, id_at, ids, ids_of, session};
+use crate::storage::rows::{BoardKey, LIVE, LOCK_UNLOCKED, id_at, ids, ids_of, session};
 use board::Wall;
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
@@ -17,8 +17,8 @@ statement!(FIRE, "maintenance/fire", [UUIDS, TIMESTAMPTZ, TIMESTAMPTZ]);
 /// A position in the order in which tasks fall due.
 pub type DueKey = (Wall, Uuid);
 
-/// The tasks that are due from position `from` to time `until`, at most `most`; and when the next one
-/// after `until` falls due.
+/// The tasks that are due from position `from` to time `until`, at most `most`; and when the next
+/// one after `until` falls due.
 pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKey>, Option<Wall>) {
     let session = session(db);
     let rows = session.run(
@@ -44,7 +44,7 @@ pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKe
 /// Makes due tasks ready. Never waits for a row lock: returns the tasks whose rows are locked.
 pub fn fire(db: &Database, wanted: &[Uuid], until: Wall) -> Vec<Uuid> {
     let session = session(db);
-    let free = ids_of(&session, &LOCK_FREE, wanted.iter().copied());
+    let free = ids_of(&session, &LOCK_UNLOCKED, wanted.iter().copied());
     let rows = session.run(
         &FIRE,
         &[

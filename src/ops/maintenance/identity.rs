@@ -1,5 +1,5 @@
-//! Whether this database is a copy: the rows of a copied or restored database name its origin, and it
-//! starts closed (I12).
+//! Whether this database is a copy: the rows of a copied or restored database name its origin, and
+//! it starts closed (I12).
 
 use crate::error;
 use crate::ops::maintenance::refill;
@@ -16,26 +16,26 @@ statement!(INCARNATION, "maintenance/identity", []);
 statement!(OPEN, "maintenance/open", [BOOL]);
 statement!(USE, "maintenance/note_use", []);
 
-/// Whether the database is open. Notes it on the board, and in the log when it has been closed. `None`:
-/// another transaction is changing it at this moment.
+/// Whether the database is open. Notes it on the board, and in the log when it has been closed.
+/// `None`: another transaction is changing it at this moment.
 pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
     let incarnation = table(c"incarnation");
-    // SAFETY: a lock of this transaction, held until its end: a transaction that changes the table tells the
-    // board before it releases its own lock.
+    // SAFETY: a lock of this transaction, held until its end: a transaction that changes the table
+    // tells the board before it releases its own lock.
     if !unsafe { pg_sys::ConditionalLockRelationOid(incarnation, pg_sys::ShareLock as i32) } {
         return None;
     }
     let session = session(db);
     let rows = session.run(&INCARNATION, &[]);
     let [open, used] = [0, 1].map(|column| datum::number(rows.get(0, column)) != 0);
-    let was_shut = with_board(|board| {
+    let was_paused = with_board(|board| {
         let entry = board.entry_mut(entry);
         if used {
             entry.note_use();
         }
         entry.set_paused(!open)
     });
-    if !open && !was_shut {
+    if !open && !was_paused {
         error::closed(&db.database_name()).report(PgLogLevel::LOG);
     }
     Some(open)

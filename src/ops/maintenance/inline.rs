@@ -1,7 +1,7 @@
 //! What callers do for a database that no scheduler serves: owning and returning go on.
 //!
-//! A caller ends leases, fires tasks and counts down as its transaction commits, not before: what it
-//! takes in hand for others is theirs again in a moment, however long its transaction was open.
+//! A caller ends leases, fires tasks and counts down as its transaction commits, not before: what
+//! it takes in hand for others is theirs again in a moment, however long its transaction was open.
 
 use crate::due;
 use crate::error;
@@ -35,8 +35,8 @@ thread_local! {
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has this transaction do what is due as it commits: the tasks are ready then. Surveys the tables at
-/// once, if that was asked for.
+/// Has this transaction do what is due as it commits: the tasks are ready then. Surveys the tables
+/// at once, if that was asked for.
 pub fn serve_inline(db: &Database, entry: u32) {
     // Uncommitted rows of this transaction must not get onto the board.
     if !process::has_written()

@@ -1,4 +1,5 @@
-//! Builds the board of a database from its tables: by its scheduler, or by a caller where none runs (I1).
+//! Builds the board of a database from its tables: by its scheduler, or by a caller where none runs
+//! (I1).
 
 use crate::error;
 use crate::ops::maintenance::{identity, persist_leases, refill};
@@ -7,9 +8,9 @@ use crate::shmem::segment::{self, with_board};
 use board::{BuildState, Wall};
 use pgrx::PgLogLevel;
 
-/// Builds the board: restores the persisted leases, then surveys the lanes. A lane's tasks stay in the
-/// table until a caller asks for them. Callers wait until the board is built. False when another
-/// transaction opens or closes the database at this moment.
+/// Builds the board: restores the persisted leases, then surveys the lanes. A lane's tasks stay in
+/// the table until a caller asks for them. Callers wait until the board is built. False when
+/// another transaction opens or closes the database at this moment.
 pub fn build(db: &Database, entry: u32) -> bool {
     db.clear();
     if identity::check_identity(db, entry).is_none() {

@@ -11,9 +11,9 @@ use pgrx::pg_sys;
 /// How many settled tasks one transaction announces.
 const MAX_NOTICES_PER_TX: usize = 4_096;
 
-/// Announces so many queues, and settled tasks, at the transaction's commit. While another commit holds
-/// the lock of all notifications, nothing is announced, since that commit may wait for a standby: it is
-/// kept for the next round.
+/// Announces so many queues, and settled tasks, at the transaction's commit. While another commit
+/// holds the lock of all notifications, nothing is announced, since that commit may wait for a
+/// standby: it is kept for the next round.
 pub fn announce(entry: u32, queues: u32) {
     if !try_lock_database(pg_sys::InvalidOid, pg_sys::AccessExclusiveLock) {
         return;

@@ -1,8 +1,8 @@
-//! Leases that outlive a crash: the scheduler writes them to `scylla.lease`, and they are restored when the
-//! board is built (I1).
+//! Leases that outlive a crash: the scheduler writes them to `scylla.lease`, and they are restored
+//! when the board is built (I1).
 //!
-//! A lease's row holds its task's `updated` of that time. Every transaction that ends the lease writes the
-//! task's row, which makes the lease's row void without a write to it.
+//! A lease's row holds its task's `updated` of that time. Every transaction that ends the lease
+//! writes the task's row, which makes the lease's row void without a write to it.
 
 use crate::guc;
 use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS};
@@ -29,7 +29,8 @@ pub type Written = Vec<(Ticket, Uuid)>;
 pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
     let now = time::now().wall;
     let age = guc::persist_leases_after();
-    // After the wall clock was set back, a lease seems to begin in the future: it is written at once.
+    // After the wall clock was set back, a lease seems to begin in the future: it is written at
+    // once.
     let is_old = |slot: &Slot| slot.since_at > now || slot.since_at + age <= now;
     let mut found = Vec::new();
     while found.len() < ROWS_PER_TX {
@@ -73,8 +74,8 @@ pub fn persist(db: &Database, leases: &[(Ticket, Slot)]) -> Written {
             column(BOOLS, |slot| Datum::from(slot.in_history)),
         ],
     );
-    // A lease that ended before the statement's snapshot got the stamp of its task's new row. Such a
-    // lease has left the board: its row is deleted again.
+    // A lease that ended before the statement's snapshot got the stamp of its task's new row. Such
+    // a lease has left the board: its row is deleted again.
     let (kept, over): (Vec<_>, Vec<_>) = leases
         .iter()
         .map(|(ticket, slot)| (*ticket, Uuid(slot.id)))
@@ -103,8 +104,8 @@ pub fn clear_leases(db: &Database) {
     session(db).run(&CLEAR_LEASES, &[]);
 }
 
-/// Restores the leases that were valid when the server went down, each for one full length. Returns how
-/// many found no free slot.
+/// Restores the leases that were valid when the server went down, each for one full length. Returns
+/// how many found no free slot.
 pub fn restore(db: &Database, entry: u32) -> usize {
     let session = session(db);
     let rows = session.run(&RESTORE, &[]);

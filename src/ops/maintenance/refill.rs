@@ -1,5 +1,5 @@
-//! Bringing ready tasks from the table onto the board: refilling a lane from where the last refill stopped,
-//! and surveying which lanes the table has (I4).
+//! Bringing ready tasks from the table onto the board: refilling a lane from where the last refill
+//! stopped, and surveying which lanes the table has (I4).
 
 use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
@@ -35,8 +35,8 @@ pub enum Supplied {
     Again,
     /// No task is ready.
     Nothing,
-    /// All slots of the board are leased, so that a lane cannot be read; `None`: there is no place for
-    /// it.
+    /// All slots of the board are leased, so that a lane cannot be read; `None`: there is no place
+    /// for it.
     NoRoom(Option<NeedsRefill>),
 }
 
@@ -105,8 +105,8 @@ struct Read {
     is_own: bool,
 }
 
-/// Leaves out the tasks that this transaction itself made ready: they are offered at its commit (I2). A
-/// task that was ready before stays, even if this transaction has written its row.
+/// Leaves out the tasks that this transaction itself made ready: they are offered at its commit
+/// (I2). A task that was ready before stays, even if this transaction has written its row.
 fn leave_own(db: &Database, tasks: &mut Vec<Read>) {
     if !tasks.iter().any(|it| it.is_own) {
         return;

@@ -1,5 +1,6 @@
-//! Retention: settled tasks are kept in one partition per day. Partitions are made ahead and dropped when
-//! all rows are past retention. A retention below one day deletes rows, some blocks at a time.
+//! Retention: settled tasks are kept in one partition per day. Partitions are made ahead and
+//! dropped when all rows are past retention. A retention below one day deletes rows, some blocks at
+//! a time.
 
 use crate::ops::maintenance::identity;
 use crate::pg::datum::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
@@ -86,8 +87,8 @@ pub fn days(db: &Database) -> Vec<Day> {
         .collect()
 }
 
-/// Makes the missing partitions of yesterday to three days ahead. False when another transaction uses the
-/// default partition at this moment.
+/// Makes the missing partitions of yesterday to three days ahead. False when another transaction
+/// uses the default partition at this moment.
 pub fn make_partitions(db: &Database, past: Past) -> bool {
     let session = session(db);
     let until = [Some(datum::timestamptz(past.until))];
@@ -99,8 +100,8 @@ pub fn make_partitions(db: &Database, past: Past) -> bool {
     }
     wait_briefly();
     session.run_text(b"lock table only scylla.finished in access exclusive mode", &[], &[]);
-    // Once more, now that no transaction can add rows to the default partition. Readers of the other
-    // partitions are not blocked.
+    // Once more, now that no transaction can add rows to the default partition. Readers of the
+    // other partitions are not blocked.
     let rows = session.run(&PARTITIONS, &until);
     let commands: Vec<Vec<u8>> = (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect();
     for command in commands {
@@ -145,7 +146,8 @@ pub fn delete_past(db: &Database, past: Past, day: &Day, from: i64) -> Deleted {
     Deleted { rows: deleted, next }
 }
 
-/// Whether no other transaction uses a table. A backup may use it for hours: nothing waits for that.
+/// Whether no other transaction uses a table. A backup may use it for hours: nothing waits for
+/// that.
 fn is_unused(table: pg_sys::Oid) -> bool {
     let lock = pg_sys::AccessExclusiveLock as i32;
     // SAFETY: the lock, if it was free, is released at once; the parent's comes first.

@@ -72,8 +72,8 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
     Some(why.into_bytes())
 }
 
-/// Reads a task's row together with its lease. The lease must be the same before and after: the commit
-/// of a transaction that ends it shows in the row first, and on the board a moment later.
+/// Reads a task's row together with its lease. The lease must be the same before and after: the
+/// commit of a transaction that ends it shows in the row first, and on the board a moment later.
 fn beside_lease<T>(db: &Database, id: Uuid, mut read: impl FnMut(Option<&Slot>) -> T) -> T {
     let mut lease = leases(db, Some(id)).pop();
     loop {

@@ -14,8 +14,8 @@ use pgrx::pg_sys::Datum;
 
 statement!(ENDING, "query/ending", [UUID]);
 
-/// Waits until one of some queues has a ready task that the caller could own, by any action or by some.
-/// Returns the index of the first queue that has; `None`: none has until the time given.
+/// Waits until one of some queues has a ready task that the caller could own, by any action or by
+/// some. Returns the index of the first queue that has; `None`: none has until the time given.
 pub fn wait_for_work(
     queues: &[&[u8]],
     actions: Option<&[&[u8]]>,
@@ -61,8 +61,8 @@ fn find_work(db: &Database, queue: &[u8], actions: Option<&[&[u8]]>) -> Option<L
     }
 }
 
-/// Waits until a task has settled, and shows its status and result to `show`; `None` when it has not
-/// until the time given.
+/// Waits until a task has settled, and shows its status and result to `show`; `None` when it has
+/// not until the time given.
 pub fn wait_for_task<T>(
     id: Uuid,
     until: Monotonic,

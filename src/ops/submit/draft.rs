@@ -93,8 +93,8 @@ pub struct Entry<'d> {
     pub has_dependents: bool,
 }
 
-/// The outcome of a draft: true when a task was inserted, false when a live task has its key, else why
-/// nothing was inserted.
+/// The outcome of a draft: true when a task was inserted, false when a live task has its key, else
+/// why nothing was inserted.
 pub type Submitted = Result<bool>;
 
 impl<'d> Entry<'d> {

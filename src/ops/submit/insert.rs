@@ -109,7 +109,8 @@ statement!(DISCARD, "submit/discard", [UUIDS]);
 /// How often a missing row is inserted again before the triggers and rules of the table are blamed.
 pub const ROUNDS: usize = 3;
 
-/// Inserts tasks; returns the ids of those whose id and key were free, among the live and the settled.
+/// Inserts tasks; returns the ids of those whose id and key were free, among the live and the
+/// settled.
 pub fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
     insert_by(&INSERT, session, entries)
 }
@@ -145,8 +146,8 @@ fn insert_by(statement: &Statement, session: &Session, entries: &[&Entry]) -> Ha
     {
         refuse_suppressed(session, changed.id);
     }
-    // Only an id that the caller gave can be a settled task's. The look into `finished` comes after the
-    // insertion, so that a task that settles meanwhile is seen in one table or the other.
+    // Only an id that the caller gave can be a settled task's. The look into `finished` comes after
+    // the insertion, so that a task that settles meanwhile is seen in one table or the other.
     let given = entries.iter().filter(|entry| entry.draft.id.is_some()).map(|entry| entry.id);
     if given.clone().next().is_some() {
         let taken = settled(session, given);
@@ -159,7 +160,8 @@ fn insert_by(statement: &Statement, session: &Session, entries: &[&Entry]) -> Ha
     inserted
 }
 
-/// Whether a task is ready at once, and its id and key cannot be taken: nothing needs to be checked.
+/// Whether a task is ready at once, and its id and key cannot be taken: nothing needs to be
+/// checked.
 pub fn is_plain(entry: &Entry) -> bool {
     let has_value = |column: &Column| (column.value)(entry).is_some();
     entry.draft.id.is_none() && !COLUMNS[PLAIN_COLUMNS..].iter().any(has_value)

@@ -1,5 +1,5 @@
-//! Keys: at most one live task per queue and key. Submitting a duplicate is refused, ignored, or replaces
-//! the live task.
+//! Keys: at most one live task per queue and key. Submitting a duplicate is refused, ignored, or
+//! replaces the live task.
 
 use crate::error;
 use crate::ops::finish::cancel;
@@ -14,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 
 statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS]);
 
-/// Inserts the entries that are not refused yet, and sets the answer of each. An ignored duplicate gets
-/// the id of the live task. Returns whether a live task was replaced.
+/// Inserts the entries that are not refused yet, and sets the answer of each. An ignored duplicate
+/// gets the id of the live task. Returns whether a live task was replaced.
 pub fn insert_all(
     db: &Database,
     session: &Session,
@@ -71,8 +71,8 @@ pub fn insert_all(
     replaced
 }
 
-/// Cancels the live tasks whose keys are to be replaced, unless they are owned. Returns whether any was
-/// cancelled.
+/// Cancels the live tasks whose keys are to be replaced, unless they are owned. Returns whether any
+/// was cancelled.
 fn replace(
     db: &Database,
     session: &Session,
@@ -102,8 +102,8 @@ fn replace(
     kept.len() < wanted.len()
 }
 
-/// Sets the answers of entries that were not inserted because their id or key is taken; the others stay in
-/// `todo`. Returns those whose id and key are free.
+/// Sets the answers of entries that were not inserted because their id or key is taken; the others
+/// stay in `todo`. Returns those whose id and key are free.
 fn refuse_taken(
     session: &Session,
     entries: &[Entry],

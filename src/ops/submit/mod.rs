@@ -1,7 +1,7 @@
 //! Submitting: inserts one row per task; the commit offers ready tasks on the board (I2).
 
 use crate::error::{self, Result};
-use crate::ops::dependencies::add::{Predecessors, edge};
+use crate::ops::dependencies::add::{Predecessors, add_edges};
 use crate::ops::dependencies::graph;
 use crate::ops::submit::draft::{Draft, Entry, Submitted};
 use crate::pg::spi::Session;
@@ -20,7 +20,8 @@ pub mod insert;
 pub mod keys;
 pub mod messages;
 
-/// Submits one task; returns its id, or that of the live task with its key (`on_conflict => 'ignore'`).
+/// Submits one task; returns its id, or that of the live task with its key (`on_conflict =>
+/// 'ignore'`).
 pub fn submit(db: &Database, draft: &Draft) -> Result<Uuid> {
     let entry = Entry::new(draft, time::now().wall);
     if insert::is_plain(&entry) {
@@ -58,7 +59,7 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
         }
         let edges = inserted.iter().flat_map(|it| it.after.iter().map(|after| (*after, it.id)));
         let new: HashSet<Uuid> = inserted.iter().map(|entry| entry.id).collect();
-        edge(db, &session, edges.collect(), &predecessors, &new);
+        add_edges(db, &session, edges.collect(), &predecessors, &new);
     }
     ids.into_iter().zip(answers).collect()
 }
@@ -90,8 +91,8 @@ fn refuse_cycles(entries: &[Entry], answers: &mut [Submitted]) {
     }
 }
 
-/// Finds the predecessors that count, in the table and within the batch, and locks those in the table so
-/// that they cannot settle before this transaction ends.
+/// Finds the predecessors that count, in the table and within the batch, and locks those in the
+/// table so that they cannot settle before this transaction ends.
 fn attach(session: &Session, entries: &mut [Entry], answers: &[Submitted]) -> Option<Predecessors> {
     if entries.iter().all(|entry| entry.draft.after.is_empty()) {
         return None;

@@ -42,7 +42,8 @@ impl Board<'_> {
         &self.globals.entries
     }
 
-    /// Notes that a database's scheduler has ended; false when the board does not know the database.
+    /// Notes that a database's scheduler has ended; false when the board does not know the
+    /// database.
     pub fn note_scheduler_ended(&mut self, database: u32) -> bool {
         let mut known = false;
         for entry in &mut self.globals.entries {
@@ -54,7 +55,8 @@ impl Board<'_> {
         known
     }
 
-    /// Makes a process the only one that builds a board without a scheduler; false when it need not.
+    /// Makes a process the only one that builds a board without a scheduler; false when it need
+    /// not.
     pub fn begin_build(&mut self, entry: u32, builder: i32) -> bool {
         let it = self.entry_mut(entry);
         let wanted = it.build_state == BuildState::Unbuilt && it.scheduler == 0 && it.builder == 0;
@@ -84,8 +86,8 @@ impl Board<'_> {
         entry.next_due = entry.next_due.min(at);
     }
 
-    /// When the scheduler has something to do for the database: a lease expires, a task falls due, a
-    /// notification round begins, or deferred countdowns are to be run.
+    /// When the scheduler has something to do for the database: a lease expires, a task falls due,
+    /// a notification round begins, or deferred countdowns are to be run.
     pub fn next_duty(&mut self, entry: u32) -> Monotonic {
         let duty = self.next_expiry(entry).min(self.next_round(entry));
         let it = self.entry(entry);
@@ -111,7 +113,8 @@ impl Board<'_> {
     }
 
     /// Frees what an unbuilt database has among `count` indexes from `from` on: the slots' come
-    /// first, then the lanes'. Returns where to go on, or `None` when the database has nothing more.
+    /// first, then the lanes'. Returns where to go on, or `None` when the database has nothing
+    /// more.
     pub fn clear_entry(&mut self, entry: u32, from: u32, count: u32) -> Option<u32> {
         let slots = self.slots.capacity();
         let (to, end) = (from.saturating_add(count), slots + self.lanes.end());

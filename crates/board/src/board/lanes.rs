@@ -38,7 +38,8 @@ impl Board<'_> {
         self.lanes.find(hash(queue, action), |it| it.queue == queue && it.action() == action)
     }
 
-    /// A lane, made if it is new, if need be in place of one without slots; `None`: no place is left.
+    /// A lane, made if it is new, if need be in place of one without slots; `None`: no place is
+    /// left.
     pub(crate) fn find_or_add_lane(&mut self, entry: u32, name: LaneName) -> Option<u32> {
         let queue = self.find_queue(entry, name.queue);
         if let Some(lane) = queue.and_then(|queue| self.find_lane(queue, name.action)) {

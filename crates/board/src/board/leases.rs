@@ -172,8 +172,8 @@ impl Board<'_> {
         claimed
     }
 
-    /// The reservation's transaction committed: the worker owns the task. If the reservation expired
-    /// before, it is a lease that has expired, so that the try counts.
+    /// The reservation's transaction committed: the worker owns the task. If the reservation
+    /// expired before, it is a lease that has expired, so that the try counts.
     pub fn commit_claim(&mut self, ticket: Ticket) {
         if !self.end_claim(ticket) {
             return;
@@ -340,8 +340,8 @@ impl Board<'_> {
         Some(Expired::Lease(ticket, slot))
     }
 
-    /// Moves a lease's deadline for the timer only, when the scheduler could not end the lease. Never
-    /// to an earlier time: the worker may have extended the lease meanwhile.
+    /// Moves a lease's deadline for the timer only, when the scheduler could not end the lease.
+    /// Never to an earlier time: the worker may have extended the lease meanwhile.
     pub fn defer_expiry(&mut self, entry: u32, id: Id, until: Monotonic) {
         if let Some(at) = self.find_slot(entry, id)
             && self.slots[at].state == State::Leased
@@ -363,8 +363,8 @@ impl Board<'_> {
         treap::first(&mut ByDeadline(self), root)
     }
 
-    /// The ending's transaction rolled back: the lease goes on as it was, and does not expire before
-    /// `retry_at`.
+    /// The ending's transaction rolled back: the lease goes on as it was, and does not expire
+    /// before `retry_at`.
     pub fn undo_end(&mut self, ticket: Ticket, retry_at: Monotonic) {
         if !self.is_at(ticket, State::Ending) {
             return;
@@ -378,8 +378,8 @@ impl Board<'_> {
         }
     }
 
-    /// The ending committed and the task is ready again. An `expired` lease's token stays valid until
-    /// another worker owns the task.
+    /// The ending committed and the task is ready again. An `expired` lease's token stays valid
+    /// until another worker owns the task.
     pub fn requeue(&mut self, ticket: Ticket, expired: bool) {
         if self.is_at(ticket, State::Ending) {
             self.end_lease(ticket.slot, expired);
@@ -419,7 +419,8 @@ impl Board<'_> {
         }
     }
 
-    /// A reserved slot is a stray: the transaction does not see its task as ready in the table (I5).
+    /// A reserved slot is a stray: the transaction does not see its task as ready in the table
+    /// (I5).
     pub fn drop_stray(&mut self, ticket: Ticket) {
         let is_claimed = self.is_at(ticket, State::Reserved) || self.is_at(ticket, State::Queued);
         if is_claimed && self.slots[ticket.slot].uncommitted {
@@ -429,8 +430,8 @@ impl Board<'_> {
         }
     }
 
-    /// The task was cancelled or deleted: its slot goes, whatever state it is in (I3), and processes
-    /// that wait for its end look again.
+    /// The task was cancelled or deleted: its slot goes, whatever state it is in (I3), and
+    /// processes that wait for its end look again.
     pub fn remove_task(&mut self, entry: u32, id: Id) {
         self.wake_all(entry, id);
         if let Some(at) = self.find_slot(entry, id) {

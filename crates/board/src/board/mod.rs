@@ -48,9 +48,9 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes for so many slots and processes. There are a quarter as many lanes as slots, and at
-    /// least 1,024: a queue whose lanes find no place is served lane by lane, no longer in the order
-    /// of all.
+    /// The sizes for so many slots and processes. There are a quarter as many lanes as slots, and
+    /// at least 1,024: a queue whose lanes find no place is served lane by lane, no longer in the
+    /// order of all.
     pub fn of(slots: usize, processes: usize) -> Sizes {
         let lanes = (slots / 4).max(1_024);
         Sizes {
@@ -168,8 +168,8 @@ impl<'a> Board<'a> {
         };
     }
 
-    /// Gives an empty board a random number, so that users cannot choose ids or priorities that make
-    /// its trees and chains long.
+    /// Gives an empty board a random number, so that users cannot choose ids or priorities that
+    /// make its trees and chains long.
     pub fn set_seed(&mut self, seed: u32) {
         self.globals.seed = seed;
     }

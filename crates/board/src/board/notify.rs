@@ -13,8 +13,8 @@ use crate::layout::queue::Queue;
 use crate::layout::rank::Id;
 use crate::time::{Micros, Monotonic};
 
-/// When so many tasks got ready since the last round, the next one comes after `BUSY_INTERVALS`: each
-/// announcement wakes all who listen, and they take the processor from those who submit.
+/// When so many tasks got ready since the last round, the next one comes after `BUSY_INTERVALS`:
+/// each announcement wakes all who listen, and they take the processor from those who submit.
 const BUSY: u32 = 32;
 const BUSY_INTERVALS: i64 = 8;
 
@@ -42,8 +42,8 @@ pub struct NotifyRound {
 }
 
 impl Board<'_> {
-    /// Notes that a lane got a ready task: wakes a process that waits for one, and has the scheduler
-    /// announce the queue.
+    /// Notes that a lane got a ready task: wakes a process that waits for one, and has the
+    /// scheduler announce the queue.
     pub(crate) fn note_ready(&mut self, lane: u32) {
         self.wake_for(lane);
         let queue = self.lanes[lane].queue;

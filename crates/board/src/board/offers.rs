@@ -1,5 +1,5 @@
-//! Offering: a task that becomes ready is put into its lane, in place of the tail of the longest one
-//! if the board is full, or is left to the table (I4).
+//! Offering: a task that becomes ready is put into its lane, in place of the tail of the longest
+//! one if the board is full, or is left to the table (I4).
 
 use crate::board::Board;
 use crate::board::lanes::ByRank;
@@ -21,8 +21,8 @@ pub enum Offered {
 }
 
 impl Board<'_> {
-    /// Offers a ready task whose own lease length is `timeout`, or zero. An upsert: a task that has a
-    /// slot already, in whatever state, stays as it is (I3).
+    /// Offers a ready task whose own lease length is `timeout`, or zero. An upsert: a task that has
+    /// a slot already, in whatever state, stays as it is (I3).
     pub fn offer(&mut self, entry: u32, name: LaneName, rank: Rank, timeout: Micros) -> Offered {
         if let Some(at) = self.find_slot(entry, rank.id) {
             self.slots[at].reoffered = true;
@@ -43,8 +43,8 @@ impl Board<'_> {
         offered
     }
 
-    /// Makes sure that a task has a slot, even one that its lane has not come to. Returns the slot's
-    /// index; `None` when no slot can be made, since all are leased.
+    /// Makes sure that a task has a slot, even one that its lane has not come to. Returns the
+    /// slot's index; `None` when no slot can be made, since all are leased.
     pub fn ensure_slot(
         &mut self,
         entry: u32,

@@ -33,8 +33,8 @@ impl Board<'_> {
         self.longest_lane().map_or(0, |longest| self.lanes[longest].counts.queued)
     }
 
-    /// Makes the caller the only process that refills this lane; false when another one does, or the
-    /// lane has changed since.
+    /// Makes the caller the only process that refills this lane; false when another one does, or
+    /// the lane has changed since.
     pub fn begin_refill(&mut self, wanted: &NeedsRefill, refiller: i32) -> bool {
         if !self.is_refilled_by(wanted.lane, 0) {
             return false;

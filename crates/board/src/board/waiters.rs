@@ -1,8 +1,8 @@
 //! Processes that wait for work, or for the end of a task.
 //!
 //! A process joins its lines before it looks for what it waits for, so that it cannot miss what
-//! happens in between: a line for the task, or one for each queue. A process that is woken leaves all
-//! its lines at once. It joins them again before it looks.
+//! happens in between: a line for the task, or one for each queue. A process that is woken leaves
+//! all its lines at once. It joins them again before it looks.
 
 use crate::board::Board;
 use crate::containers::hash::hash;
@@ -43,7 +43,8 @@ impl ActionFilter {
         ActionFilter(1 << (hash(0, action) % u128::BITS))
     }
 
-    /// Whether the action is among these. May be true though it is not, and never the other way round.
+    /// Whether the action is among these. May be true though it is not, and never the other way
+    /// round.
     pub fn admits(self, action: &[u8]) -> bool {
         self.meets(ActionFilter::of(action))
     }
@@ -136,8 +137,8 @@ impl Board<'_> {
         }
     }
 
-    /// Ends a process's waiting, which found work in a lane or did not. A wake-up that it did not use
-    /// goes to the next waiter.
+    /// Ends a process's waiting, which found work in a lane or did not. A wake-up that it did not
+    /// use goes to the next waiter.
     pub fn end_wait(&mut self, process: u32, found: Option<LaneRef>) {
         if self.waiters.get(process as usize).is_none() {
             return;
@@ -151,8 +152,8 @@ impl Board<'_> {
         }
     }
 
-    /// Notes that a process looked and found nothing, and waits on: a wake-up that was not for it goes
-    /// to the next waiter.
+    /// Notes that a process looked and found nothing, and waits on: a wake-up that was not for it
+    /// goes to the next waiter.
     pub fn found_nothing(&mut self, process: u32) {
         let waiter = &mut self.waiters[process as usize];
         let woken_for = std::mem::replace(&mut waiter.woken_for, LaneRef::NONE);
@@ -203,7 +204,8 @@ impl Board<'_> {
         }
     }
 
-    /// Whether the waiter at a place waits for work of a queue with this hash, for one of the actions.
+    /// Whether the waiter at a place waits for work of a queue with this hash, for one of the
+    /// actions.
     pub(crate) fn wants_work(&self, at: u32, entry: u32, hash: u32, filter: ActionFilter) -> bool {
         let waiter = self.waiter_at(at);
         waiter.for_work

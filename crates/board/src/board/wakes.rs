@@ -1,11 +1,11 @@
 //! Waking: each task that gets ready wakes one process that waits for work of its lane.
 //!
 //! A lane goes through its queue's line from the front and wakes processes whose filters admit its
-//! action. One hold of the lock looks at a few waiters only; the scheduler goes on with the rest. As
-//! long as the lane has something, each notification round wakes one more: a process that was woken
-//! need not own the task. No process is woken twice for one task: one that joins the line after the
-//! task got ready looks for itself. So a wake-up that a process does not use, because its filter
-//! admitted another action, or because it ended, goes on to the next and comes to an end.
+//! action. One hold of the lock looks at a few waiters only; the scheduler goes on with the rest.
+//! As long as the lane has something, each notification round wakes one more: a process that was
+//! woken need not own the task. No process is woken twice for one task: one that joins the line
+//! after the task got ready looks for itself. So a wake-up that a process does not use, because its
+//! filter admitted another action, or because it ended, goes on to the next and comes to an end.
 
 use crate::board::Board;
 use crate::board::refill::NeedsRefill;
@@ -76,8 +76,8 @@ impl Board<'_> {
         }
     }
 
-    /// Goes on with lanes that owe wake-ups. True when there is more to do, under another hold of the
-    /// lock.
+    /// Goes on with lanes that owe wake-ups. True when there is more to do, under another hold of
+    /// the lock.
     pub fn go_on_waking(&mut self, entry: u32) -> bool {
         loop {
             let lane = self.entry(entry).unfinished.first;
@@ -88,8 +88,8 @@ impl Board<'_> {
         }
     }
 
-    /// Goes on with the first paced lane: wakes one more process if the lane has something, and if an
-    /// interval has passed since it got its newest task.
+    /// Goes on with the first paced lane: wakes one more process if the lane has something, and if
+    /// an interval has passed since it got its newest task.
     pub fn wake_in_round(&mut self, entry: u32) {
         let lane = self.entry(entry).paced.first;
         if lane == NIL {

@@ -125,8 +125,8 @@ impl DatabaseEntry {
         self.used && self.may_hand_out()
     }
 
-    /// Whether tasks are fired for a caller that asks for work while no scheduler runs. The call itself
-    /// shows that the database is in use, and it would get the tasks that are ready already.
+    /// Whether tasks are fired for a caller that asks for work while no scheduler runs. The call
+    /// itself shows that the database is in use, and it would get the tasks that are ready already.
     pub fn may_fire_for_caller(&self) -> bool {
         self.may_hand_out()
     }

@@ -73,8 +73,8 @@ pub struct Slot {
     pub(crate) state: State,
     /// The state that an ending goes back to when it rolls back.
     pub(crate) previous_state: State,
-    /// The token is good: the task is leased, or its last lease expired and no worker owned the task
-    /// since.
+    /// The token is good: the task is leased, or its last lease expired and no worker owned the
+    /// task since.
     pub(crate) token_valid: bool,
     /// The task's row counts this lease as a try already and has its assignment in the history.
     pub in_history: bool,
@@ -82,8 +82,8 @@ pub struct Slot {
     pub(crate) reoffered: bool,
     /// The lease was written to the table.
     pub persisted: bool,
-    /// The transaction that claimed the task has not ended, even if the reservation has expired. The
-    /// ownership is no try yet.
+    /// The transaction that claimed the task has not ended, even if the reservation has expired.
+    /// The ownership is no try yet.
     pub(crate) uncommitted: bool,
     /// The worker that has the lease.
     pub worker: Name<{ WORKER_MAX }>,
@@ -157,7 +157,8 @@ impl Slot {
         self.state == State::Ending && self.holder == process
     }
 
-    /// Whether the lease is being ended since it has expired: its worker may have it when that is over.
+    /// Whether the lease is being ended since it has expired: its worker may have it when that is
+    /// over.
     pub(crate) fn is_expiring(&self) -> bool {
         self.state == State::Ending && self.holder == EXPIRY
     }

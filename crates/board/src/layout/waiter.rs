@@ -6,8 +6,8 @@ use crate::layout::nodes::Link;
 /// How many queues a process may wait for at once.
 pub const MAX_WAIT_QUEUES: usize = 16;
 
-/// A process that waits for work of queues or for the end of a task. A process waits for one of these
-/// at a time, so that its waiter has the process's own index.
+/// A process that waits for work of queues or for the end of a task. A process waits for one of
+/// these at a time, so that its waiter has the process's own index.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Waiter {
@@ -52,8 +52,8 @@ pub struct ActionFilter(pub(crate) u128);
 #[repr(C)]
 pub struct Place {
     pub(crate) link: Link,
-    /// The hash of the queue's name, or of the task's id. Different ones that have the same hash share
-    /// their line: a process may be woken for the wrong one.
+    /// The hash of the queue's name, or of the task's id. Different ones that have the same hash
+    /// share their line: a process may be woken for the wrong one.
     pub(crate) hash: u32,
 }
 

@@ -40,7 +40,8 @@ impl Card {
             || self.state == State::Ending && self.previous_state == State::Leased
     }
 
-    /// Claimed in a transaction that has not ended, by another process as far as the board can tell.
+    /// Claimed in a transaction that has not ended, by another process as far as the board can
+    /// tell.
     fn is_claimed_by_another(&self, pid: i32) -> bool {
         match self.state {
             State::Reserved => self.holder != pid,
@@ -401,7 +402,8 @@ impl World<'_> {
         self.reconcile(expect);
     }
 
-    /// Gives a ready task a slot, even one that its lane has not come to; `None` when all of the board is leased.
+    /// Gives a ready task a slot, even one that its lane has not come to; `None` when all of the
+    /// board is leased.
     pub fn ensure_slot(&mut self, key: Key) -> Option<u32> {
         let row = self.rows[&key].clone();
         let place =
