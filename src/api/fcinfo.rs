@@ -154,11 +154,11 @@ impl Call {
         self.optional_array(number, name, kind)?.ok_or_else(|| error::missing(name))
     }
 
-    /// The elements of an array of ids or tokens, none of them null.
+    /// The elements of an array of ids or tokens, none of them null. A null array is an empty one, so
+    /// that `array_agg` over no row does no harm.
     pub fn uuids(&self, number: usize, name: &str) -> Result<Vec<Uuid>> {
-        let array = self.not_null(number, name)?;
         // SAFETY: declared as an array of uuids.
-        unsafe { uuids(name, array) }
+        self.datum(number).map_or(Ok(Vec::new()), |array| unsafe { uuids(name, array) })
     }
 
     /// Begins to return rows. All of them are made before the caller reads the first (I5).

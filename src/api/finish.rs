@@ -101,11 +101,8 @@ fn allow(fits: bool, argument: &str, outcome: Outcome) -> Result<()> {
 
 /// The error that goes with an outcome.
 fn error(outcome: Outcome, given: Option<Datum>) -> Result<Option<Datum>> {
-    match given {
-        Some(error) => {
-            allow(outcome.takes_error(), "error", outcome)?;
-            validate::error(error).map(Some)
-        }
+    match given.and_then(validate::error) {
+        Some(error) => allow(outcome.takes_error(), "error", outcome).map(|()| Some(error)),
         None if outcome == Outcome::Aborted => Err(error::error_needed()),
         None => Ok(None),
     }

@@ -166,25 +166,38 @@ pub fn message_id(text: Vec<u8>) -> Result<Vec<u8>> {
     }
 }
 
-/// The error of an aborted task: `{"code": text, "args": object, "description": text}`.
-pub fn error(datum: Datum) -> Result<Datum> {
+/// The members of an error that are not given.
+const DEFAULT_ERROR: &str = r#"{"code": "error", "args": {}, "description": ""}"#;
+
+/// An error as it is stored: an object with at least the members `code` (a string), `args` (an object)
+/// and `description` (a string). Missing members, and those of another type, get their defaults. A value
+/// that is no object becomes the description. `None`: JSON null, which is no error.
+pub fn error(datum: Datum) -> Option<Datum> {
+    let described = |text: &[u8]| {
+        let members = [("code", Some(&b"error"[..])), ("description", Some(text))];
+        Some(jsonb::object(&members, ("args", jsonb::empty_object())))
+    };
     // SAFETY: the callers pass jsonb.
-    let members = unsafe {
-        match jsonb::read(datum) {
-            Json::Object(object) => jsonb::inside(object),
-            _ => return Err(error::bad_error_object()),
+    match unsafe { jsonb::read(datum) } {
+        Json::Null => None,
+        Json::Object(given) => {
+            let misfits: Vec<&str> = (jsonb::inside(given).iter())
+                .filter_map(|(name, value)| match (name.as_slice(), value) {
+                    (b"code", Json::String(_)) | (b"description", Json::String(_)) => None,
+                    (b"args", Json::Object(_)) => None,
+                    (b"code", _) => Some("code"),
+                    (b"description", _) => Some("description"),
+                    (b"args", _) => Some("args"),
+                    _ => None,
+                })
+                .collect();
+            let kept = jsonb::without(given, &misfits);
+            Some(jsonb::merged(jsonb::parse(DEFAULT_ERROR), kept))
         }
-    };
-    let fits = |(name, value): &(Vec<u8>, Json)| match name.as_slice() {
-        b"code" | b"description" => matches!(value, Json::String(_)),
-        b"args" => matches!(value, Json::Object(_)),
-        _ => false,
-    };
-    // A jsonb object has no name twice, so three fitting members are the three.
-    if members.len() == 3 && members.iter().all(fits) {
-        Ok(datum)
-    } else {
-        Err(error::bad_error_object())
+        Json::String(text) => described(&text),
+        Json::Bool(value) => described(value.to_string().as_bytes()),
+        Json::Number(number) => described(number.as_bytes()),
+        Json::Array(array) => described(&jsonb::text(array.datum())),
     }
 }
 

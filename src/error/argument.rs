@@ -63,13 +63,6 @@ pub fn not_one_dimension(argument: &str) -> Error {
     invalid(format!("{argument} must be a one-dimensional array"))
 }
 
-/// An error of another shape.
-pub fn bad_error_object() -> Error {
-    invalid("error must be an object with the members code, args and description".into()).detail(
-        "The code and the description are strings, args is an object. No other member is allowed.",
-    )
-}
-
 /// An outcome that needs an error, without one.
 pub fn error_needed() -> Error {
     Error::new(

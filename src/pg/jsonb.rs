@@ -2,6 +2,7 @@
 
 use crate::pg::datum;
 use pgrx::pg_sys::{self, Datum, JsonbIteratorToken as Token, jbvType};
+use std::ffi::CStr;
 use std::ptr;
 
 /// A member of an object, or an element of an array.
@@ -99,6 +100,24 @@ pub fn without(object: Container, names: &[&str]) -> Container {
         )
     };
     rest.map_or(object, Container)
+}
+
+/// The members of both objects; where both have one, that of `over`.
+pub fn merged(under: Datum, over: Container) -> Datum {
+    // SAFETY: the function takes two jsonb.
+    let both = unsafe {
+        pgrx::direct_function_call_as_datum(pg_sys::jsonb_concat, &[Some(under), Some(over.0)])
+    };
+    both.unwrap_or(under)
+}
+
+/// A jsonb as text.
+pub fn text(jsonb: Datum) -> Vec<u8> {
+    // SAFETY: the function takes a jsonb and returns a text that ends with a zero.
+    unsafe {
+        let text = pgrx::direct_function_call_as_datum(pg_sys::jsonb_out, &[Some(jsonb)]);
+        text.map_or(Vec::new(), |it| CStr::from_ptr(it.cast_mut_ptr()).to_bytes().to_vec())
+    }
 }
 
 /// A string or null, as PostgreSQL builds jsonb from.

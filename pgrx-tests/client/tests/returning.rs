@@ -89,33 +89,50 @@ fn aborting_appends_its_error_and_is_final() {
     assert!(s.own("w", "q", 1).is_empty());
 }
 
-/// B41: a bad error is refused, and the lease stays valid.
+/// B41: an abort without an error is refused, and the lease stays valid.
 #[test]
-fn aborting_needs_a_whole_error() {
+fn aborting_needs_an_error() {
     let database = database();
     let mut s = database.connect();
     s.submit("q");
     let lease = s.own_one("q");
     let sql = "select scylla.return_task($1, $2, 'aborted', error => $3)";
-    let missing = s.refusal(sql, &[&lease.id, &lease.token, &None::<Value>]);
-    assert_eq!(missing.code().code(), "22004");
-    for error in [
-        json!({}),
-        json!([]),
-        json!("text"),
-        Value::Null,
-        json!({"code": "c", "args": {}}),
-        json!({"code": "c", "description": "d"}),
-        json!({"args": {}, "description": "d"}),
-        json!({"code": 1, "args": {}, "description": "d"}),
-        json!({"code": "c", "args": [], "description": "d"}),
-        json!({"code": "c", "args": {}, "description": null}),
-    ] {
-        let complaint = s.refusal(sql, &[&lease.id, &lease.token, &error]);
-        assert_eq!(complaint.code().code(), "22023", "{error}");
+    for none in [None, Some(Value::Null)] {
+        let missing = s.refusal(sql, &[&lease.id, &lease.token, &none]);
+        assert_eq!(missing.code().code(), "22004", "{none:?}");
     }
     assert!(s.extend(&lease));
     assert_eq!(s.entry(lease.id)["errors"], json!([]));
+}
+
+/// B41: what an error lacks gets a default, what it has more is kept, any other JSON describes it.
+#[test]
+fn any_json_is_an_error() {
+    let database = database();
+    let mut s = database.connect();
+    let described = |text: &str| json!({"code": "error", "args": {}, "description": text});
+    for (given, kept) in [
+        (json!({}), described("")),
+        (json!("text"), described("text")),
+        (json!(1.5), described("1.5")),
+        (json!(true), described("true")),
+        (json!([1, "a"]), described("[1, \"a\"]")),
+        (json!({"code": 1, "args": [], "description": null}), described("")),
+        (
+            json!({"code": "c", "more": [1]}),
+            json!({"code": "c", "args": {}, "description": "", "more": [1]}),
+        ),
+        (
+            json!({"code": "c", "args": {"n": 1}, "description": "d"}),
+            json!({"code": "c", "args": {"n": 1}, "description": "d"}),
+        ),
+    ] {
+        s.submit("q");
+        let lease = s.own_one("q");
+        let sql = "select scylla.return_task($1, $2, 'aborted', error => $3)";
+        assert_eq!(s.value::<String>(sql, &[&lease.id, &lease.token, &given]), "aborted");
+        assert_eq!(s.entry(lease.id)["errors"], json!([kept]), "{given}");
+    }
 }
 
 /// B37, B43: whichever status the task has.

@@ -54,25 +54,21 @@ insert into bad (call) values
     ($$extend(null, :o.token)$$), ($$extend(:o, null)$$), ($$extend(:o, :o.token, '0')$$), ($$extend(:o, :o.token, '-1 s')$$),
     ($$extend(:o, :o.token, progress => -0.1)$$), ($$extend(:o, :o.token, progress => 1.1)$$),
     ($$extend(:o, :o.token, progress => 'NaN')$$), ($$extend(:o, :o.token, progress => 'Infinity')$$),
-    ($$extend_tasks(null, '{}')$$), ($$extend_tasks('{}', null)$$), ($$extend_tasks(array[:o], '{}')$$),
+    ($$extend_tasks(array[:o], '{}')$$),
     ($$extend_tasks(array[null::uuid], array[:o.token])$$), ($$extend_tasks(array[array[:o]], array[array[:o.token]])$$),
     ($$return_task(null, :o.token)$$), ($$return_task(:o, null)$$), ($$return_task(:o, :o.token, null)$$),
     ($$return_task(:o, :o.token, 'done')$$), ($$return_task(:o, :o.token, 'Completed')$$),
-    ($$return_task(:o, :o.token, 'aborted')$$), ($$return_task(:o, :o.token, 'aborted', error => '{}')$$),
-    ($$return_task(:o, :o.token, 'aborted', error => '{"code": 1, "args": {}, "description": ""}')$$),
-    ($$return_task(:o, :o.token, 'aborted', error => '{"code": "", "args": [], "description": ""}')$$),
-    ($$return_task(:o, :o.token, 'aborted', error => '{"code": "", "args": {}, "description": "", "more": 1}')$$),
-    ($$return_task(:o, :o.token, 'retry', error => '[]')$$),
+    ($$return_task(:o, :o.token, 'aborted')$$), ($$return_task(:o, :o.token, 'aborted', error => 'null')$$),
     ($$return_task(:o, :o.token, 'retry', run_at => 'infinity')$$), ($$return_task(:o, :o.token, 'yield', run_at => now())$$),
     ($$return_task(:o, :o)$$), ($$return_task(:r, :o.token)$$), ($$return_task(:c, :c.token)$$), ($$return_task(:x, :o.token)$$),
     ($$return_task(:n, :o.token)$$),
-    ($$return_tasks(null, '{}')$$), ($$return_tasks('{}', null)$$), ($$return_tasks(array[:o], '{}')$$),
+    ($$return_tasks(array[:o], '{}')$$),
     ($$return_tasks(array[:o], array[:o.token], 'done')$$), ($$return_tasks(array[:o], array[:o.token], 'aborted')$$),
     ($$return_tasks(array[:o], array[:o.token], results => '{}')$$),
-    ($$return_tasks(array[:o], array[:o.token], 'aborted', errors => array[jsonb '1'])$$),
+    ($$return_tasks(array[:o], array[:o.token], 'aborted', errors => array[jsonb 'null'])$$),
     ($$return_tasks(array[null::uuid], array[:o.token])$$), ($$return_tasks(array[:o], array[null::uuid])$$),
     ($$cancel(null)$$), ($$cancel(:n)$$),
-    ($$cancel_tasks(null)$$), ($$cancel_tasks(array[null::uuid])$$), ($$cancel_tasks(array[array[:o]])$$),
+    ($$cancel_tasks(array[null::uuid])$$), ($$cancel_tasks(array[array[:o]])$$),
     ($$retry_worst_case(null, '1 s', '1 s')$$), ($$retry_worst_case(0, '1 s', '1 s')$$), ($$retry_worst_case(2, '-1 s', '1 s')$$),
     ($$retry_worst_case(2147483647, '1 year', '1 year')$$),
     ($$delay(null::uuid, now())$$), ($$delay(:r, null)$$), ($$delay(:r, 'infinity')$$), ($$delay(:r, '-infinity')$$), ($$delay(:n, now())$$),
@@ -81,14 +77,14 @@ insert into bad (call) values
     ($$submit_tasks('[{"queue": "q", "after": "x"}]')$$), ($$submit_tasks('[{"queue": "q", "after": ["x"]}]')$$),
     ($$submit_tasks('[{"queue": "q", "after": [null]}]')$$), ($$submit_tasks('[{"queue": "q", "key": ""}]')$$),
     ($$submit_tasks('[{"queue": "q", "on_conflict": "maybe"}]')$$), ($$submit_tasks('[{"queue": "q", "on_failure": 1}]')$$),
-    ($$add_dependencies(null, '{}')$$), ($$add_dependencies('{}', null)$$), ($$add_dependencies(array[:r], '{}')$$),
+    ($$add_dependencies(array[:r], '{}')$$),
     ($$add_dependencies(array[null::uuid], array[:r])$$), ($$add_dependencies(array[:r], array[null::uuid])$$),
     ($$add_dependencies(array[array[:o]], array[array[:r]])$$), ($$add_dependencies(array[:r], array[:r])$$),
     ($$add_dependencies(array[:n], array[:n])$$), ($$add_dependencies(array[:w], array[:r])$$),
     ($$add_dependencies(array[:r], array[:o])$$), ($$add_dependencies(array[:n], array[:o])$$),
     ($$add_dependencies(array[:r], array[:c])$$), ($$add_dependencies(array[:r], array[:x])$$), ($$add_dependencies(array[:r], array[:n])$$),
     ($$add_dependencies(array[:o, :r], array[:w, :n])$$),
-    ($$delete_tasks(null)$$), ($$delete_tasks(array[null::uuid])$$), ($$delete_tasks(array[array[:r]])$$),
+    ($$delete_tasks(array[null::uuid])$$), ($$delete_tasks(array[array[:r]])$$),
     ($$task_id(null, 'k')$$), ($$task_id('', 'k')$$), ($$task_id(repeat('q', 49), 'k')$$),
     ($$task_id('q', null)$$), ($$task_id('q', '')$$), ($$task_id('q', repeat('k', 257))$$),
     ($$why(null)$$), ($$why(:n)$$),
@@ -117,6 +113,10 @@ select call from answer, known where position(token::text in message || advice) 
 -- Only the contract's states.
 select distinct state from answer
 where state not in ('22023', '22004', '23505', 'P0002', '55006', '55000', '42501', '53400', '25001', '25006', '0A000', '54000');
+
+-- A null array is an empty one.
+select scylla.extend_tasks(null, null), scylla.return_tasks(null, '{}'), scylla.cancel_tasks(null),
+    scylla.add_dependencies('{}', null), scylla.delete_tasks(null);
 
 -- All is as it was.
 select count(*) from (table before except select * from scylla.tasks) as changed;

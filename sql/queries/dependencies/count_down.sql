@@ -1,7 +1,8 @@
 -- Counts settled predecessors down from the tasks that wait for them; a task whose last one it was
 -- is ready, or due at its time.
 -- Parameters: $1 now; arrays of one length: $2 the tasks, $3 how many predecessors have settled, $4
---   how many of these failed.
+--   how many of these failed, $5 when each was submitted, or null: another task may have got its
+--   id meanwhile.
 -- Result: of each task counted down its id, whether it is ready now, when it is due, and its lane,
 --   rank and lease length; a task that is locked, or not live, is passed over.
 -- Reads scylla.task by primary key; changes scylla.task. Never waits for a row.
@@ -15,6 +16,7 @@ set pending = t.pending - s.settled,
     due = case when t.pending = s.settled and t.run_at > $1 then t.run_at end,
     message = case when t.pending > s.settled or t.run_at > $1 then t.message end,
     updated = $1
-from unnest($2, $3, $4) as s (task, settled, failed)
+from unnest($2, $3, $4, $5) as s (task, settled, failed, created)
 where t.id = any (array(select f.id from free f)) and t.id = s.task
+    and (s.created is null or s.created = t.created)
 returning t.id, t.ready, t.due, t.queue, t.action, t.priority, t.created, t.timeout

@@ -5,7 +5,7 @@
 //! are locked are recorded in `scylla.countdown`; the scheduler retries them when the lock is
 //! released.
 
-use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, UUIDS};
+use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, time};
@@ -16,13 +16,21 @@ use crate::storage::ending::{Ended, Ending};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::rows::{BoardKey, id_at, ids, session};
 use crate::storage::settle::settle;
-use board::{ABORTED, COMPLETED};
+use board::{ABORTED, COMPLETED, Wall};
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{HashMap, HashSet};
 
-statement!(COUNT_DOWN, "dependencies/count_down", [TIMESTAMPTZ, UUIDS, INTEGERS, INTEGERS]);
+statement!(
+    COUNT_DOWN,
+    "dependencies/count_down",
+    [TIMESTAMPTZ, UUIDS, INTEGERS, INTEGERS, TIMESTAMPTZS]
+);
 statement!(LOCK_DEPENDENTS, "dependencies/lock_dependents", [UUIDS]);
-statement!(DEFER_COUNTDOWN, "dependencies/defer_countdown", [UUIDS, INTEGERS, INTEGERS, UUIDS]);
+statement!(
+    DEFER_COUNTDOWN,
+    "dependencies/defer_countdown",
+    [UUIDS, INTEGERS, INTEGERS, UUIDS, TIMESTAMPTZS]
+);
 statement!(TAKE_DEFERRED, "dependencies/take_deferred", [BIGINT]);
 statement!(TAKE_DEFERRED_FOR, "dependencies/take_deferred_for", [UUIDS]);
 
@@ -33,6 +41,8 @@ pub struct SettledCount {
     failed: i32,
     /// One of the failed predecessors.
     cause: Option<Uuid>,
+    /// When the task was submitted, if that is known: another task may have got its id since.
+    created: Option<Wall>,
 }
 
 impl SettledCount {
@@ -40,6 +50,7 @@ impl SettledCount {
         self.settled += other.settled;
         self.failed += other.failed;
         self.cause = self.cause.or(other.cause);
+        self.created = self.created.or(other.created);
     }
 }
 
@@ -51,7 +62,7 @@ impl SettledCounts {
     /// Notes that the predecessor `after` of `task` has settled.
     pub fn note(&mut self, after: Uuid, task: Uuid, failed: bool) {
         let cause = failed.then_some(after);
-        self.add(task, SettledCount { settled: 1, failed: failed.into(), cause });
+        self.add(task, SettledCount { settled: 1, failed: failed.into(), cause, created: None });
     }
 
     pub fn tasks(&self) -> impl Iterator<Item = Uuid> {
@@ -66,6 +77,12 @@ impl SettledCounts {
     fn column(&self, value: fn(&SettledCount) -> i32) -> Option<Datum> {
         let values = self.0.values().map(|count| Some(Datum::from(value(count))));
         Some(datum::array(INTEGERS, values))
+    }
+
+    /// When each task was submitted, in the order of `tasks`.
+    fn created(&self) -> Option<Datum> {
+        let values = self.0.values().map(|count| count.created.map(datum::timestamptz));
+        Some(datum::array(TIMESTAMPTZS, values))
     }
 }
 
@@ -134,7 +151,10 @@ fn abort_dependents(
     let mut runs = HashSet::new();
     for row in 0..rows.len() {
         let task = id_at(&rows, row, 0);
-        if datum::number(rows.get(row, 1)) != 0 {
+        let meant = counts.0.get(&task).and_then(|count| count.created);
+        if meant.is_some() && meant != rows.get(row, 3).map(datum::wall) {
+            counts.0.remove(&task);
+        } else if datum::number(rows.get(row, 1)) != 0 {
             runs.insert(task);
         } else if let Some(cause) = counts.0.remove(&task).and_then(|count| count.cause) {
             edges.extend(edges_of(task, rows.get(row, 2)));
@@ -189,6 +209,7 @@ fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> us
             ids(counts.0.keys().copied()),
             counts.column(|count| count.settled),
             counts.column(|count| count.failed),
+            counts.created(),
         ],
     );
     for row in 0..rows.len() {
@@ -234,6 +255,7 @@ fn defer_countdown(db: &Database, session: &Session, counts: SettledCounts) -> u
             counts.column(|count| count.settled),
             counts.column(|count| count.failed),
             Some(datum::array(UUIDS, causes)),
+            counts.created(),
         ],
     );
     xact::at_commit(db, [Change::CountdownDeferred]);
@@ -266,7 +288,8 @@ fn counts_in(rows: &Rows) -> SettledCounts {
     for row in (0..rows.len()).filter(|row| rows.get(*row, 0).is_some()) {
         let [settled, failed] = [1, 2].map(|column| datum::number(rows.get(row, column)) as i32);
         let cause = rows.get(row, 3).map(|_| id_at(rows, row, 3));
-        counts.add(id_at(rows, row, 0), SettledCount { settled, failed, cause });
+        let created = rows.get(row, 4).map(datum::wall);
+        counts.add(id_at(rows, row, 0), SettledCount { settled, failed, cause, created });
     }
     counts
 }
