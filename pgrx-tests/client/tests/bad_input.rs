@@ -213,8 +213,8 @@ fn extend_refuses_bad_arguments() {
         ("scylla.extend('{r}', '{t}', progress => -0.0001)", "22023"),
         ("scylla.extend('{r}', '{t}', progress => 1.0001)", "22023"),
         ("scylla.extend('{n}', '{n}', progress => 7)", "22023"),
-        ("scylla.extend_tasks(null, array['{t}']::uuid[])", "22004"),
-        ("scylla.extend_tasks(array['{r}']::uuid[], null)", "22004"),
+        ("scylla.extend_tasks(null, array['{t}']::uuid[])", "22023"),
+        ("scylla.extend_tasks(array['{r}']::uuid[], null)", "22023"),
         ("scylla.extend_tasks(array['{r}', null]::uuid[], array['{t}', '{t}']::uuid[])", "22004"),
         ("scylla.extend_tasks(array['{r}']::uuid[], array[null]::uuid[])", "22004"),
         ("scylla.extend_tasks(array['{r}', '{r}']::uuid[], array['{t}']::uuid[])", "22023"),
@@ -227,10 +227,6 @@ fn extend_refuses_bad_arguments() {
 
 #[test]
 fn return_task_refuses_bad_arguments() {
-    let error =
-        |error: &str| format!("scylla.return_task('{{r}}', '{{t}}', 'retry', error => '{error}')");
-    let not_an_object = error("[1]");
-    let no_code = error("{\"args\": {}, \"description\": \"d\"}");
     Fixture::new().refuses(&[
         ("scylla.return_task(null, '{t}')", "22004"),
         ("scylla.return_task('{r}', null)", "22004"),
@@ -240,10 +236,7 @@ fn return_task_refuses_bad_arguments() {
         ("scylla.return_task('{r}', '{t}', 'it''s 100% ü🦑')", "22023"),
         ("scylla.return_task('{r}', '{t}', repeat('completed', 100000))", "22023"),
         ("scylla.return_task('{r}', '{t}', 'aborted')", "22004"),
-        ("scylla.return_task('{r}', '{t}', 'aborted', error => '{}')", "22023"),
-        ("scylla.return_task('{r}', '{t}', 'aborted', error => 'null')", "22023"),
-        (&not_an_object, "22023"),
-        (&no_code, "22023"),
+        ("scylla.return_task('{r}', '{t}', 'aborted', error => 'null')", "22004"),
         ("scylla.return_task('{r}', '{n}')", "55006"),
         ("scylla.return_task('{r}', '{r}', 'yield')", "55006"),
         ("scylla.return_task('{y}', '{t}')", "55006"),
@@ -264,8 +257,6 @@ fn return_tasks_refuses_bad_arguments() {
         (with(", 'done'"), "22023"),
         (with(", 'aborted'"), "22004"),
         (with(", 'aborted', errors => array[null]::jsonb[]"), "22004"),
-        (with(", 'aborted', errors => array['{}']::jsonb[]"), "22023"),
-        (with(", 'retry', errors => array['[]']::jsonb[]"), "22023"),
         (with(", results => '{}'"), "22023"),
         (with(", results => array['1', '2']::jsonb[]"), "22023"),
         (with(", results => array[array['1']]::jsonb[]"), "22023"),
@@ -274,8 +265,8 @@ fn return_tasks_refuses_bad_arguments() {
     let mut table: Vec<(&str, &str)> =
         calls.iter().map(|(call, expected)| (call.as_str(), *expected)).collect();
     table.extend([
-        ("scylla.return_tasks(null, array['{t}']::uuid[])", "22004"),
-        ("scylla.return_tasks(array['{r}']::uuid[], null)", "22004"),
+        ("scylla.return_tasks(null, array['{t}']::uuid[])", "22023"),
+        ("scylla.return_tasks(array['{r}']::uuid[], null)", "22023"),
         ("scylla.return_tasks(array['{r}', null]::uuid[], array['{t}', '{t}']::uuid[])", "22004"),
         ("scylla.return_tasks(array['{r}', '{r}']::uuid[], array['{t}', null]::uuid[])", "22004"),
         ("scylla.return_tasks(array['{r}', '{y}']::uuid[], array['{t}']::uuid[])", "22023"),
@@ -290,7 +281,6 @@ fn cancel_and_task_refuse_bad_arguments() {
     Fixture::new().refuses(&[
         ("scylla.cancel(null)", "22004"),
         ("scylla.cancel('{n}')", "P0002"),
-        ("scylla.cancel_tasks(null)", "22004"),
         ("scylla.cancel_tasks(array[null]::uuid[])", "22004"),
         ("scylla.cancel_tasks(array['{r}', null]::uuid[])", "22004"),
         ("scylla.cancel_tasks(array[array['{r}'], array['{y}']]::uuid[])", "22023"),

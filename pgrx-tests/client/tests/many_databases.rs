@@ -69,7 +69,8 @@ fn database_that_finds_no_place_is_named_and_served_later() {
     let server = Server::start(&["max_worker_processes = 3", "fsync = off"]);
     let [first, second] = [server.database(), server.database()];
     first.worker();
-    let line = format!("WARNING:  the scylla scheduler of database \"{}\" is not running", second.name);
+    let line =
+        format!("WARNING:  the scylla scheduler of database \"{}\" is not running", second.name);
     let mut s = second.connect();
     eventually(seconds(5), "it is named", || {
         s.own("w", "q", 1);

@@ -46,6 +46,7 @@ fn standby_refuses_and_after_promotion_serves() {
         assert_eq!(s.refused(&format!("select {call}")), "25006", "{call}");
     }
     assert_eq!(s.refused("call scylla.wait_for_work('q', '1 s')"), "25006");
+    assert_eq!(s.refused("call scylla.wait_for_any('{q}', '1 s')"), "25006");
     let done = format!("call scylla.wait_for_task('{}', '10 s')", awaited.id);
     assert_eq!(s.text(&done), "completed", "what has settled can be read");
     let open = format!("call scylla.wait_for_task('{later}', '10 s')");

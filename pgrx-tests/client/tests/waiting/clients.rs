@@ -11,20 +11,21 @@ fn waiting_stands_alone() {
     s.run(call);
     s.run(
         "create function f() returns void language plpgsql as $$
-           declare a boolean; begin call scylla.wait_for_work('q', '0', a); end $$",
+           declare a boolean; begin call scylla.wait_for_work('q', '0', null, a); end $$",
     );
     s.run(
         "create procedure p(inout a boolean) language plpgsql as $$
-           begin call scylla.wait_for_work('q', '0', a); end $$",
+           begin call scylla.wait_for_work('q', '0', null, a); end $$",
     );
     s.run("call p(null)");
     for script in [
         &format!("begin; {call}"),
+        "begin; call scylla.wait_for_any('{q}', '0')",
         &format!("select 1; {call}"),
         "select f()",
         "begin; call p(null)",
         "do $$ begin perform f(); end $$",
-        "do $$ declare a boolean; begin begin call scylla.wait_for_work('q', '0', a);
+        "do $$ declare a boolean; begin begin call scylla.wait_for_work('q', '0', null, a);
          exception when no_data_found then null; end; end $$",
     ] {
         assert_eq!(s.refused(script), "25001", "{script}");
@@ -88,7 +89,12 @@ fn every_notation_serves() {
         "wait_for_work('q')",
         "wait_for_work('q', '1 s')",
         "wait_for_work('q', '1 s', null)",
+        "wait_for_work('q', '1 s', null, null)",
         "wait_for_work(queue => 'q', available => null)",
+        "wait_for_work('q', actions => array[''])",
+        "wait_for_any('{q}')",
+        "wait_for_any(array['p', 'q'], '1 s', null, null)",
+        "wait_for_any(queues => '{p,q}', timeout => '1 s', actions => NULL, queue => NULL)",
         &format!("wait_for_task('{id}')"),
         &format!("wait_for_task('{id}', '1 s', null, null)"),
         &format!("wait_for_task('{id}', timeout => '1 minute', status => NULL, result => NULL)"),
@@ -190,7 +196,12 @@ fn waiting_goes_through_a_pooler() {
     let mut client = bouncer.connect(&database).unwrap();
     let call = format!("call scylla.wait_for_task('{id}', '20 s')");
     let waiter = thread::spawn(move || simply(&mut client, &call));
-    waiting_backends(&mut s, 6);
+    let mut client = bouncer.connect(&database).unwrap();
+    let call = "call scylla.wait_for_any('{a,b}', '20 s', '{x,y}')";
+    let chooser = thread::spawn(move || simply(&mut client, call));
+    waiting_backends(&mut s, 7);
+    s.submit_with("b", "action => 'y'");
+    assert_eq!(chooser.join().unwrap().unwrap(), [Some("b".to_owned())]);
     s.submit_many("q", 5);
     s.complete(&lease);
     for worker in workers {
@@ -225,6 +236,7 @@ fn waiting_goes_from_psycopg() {
 import sys, psycopg
 with psycopg.connect(sys.argv[1], autocommit=True) as c:
     print(c.execute('call scylla.wait_for_work(%s, %s)', ('q', '20 s')).fetchone())
+    print(c.execute('call scylla.wait_for_any(%s, %s)', (['p', 'q'], '20 s')).fetchone())
     print(c.execute('call scylla.wait_for_task(%s, timeout => %s)', (sys.argv[2], '20 s')).fetchone())
     try:
         with c.pipeline():
@@ -244,5 +256,5 @@ with psycopg.connect(sys.argv[1], autocommit=True) as c:
     s.value::<String>(sql, &[&id, &lease.token]);
     let output = python.wait_with_output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(printed, "(True,)\n('completed', [1])\n25001\n");
+    assert_eq!(printed, "(True,)\n('q',)\n('completed', [1])\n25001\n");
 }

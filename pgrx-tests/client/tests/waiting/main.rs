@@ -3,6 +3,8 @@
 //! Most tests share a server whose scheduler sweeps once a minute only, so that a lost
 //! wake-up shows.
 
+mod actions;
+mod any;
 mod clients;
 mod manners;
 mod task;
@@ -42,8 +44,19 @@ fn slow_server() -> &'static Server {
 const FOR_WORK: &str = "call scylla.wait_for_work($1, $2::text::interval)";
 const FOR_TASK: &str = "call scylla.wait_for_task($1, $2::text::interval)";
 
+const FOR_ACTIONS: &str = "call scylla.wait_for_work($1, $2::text::interval, actions => $3)";
+const FOR_ANY: &str = "call scylla.wait_for_any($1, $2::text::interval, actions => $3)";
+
 fn for_work(s: &mut Session, queue: &str, timeout: &str) -> bool {
     s.value(FOR_WORK, &[&queue, &timeout])
+}
+
+fn for_actions(s: &mut Session, queue: &str, actions: &[&str], timeout: &str) -> bool {
+    s.value(FOR_ACTIONS, &[&queue, &timeout, &actions])
+}
+
+fn for_any(s: &mut Session, queues: &[&str], timeout: &str) -> Option<String> {
+    s.value(FOR_ANY, &[&queues, &timeout, &None::<Vec<String>>])
 }
 
 type Ending = (Option<String>, Option<Value>);
