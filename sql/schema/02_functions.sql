@@ -211,7 +211,8 @@ returns table (
 )
 language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_leases';
 
-comment on function scylla._leases is 'the leases on the board, all or one task''s';
+comment on function scylla._leases is
+    'the leases on the board, all or one task''s; one of another open transaction has no owned_at';
 
 -- Administering
 

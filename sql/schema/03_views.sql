@@ -33,14 +33,16 @@ select t.id, t.queue, t.action, t.key, t.spec, t.priority,
         t.history, l.owner, case when not l.recorded then l.owned_at end) as history
 from lease l
 join scylla.task t on t.id = l.id
+where l.owned_at is not null
 union all
--- Live, and not owned.
+-- Live, and not owned; a task that another open transaction has reserved has an owner already.
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     case when t.ready then 'ready' else 'waiting' end, 0, t.created, t.updated, t.run_at,
-    null, null, t.tries, t.max_tries, t.num_failures,
+    null, l.owner, t.tries, t.max_tries, t.num_failures,
     coalesce(t.after, '{}'), t.errors, null, t.history
 from scylla.task t
-where not exists (select from lease l where l.id = t.id)
+left join lease l on l.id = t.id
+where l.owned_at is null
 union all
 select f.id, f.queue, f.action, f.key, f.spec, f.priority,
     f.status, f.progress, f.created, f.updated, f.run_at,
@@ -66,7 +68,7 @@ comment on column scylla.tasks.run_at is 'not to run before; null: at once';
 comment on column scylla.tasks.deadline is
     'when the lease expires; null: it never does, or the task is not running';
 comment on column scylla.tasks.owner is
-    'the worker that owns the task, or owned it last if it has settled';
+    'the worker that owns the task, is about to, or owned it last if it has settled';
 comment on column scylla.tasks.tries is 'how many times the task was owned';
 comment on column scylla.tasks.max_tries is 'how many tries the task gets; null: no limit';
 comment on column scylla.tasks.num_failures is 'predecessors that were aborted or cancelled';

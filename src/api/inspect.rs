@@ -34,19 +34,14 @@ fn why(call: &mut Call) -> Result<Option<Datum>> {
 /// `_leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
 ///
 /// Takes an id, or null for all tasks. Gives a row per lease: id, owner, owned_at, deadline,
-/// progress, and whether the task's history has it.
+/// progress, and whether the task's history has it. A task that another open transaction has
+/// reserved has an owner and no owned_at.
 fn leases(call: &mut Call) -> Result<Option<Datum>> {
     let task = call.optional_uuid(0);
     let mut rows = call.rows()?;
     for lease in inspect::leases(&current_database(), task) {
-        rows.add([
-            Some(Uuid(lease.id).datum()),
-            Some(datum::varlena(lease.worker.as_bytes())),
-            Some(datum::timestamptz(lease.since_at)),
-            lease.deadline_at().map(datum::timestamptz),
-            Some(datum::float(lease.progress)),
-            Some(Datum::from(lease.in_history)),
-        ]);
+        let [owner, owned_at, deadline, progress, recorded] = inspect::columns(&lease);
+        rows.add([Some(Uuid(lease.id).datum()), owner, owned_at, deadline, progress, recorded]);
     }
     Ok(None)
 }

@@ -168,7 +168,7 @@ fn databases_do_not_see_each_others_tasks() {
     assert!(matches!(board.next_task(1, b"work", None), Next::Empty));
     assert_eq!(board.offer(1, WORK, rank(1), NONE), Offered::Queued);
     own(&mut board, 1);
-    assert_eq!(board.extend(1, 1, &token_hash(1), &claim(1_000, None), None), Extended::No);
+    assert_eq!(board.extend(1, 1, &token_hash(1), at(1_000), None, None), Extended::No);
     assert_eq!(board.next_expiry(1), Monotonic::NEVER);
     board.remove_task(1, 1);
     assert!(board.slot_of(0, 1).is_some() && board.slot_of(1, 1).is_none());

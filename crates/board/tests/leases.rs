@@ -15,9 +15,9 @@ fn an_extension_without_a_length_has_the_length_the_lease_was_taken_with() {
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, Some(5)), None), Extended::Yes);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), Some(Micros(5)), None), Extended::Yes);
     assert_eq!(board.next_expiry(0), Monotonic(2_005));
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, None), None), Extended::Yes);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes);
     assert_eq!(board.next_expiry(0), Monotonic(2_100));
 }
 
@@ -28,10 +28,10 @@ fn a_late_owner_keeps_the_task_until_another_worker_owns_it() {
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     expire(&mut board);
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes);
     expire(&mut board);
     own(&mut board, 2);
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::No);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::No);
     assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Stale)));
     let (ticket, _) = board.begin_end(0, 1, &token_hash(2), 7).expect("the last token");
     board.commit_end(ticket);
@@ -47,7 +47,7 @@ fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_b
     expire(&mut board);
     let withdrawn = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room");
     let ticket = withdrawn.expect("no worker owns it");
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes);
     board.undo_end(ticket, Monotonic::MIN);
     assert!(matches!(board.next_task(0, b"work", None), Next::Empty), "it is not offered");
     assert_eq!(board.next_expiry(0), Monotonic(9_100));
@@ -150,7 +150,7 @@ fn a_token_is_void_once_its_task_was_given_back() {
     own(&mut board, 1);
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
     board.requeue(ticket, false);
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(1_000, None), None), Extended::No);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(1_000), None, None), Extended::No);
     assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Stale)));
 }
 
@@ -207,25 +207,74 @@ fn a_reservation_that_expired_never_was_if_its_transaction_rolls_back() {
     let late = expired_reservation(&mut board);
     board.undo_claim(late.ticket);
     board.commit_claim(late.ticket);
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, None), None), Extended::No);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::No);
     assert!(matches!(board.next_task(0, b"work", None), Next::Task(_)));
     assert_eq!(board.next_expiry(0), Monotonic::NEVER);
     board.audit();
 }
 
 #[test]
-fn a_reservation_that_expired_is_back_if_its_transaction_extends_it() {
+fn a_reservation_that_expired_is_back_if_it_is_extended() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     let late = expired_reservation(&mut board);
-    let other = Claim { holder: 8, ..claim(2_000, None) };
-    assert_eq!(board.extend(0, 1, &token_hash(1), &other, None), Extended::No);
     assert!(matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Stale)));
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(2_000, None), None), Extended::Yes);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes);
     assert_eq!(state(&mut board), State::Reserved);
     board.undo_claim(late.ticket);
     assert_eq!(state(&mut board), State::Queued);
     board.audit();
+}
+
+/// The token is enough, whatever the connection.
+#[test]
+fn a_reserved_task_is_extended_before_its_transaction_ends() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    board.offer(0, WORK, rank(1), NONE);
+    let taken = take(&mut board, 1);
+    assert_eq!(board.slot_of(0, 1).expect("a slot").reserved_by(), Some(7));
+    assert_eq!(board.extend(0, 1, &token_hash(2), at(2_000), None, None), Extended::No);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, Some(0.5)), Extended::Yes);
+    assert_eq!((state(&mut board), board.next_expiry(0)), (State::Reserved, Monotonic(2_100)));
+    board.commit_claim(taken.ticket);
+    let slot = board.slot_of(0, 1).expect("a slot");
+    assert_eq!((slot.progress, slot.reserved_by()), (0.5, None));
+    board.audit();
+}
+
+/// Another transaction withdraws the task whose reservation has expired; its worker extends it meanwhile.
+#[test]
+fn a_reservation_extended_beside_an_ending_is_its_transactions_again() {
+    for commits in [true, false] {
+        let mut memory = small(4, 4);
+        let mut board = memory.board();
+        let late = expired_reservation(&mut board);
+        let ticket = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("queued");
+        assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes);
+        board.undo_end(ticket, Monotonic::MIN);
+        assert_eq!(board.slot_of(0, 1).expect("a slot").reserved_by(), Some(7));
+        assert!(matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Stale)));
+        board.audit();
+
+        let ticket = {
+            let (ending, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("its own");
+            board.undo_end(ending, Monotonic::MIN);
+            assert!(matches!(take_expired(&mut board), Some(Expired::Reservation)));
+            board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("queued")
+        };
+        assert_eq!(board.extend(0, 1, &token_hash(1), at(3_000), None, None), Extended::Yes);
+        // The claim ends before the other transaction does.
+        if commits {
+            board.commit_claim(late.ticket)
+        } else {
+            board.undo_claim(late.ticket)
+        }
+        board.undo_end(ticket, Monotonic::MIN);
+        let expected = if commits { State::Leased } else { State::Queued };
+        assert_eq!(state(&mut board), expected);
+        board.audit();
+    }
 }
 
 #[test]
@@ -278,7 +327,10 @@ fn a_lease_that_was_extended_meanwhile_is_not_set_aside_to_an_earlier_time() {
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(1_000, Some(9_000)), None), Extended::Yes);
+    assert_eq!(
+        board.extend(0, 1, &token_hash(1), at(1_000), Some(Micros(9_000)), None),
+        Extended::Yes
+    );
     board.defer_expiry(0, 1, Monotonic(5_000));
     assert_eq!(board.next_expiry(0), Monotonic(10_000));
     board.defer_expiry(0, 1, Monotonic(15_000));
@@ -391,7 +443,7 @@ fn a_lease_that_ended_and_goes_on_is_not_persisted() {
     let taken = own(&mut board, 1);
     assert!(board.is_leased(taken.ticket));
     expire(&mut board);
-    assert_eq!(board.extend(0, 1, &token_hash(1), &claim(9_000, None), None), Extended::Yes);
+    assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes);
     // Its end wrote the task's row, so that the lease's row is void.
     assert!(!board.is_leased(taken.ticket) && !board.note_persisted(taken.ticket));
     assert!(!board.slot_of(0, 1).expect("a slot").persisted);

@@ -116,6 +116,92 @@ fn a_late_transaction_may_still_extend_and_return() {
     }
 }
 
+/// The token is enough: a heartbeat on another connection keeps a task whose transaction is open.
+#[test]
+fn a_reserved_task_is_extended_from_every_connection() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    for end in ["commit", "rollback"] {
+        let id = a.submit("q");
+        a.run("begin");
+        let lease = a.own_one_with("q", "timeout => '400 ms'");
+        for _ in 0..5 {
+            sleep(milliseconds(150));
+            assert!(b.extend_with(&lease, "timeout => '400 ms', progress => 0.5"), "{end}");
+        }
+        let stranger = Lease { token: Uuid::new_v4(), ..lease.clone() };
+        assert!(!b.extend(&stranger));
+        assert!(b.own("b", "q", 1).is_empty(), "{end}: it is reserved");
+        assert_eq!(b.not_returned(&lease).code().code(), "55006", "only its transaction may");
+        assert!(b.extend_with(&lease, "timeout => '1 hour'"));
+        a.run(end);
+        let progress = b.entry(id)["progress"].as_f64();
+        let (status, tries, _) = told(&mut b, id);
+        if end == "commit" {
+            assert_eq!((status.as_str(), tries, progress), ("running", 1, Some(0.5)));
+            b.complete(&lease);
+        } else {
+            assert_eq!((status.as_str(), tries, progress), ("ready", 0, Some(0.0)));
+            assert!(!b.extend(&lease), "it rolled back");
+        }
+        b.run("select scylla.delete_tasks(array_agg(id)) from scylla.tasks where queue = 'q'");
+    }
+}
+
+/// Also after its deadline, as long as no other worker has owned the task.
+#[test]
+fn a_late_reservation_is_extended_from_every_connection() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    for (end, status) in [("commit", "running"), ("rollback", "ready")] {
+        let id = a.submit("q");
+        let late = run_out(&mut a, &mut b, id);
+        assert!(b.extend_with(&late, "timeout => '1 hour'"), "{end}");
+        assert!(b.own("b", "q", 1).is_empty(), "{end}: it is reserved again");
+        assert!(b.text(&format!("select scylla.why('{id}')")).contains(&a.pid.to_string()));
+        a.run(end);
+        assert_eq!(b.status(id), status);
+        b.cancel(id);
+    }
+}
+
+/// Its own transaction sees it as running, others as ready with an owner; `why` names the process that
+/// has to commit.
+#[test]
+fn a_reserved_task_is_running_in_its_transaction_and_ready_elsewhere() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    let id = a.submit("q");
+    let look = "select row(status, owner, progress, deadline is null, tries, jsonb_array_length(history))::text
+        from scylla.tasks where id = $1";
+    let by_status = "select count(*) from scylla.tasks where queue = 'q' and status = $1";
+    a.run("begin");
+    let lease = a.own_one_with("q", "timeout => '1 hour'");
+    assert!(a.extend_with(&lease, "progress => 0.5"));
+    assert_eq!(a.value::<String>(look, &[&id]), "(running,w,0.5,f,1,1)");
+    assert_eq!(b.value::<String>(look, &[&id]), "(ready,w,0,t,0,0)");
+    for (s, ready, running) in [(&mut a, 0, 1), (&mut b, 1, 0)] {
+        assert_eq!(s.value::<i64>(by_status, &[&"ready"]), ready);
+        assert_eq!(s.value::<i64>(by_status, &[&"running"]), running);
+    }
+    let entry = b.entry(id);
+    assert_eq!(
+        (&entry["status"], &entry["owner"], &entry["tries"]),
+        (&json!("ready"), &json!("w"), &json!(0))
+    );
+    assert_eq!((&entry["deadline"], &entry["history"]), (&Value::Null, &json!([])));
+    let why = |s: &mut Session| s.text(&format!("select scylla.why('{id}')"));
+    assert_eq!(why(&mut a), "it is running, owned by worker \"w\"");
+    let expected = format!(
+        "it is reserved for worker \"w\" until the transaction of process {} commits",
+        a.pid
+    );
+    assert_eq!(why(&mut b), expected);
+    a.run("commit");
+    assert_eq!(b.value::<String>(look, &[&id]), "(running,w,0.5,f,1,1)");
+    assert_eq!(why(&mut b), "it is running, owned by worker \"w\"");
+}
+
 /// The token of an ownership that rolled back is not valid.
 #[test]
 fn the_token_of_a_rolled_back_ownership_is_void() {

@@ -1,6 +1,7 @@
 -- The whole entry of one task.
 -- Parameters: $1 id; of its lease, null if it has none: $2 worker, $3 when the ownership began,
---   $4 deadline, $5 progress, $6 whether the history tells of it already.
+--   $4 deadline, $5 progress, $6 whether the history tells of it already. $2 without $3: another
+--   transaction has reserved the task.
 -- Result: one jsonb, or no row when there is no such task.
 -- Reads scylla.task and scylla.finished; changes and locks nothing.
 select pg_catalog.jsonb_build_object(
@@ -12,7 +13,7 @@ select pg_catalog.jsonb_build_object(
     'history', e.history)
 from (
     select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-        case when $2 is not null then 'running' when t.ready then 'ready' else 'waiting' end
+        case when $3 is not null then 'running' when t.ready then 'ready' else 'waiting' end
             as status,
         coalesce($5, 0) as progress, t.created, t.updated, t.run_at, $4 as deadline, $2 as owner,
         t.tries + case when $6 then 0 when $2 is null then 0 else 1 end as tries,

@@ -1,4 +1,4 @@
-//! Looking: one task's entry, and the leases that stand.
+//! Looking: one task's entry, why it does not run, and the leases.
 
 use crate::pg::datum::{self, BOOL, FLOAT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
@@ -19,16 +19,8 @@ statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
 pub fn entry<T>(db: &Database, id: Uuid, show: impl FnOnce(Datum) -> T) -> Option<T> {
     let session = session(db);
     let rows = beside_lease(db, id, |lease| {
-        let of_lease = lease.map(|it| {
-            [
-                Some(datum::varlena(it.worker.as_bytes())),
-                Some(datum::timestamptz(it.since_at)),
-                it.deadline_at().map(datum::timestamptz),
-                Some(datum::float(it.progress)),
-                Some(Datum::from(it.in_history)),
-            ]
-        });
-        let [worker, since, deadline, progress, in_history] = of_lease.unwrap_or_default();
+        let [worker, since, deadline, progress, in_history] =
+            lease.map(columns).unwrap_or_default();
         let id = Some(id.datum());
         session.run(&ENTRY, &[id, worker, since, deadline, progress, in_history])
     });
@@ -52,7 +44,13 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
         return Some([b"it is ", &*datum::text(status)].concat());
     } else if let Some(lease) = lease {
         let worker = lease.worker.as_bytes();
-        return Some([b"it is running, owned by worker \"", worker, b"\""].concat());
+        return Some(match reserved_elsewhere(&lease) {
+            None => [b"it is running, owned by worker \"", worker, b"\""].concat(),
+            Some(process) => {
+                let until = format!("\" until the transaction of process {process} commits");
+                [b"it is reserved for worker \"", worker, until.as_bytes()].concat()
+            }
+        });
     } else if with_board(|board| {
         db.find(board).is_some_and(|entry| !board.entry(entry).may_hand_out())
     }) {
@@ -91,13 +89,35 @@ fn beside_lease<T>(db: &Database, id: Uuid, mut read: impl FnMut(Option<&Slot>) 
     }
 }
 
-/// The leases of this database that stand, all or one task's.
+/// What the tables do not tell of a task: worker, when the ownership began, deadline, progress, and whether
+/// the task's history has it. Of a task that another open transaction has reserved: its worker only.
+pub fn columns(lease: &Slot) -> [Option<Datum>; 5] {
+    let worker = Some(datum::varlena(lease.worker.as_bytes()));
+    if reserved_elsewhere(lease).is_some() {
+        return [worker, None, None, None, Some(Datum::from(true))];
+    }
+    [
+        worker,
+        Some(datum::timestamptz(lease.since_at)),
+        lease.deadline_at().map(datum::timestamptz),
+        Some(datum::float(lease.progress)),
+        Some(Datum::from(lease.in_history)),
+    ]
+}
+
+/// The process whose open transaction has reserved the task, if it is not this one.
+fn reserved_elsewhere(lease: &Slot) -> Option<i32> {
+    lease.reserved_by().filter(|process| *process != process::id())
+}
+
+/// The leases and reservations of this database, all or one task's.
 pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
     let Some(entry) = with_board(|board| db.find(board)) else {
         return Vec::new();
     };
     if let Some(id) = task {
-        let lease = with_board(|board| board.slot_of(entry, id.0).filter(|it| stands(it)).copied());
+        let lease =
+            with_board(|board| board.slot_of(entry, id.0).filter(|it| is_owned(it)).copied());
         return lease.into_iter().collect();
     }
     let (mut leases, mut from) = (Vec::new(), 0);
@@ -106,7 +126,7 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
         let end = with_board(|board| {
             let end = board.slots_end();
             let some = from..end.min(from + AT_ONCE as u32);
-            leases.extend(some.filter_map(|at| board.slot_at(at, entry)).filter(|it| stands(it)));
+            leases.extend(some.filter_map(|at| board.slot_at(at, entry)).filter(|it| is_owned(it)));
             end
         });
         from += AT_ONCE as u32;
@@ -117,7 +137,7 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
     }
 }
 
-/// Whether this transaction should see the lease: its own changes count, others' once committed.
-fn stands(slot: &Slot) -> bool {
-    slot.has_lease_for(process::id())
+/// Whether there is a lease, as this transaction sees it, or a reservation.
+fn is_owned(slot: &Slot) -> bool {
+    slot.has_lease_for(process::id()) || slot.reserved_by().is_some()
 }

@@ -151,6 +151,7 @@ impl Board<'_> {
         slot.generation = generation;
         slot.state = State::Reserved;
         slot.holder = claim.holder;
+        slot.claimed_by = claim.holder;
         slot.token_hash = token_hash;
         slot.token_valid = true;
         slot.in_history = false;
@@ -186,10 +187,8 @@ impl Board<'_> {
                 self.slots[ticket.slot].state = State::Leased;
                 self.start_timer(ticket.slot);
             }
-            State::Ending if slot.previous_state == State::Queued => {
-                slot.previous_state = State::Leased;
-            }
-            State::Ending | State::Leased | State::Withheld | State::Free => {}
+            State::Ending => slot.previous_state = State::Leased,
+            State::Leased | State::Withheld | State::Free => {}
         }
     }
 
@@ -198,10 +197,15 @@ impl Board<'_> {
         if !self.end_claim(ticket) {
             return;
         }
-        self.slots[ticket.slot].token_valid = false;
-        if self.slots[ticket.slot].state == State::Reserved {
-            self.stop_timer(ticket.slot);
-            self.requeue_slot(ticket.slot);
+        let slot = &mut self.slots[ticket.slot];
+        slot.token_valid = false;
+        match slot.state {
+            State::Reserved => {
+                self.stop_timer(ticket.slot);
+                self.requeue_slot(ticket.slot);
+            }
+            State::Ending => slot.previous_state = State::Queued,
+            State::Queued | State::Leased | State::Withheld | State::Free => {}
         }
     }
 
@@ -213,13 +217,15 @@ impl Board<'_> {
             && std::mem::take(&mut self.slots[ticket.slot].uncommitted)
     }
 
-    /// A heartbeat: the deadline becomes now + length (the lease's own when `None`).
+    /// A heartbeat: the deadline becomes now + length (the lease's own when `None`). Whatever the
+    /// connection: the transaction that claimed the task may be open still.
     pub fn extend(
         &mut self,
         entry: u32,
         id: Id,
         token_hash: &TokenHash,
-        claim: &Claim,
+        now: Timestamp,
+        length: Option<Micros>,
         progress: Option<f64>,
     ) -> Extended {
         let Some(at) = self.slot_of_token(entry, id, token_hash) else {
@@ -227,32 +233,24 @@ impl Board<'_> {
         };
         let slot = &self.slots[at];
         match slot.state {
-            State::Leased => self.stop_timer(at),
-            State::Reserved if slot.holder == claim.holder => self.stop_timer(at),
-            State::Queued if slot.uncommitted && slot.holder != claim.holder => {
-                return Extended::No;
-            }
+            State::Leased | State::Reserved => self.stop_timer(at),
             // Expired, and no worker owned it since: its worker has it again.
             State::Queued => {
                 self.dequeue(at);
-                let is_open = self.slots[at].uncommitted;
-                self.slots[at].state = if is_open { State::Reserved } else { State::Leased };
+                self.slots[at].state = self.slots[at].unexpired_state();
+                self.slots[at].holder = self.slots[at].claimed_by;
             }
             State::Withheld => self.slots[at].state = State::Leased,
             State::Ending if slot.is_expiring() => return Extended::Busy,
-            // While another process ends it, the slot does not tell whose transaction claimed it.
-            State::Ending if slot.previous_state == State::Queued && slot.uncommitted => {
-                return Extended::No;
-            }
             // As one that is queued, if its ending rolls back.
             State::Ending if slot.previous_state == State::Queued => {
-                self.slots[at].previous_state = State::Leased
+                self.slots[at].previous_state = slot.unexpired_state();
             }
             State::Ending => {}
-            State::Reserved | State::Free => return Extended::No,
+            State::Free => return Extended::No,
         }
         let slot = &mut self.slots[at];
-        slot.lease_for(claim.now, claim.length.unwrap_or(slot.length));
+        slot.lease_for(now, length.unwrap_or(slot.length));
         slot.progress = progress.unwrap_or(slot.progress);
         if slot.state != State::Ending {
             self.start_timer(at);
@@ -274,7 +272,7 @@ impl Board<'_> {
         match slot.state {
             State::Leased => self.stop_timer(at),
             State::Reserved if slot.holder == holder => self.stop_timer(at),
-            State::Queued if slot.uncommitted && slot.holder != holder => {
+            State::Queued if slot.uncommitted && slot.claimed_by != holder => {
                 return Err(Refusal::Stale);
             }
             State::Queued => self.dequeue(at),
@@ -371,6 +369,7 @@ impl Board<'_> {
         }
         let slot = &mut self.slots[ticket.slot];
         slot.state = slot.previous_state;
+        slot.holder = slot.claimed_by;
         slot.deadline = slot.deadline.max(retry_at);
         match slot.previous_state {
             State::Queued => self.requeue_slot(ticket.slot),

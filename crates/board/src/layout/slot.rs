@@ -85,6 +85,8 @@ pub struct Slot {
     /// The transaction that claimed the task has not ended, even if the reservation has expired.
     /// The ownership is no try yet.
     pub(crate) uncommitted: bool,
+    /// The process whose transaction claimed the task last.
+    pub(crate) claimed_by: i32,
     /// The worker that has the lease.
     pub worker: Name<{ WORKER_MAX }>,
 }
@@ -114,6 +116,7 @@ impl Slot {
             reoffered: false,
             persisted: false,
             uncommitted: false,
+            claimed_by: 0,
             worker: Name::EMPTY,
         }
     }
@@ -150,6 +153,17 @@ impl Slot {
             }
             _ => self.has_lease(),
         }
+    }
+
+    /// The process whose transaction claimed the task and has not ended; `None`: it has, or the
+    /// reservation has expired.
+    pub fn reserved_by(&self) -> Option<i32> {
+        (self.state == State::Reserved).then_some(self.claimed_by)
+    }
+
+    /// The state of the task if its worker has it again after its deadline.
+    pub(crate) fn unexpired_state(&self) -> State {
+        if self.uncommitted { State::Reserved } else { State::Leased }
     }
 
     /// Whether this process's transaction ends the task's lease, or withdrew the task.

@@ -30,9 +30,12 @@ pub fn lane<'a>(action: &'a [u8]) -> LaneName<'a> {
 }
 
 pub fn claim(monotonic: i64, length: Option<i64>) -> Claim<'static> {
-    let now = Timestamp { monotonic: Monotonic(monotonic), ..NOW };
-    let length = length.map(Micros);
+    let (now, length) = (at(monotonic), length.map(Micros));
     Claim { worker: b"worker", holder: 7, now, length, fallback: Micros(100) }
+}
+
+pub fn at(monotonic: i64) -> Timestamp {
+    Timestamp { monotonic: Monotonic(monotonic), ..NOW }
 }
 
 pub fn token_hash(number: u8) -> TokenHash {

@@ -27,6 +27,7 @@ impl Card {
             in_history: false,
             persisted: false,
             uncommitted: false,
+            claimed_by: 0,
             worker: Vec::new(),
             again: false,
             epoch,
@@ -40,15 +41,9 @@ impl Card {
             || self.state == State::Ending && self.previous_state == State::Leased
     }
 
-    /// Claimed in a transaction that has not ended, by another process as far as the board can
-    /// tell.
+    /// Claimed by another process, in a transaction that has not ended.
     fn is_claimed_by_another(&self, pid: i32) -> bool {
-        match self.state {
-            State::Reserved => self.holder != pid,
-            State::Queued => self.uncommitted && self.holder != pid,
-            State::Ending => self.uncommitted && self.previous_state == State::Queued,
-            State::Leased | State::Withheld | State::Free => false,
-        }
+        self.uncommitted && self.claimed_by != pid
     }
 
     fn lease(&mut self, now: board::Timestamp, length: Micros) {
@@ -140,7 +135,7 @@ impl World<'_> {
         assert_eq!(card.state, State::Queued);
         (card.state, card.holder, card.token_hash) = (State::Reserved, pid, Some(token_hash));
         (card.in_history, card.progress, card.since_at) = (false, 0.0, now.wall);
-        (card.again, card.uncommitted) = (false, true);
+        (card.again, card.uncommitted, card.claimed_by) = (false, true, pid);
         card.length =
             length.unwrap_or(if card.timeout > Micros::ZERO { card.timeout } else { FALLBACK });
         card.lease(now, card.length);
@@ -176,10 +171,8 @@ impl World<'_> {
                     self.handed.push(right.key);
                 }
                 State::Queued => card.state = State::Leased,
-                State::Ending if card.previous_state == State::Queued => {
-                    card.previous_state = State::Leased;
-                }
-                _ => {}
+                State::Ending => card.previous_state = State::Leased,
+                State::Leased | State::Withheld | State::Free => {}
             }
         }
         self.reconcile(Expect::default());
@@ -191,9 +184,13 @@ impl World<'_> {
         let mut expect = Expect::default();
         if let Some(card) = self.claimed(right) {
             (card.uncommitted, card.token_hash) = (false, None);
-            if card.state == State::Reserved {
-                card.state = State::Queued;
-                expect.back = Some(right.key);
+            match card.state {
+                State::Reserved => {
+                    card.state = State::Queued;
+                    expect.back = Some(right.key);
+                }
+                State::Ending => card.previous_state = State::Queued,
+                State::Queued | State::Leased | State::Withheld | State::Free => {}
             }
         }
         self.reconcile(expect);
@@ -215,26 +212,24 @@ impl World<'_> {
 
     pub fn extend(
         &mut self,
-        pid: i32,
         key: Key,
         token_hash: &TokenHash,
         length: Option<Micros>,
         progress: Option<f64>,
     ) {
-        let (now, name) = (self.now, worker(pid));
-        let claim = Claim { worker: &name, holder: pid, now, length, fallback: FALLBACK };
-        let held = self.board.extend(key.0, key.1, token_hash, &claim, progress);
+        let now = self.now;
+        let extended = self.board.extend(key.0, key.1, token_hash, now, length, progress);
         let mut revived = 0;
         let should = match self.hashed(key, token_hash) {
             None => Extended::No,
             Some(card) if card.state == State::Ending && card.expiring => Extended::Busy,
-            Some(card) if card.is_claimed_by_another(pid) => Extended::No,
             Some(card) => {
                 // No worker owned it since: its worker has it again, even if its ending rolls back.
+                let again = if card.uncommitted { State::Reserved } else { State::Leased };
                 if matches!(card.state, State::Queued | State::Withheld) {
-                    card.state = if card.uncommitted { State::Reserved } else { State::Leased };
+                    card.state = again;
                 } else if card.state == State::Ending && card.previous_state == State::Queued {
-                    card.previous_state = State::Leased;
+                    card.previous_state = again;
                     revived = 1;
                 }
                 card.lease(now, length.unwrap_or(card.length));
@@ -242,7 +237,7 @@ impl World<'_> {
                 Extended::Yes
             }
         };
-        assert_eq!(held, should);
+        assert_eq!(extended, should);
         self.tally.revived += revived;
         self.reconcile(Expect::default());
     }

@@ -215,9 +215,9 @@ impl World<'_> {
                 self.due(u32::from(entry) % MAX_DATABASES, max, outcome)
             }
             Operation::Extend { holder, pick, length, progress } => {
-                let (entry, pid) = entry_of(holder);
+                let (entry, _) = entry_of(holder);
                 if let Some((key, token_hash)) = self.token_to_extend(entry, pick) {
-                    self.extend(pid, key, &token_hash, length, progress);
+                    self.extend(key, &token_hash, length, progress);
                 }
             }
             Operation::Persist { pick } => {

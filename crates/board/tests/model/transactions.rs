@@ -93,9 +93,7 @@ impl World<'_> {
         let tokens = || self.tokens.iter().rev().filter(|token| token.0.0 == entry).copied();
         let late = tokens().filter(|(key, token_hash)| {
             let card = self.cards.get(key).filter(|it| it.token_hash == Some(*token_hash));
-            card.is_some_and(|it| {
-                it.state == State::Ending && it.previous_state == State::Queued && !it.uncommitted
-            })
+            card.is_some_and(|it| it.state == State::Ending && it.previous_state == State::Queued)
         });
         let late = nth(pick, late).filter(|_| !pick.is_multiple_of(4));
         late.or_else(|| nth(pick, tokens()))

@@ -48,6 +48,8 @@ pub struct Card {
     pub persisted: bool,
     /// The transaction that claimed it has not ended.
     pub uncommitted: bool,
+    /// The process whose transaction that is.
+    pub claimed_by: i32,
     pub worker: Vec<u8>,
     /// It was offered again since its transaction began.
     pub again: bool,
