@@ -82,7 +82,7 @@ fn limits_themselves_are_allowed() {
     );
 }
 
-/// Calls that name nothing answer nothing.
+/// Calls that name nothing answer nothing; a null array is an empty one, as `array_agg` over no row gives.
 #[test]
 fn empty_arrays_answer_nothing() {
     let database = database();
@@ -93,8 +93,22 @@ fn empty_arrays_answer_nothing() {
         "scylla.return_tasks('{}', '{}')",
         "scylla.return_tasks('{}', '{}', 'aborted', errors => '{}')",
         "scylla.cancel_tasks('{}')",
+        "scylla.extend_tasks(null, null)",
+        "scylla.extend_tasks('{}', null)",
+        "scylla.return_tasks(null, null)",
+        "scylla.return_tasks(null, '{}', 'aborted', errors => '{}')",
+        "scylla.cancel_tasks(null)",
+        "scylla.cancel_tasks((select array_agg(id) from scylla.tasks where queue = 'none'))",
     ] {
         assert_eq!(s.text(&format!("select {call}::text")), "{}", "{call}");
+    }
+    for call in [
+        "scylla.add_dependencies(null, null)",
+        "scylla.add_dependencies('{}', null)",
+        "scylla.delete_tasks(null)",
+        "scylla.delete_tasks('{}')",
+    ] {
+        assert_eq!(s.value::<i32>(&format!("select {call}"), &[]), 0, "{call}");
     }
     assert_eq!(s.count("select count(*) from scylla.submit_tasks('[]')"), 0);
     assert_eq!(s.count("select count(*) from scylla.submit_tasks('[]', atomic => false)"), 0);

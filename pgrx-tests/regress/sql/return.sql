@@ -34,6 +34,15 @@ select entry(:'id');
 select events(:'id');
 select scylla.return_task(:'id', :'token', 'retry');
 
+-- Any JSON serves as an error.
+select count(scylla.submit('return.error', max_tries => 0)) from generate_series(1, 9);
+select scylla.return_tasks(array_agg(id), array_agg(token), 'aborted', errors => array_agg(error))
+from (select row_number() over () as n, * from scylla.own_tasks('w', 'return.error', 9)) as owned
+join (values (1, jsonb '"text"'), (2, '1.0'), (3, 'true'), (4, '[1, 2]'), (5, '{}'), (6, '{"code": "c", "more": null}'),
+    (7, '{"code": 1, "args": [], "description": {}}'), (8, '{"args": {"a": 1}, "description": "d"}'),
+    (9, '{"code": "c", "args": {}, "description": "d"}')) as v (n, error) using (n);
+select errors from scylla.tasks where queue = 'return.error' order by created;
+
 -- Retry: ready again, the try counted, the error, if there is one, appended.
 select scylla.submit('return', max_tries => 3, id => '00000000-0000-4000-8000-000000000084') as id \gset
 select token from scylla.own_tasks('w1', 'return') \gset
@@ -85,6 +94,9 @@ select spec, status, tries, result from scylla.tasks where queue = 'return.many'
 -- Twice the same: the first wins.
 select scylla.return_tasks(array[id, id], array[token, token]) from scylla.own_tasks('w', 'return.many');
 select scylla.return_tasks('{}', '{}');
+-- A null array is an empty one.
+select scylla.return_tasks(array_agg(id), array_agg(token)) from scylla.own_tasks('w', 'return.none');
+select scylla.extend_tasks(null, null), scylla.cancel_tasks(null), scylla.add_dependencies(null, null), scylla.delete_tasks(null);
 select count(scylla.submit('return.aborted')) from generate_series(1, 2);
 select scylla.return_tasks(array_agg(id), array_agg(token), 'aborted',
     errors => array_agg(jsonb_build_object('code', ordinality::text, 'args', '{}'::jsonb, 'description', '')))
