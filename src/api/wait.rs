@@ -1,5 +1,5 @@
-//! `wait_for_work`, `wait_for_any` and `wait_for_task`: procedures, since they end their transaction to
-//! wait.
+//! `wait_for_work`, `wait_for_any` and `wait_for_task`: procedures, since they end their transaction
+//! to wait.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;

@@ -243,7 +243,8 @@ fn a_reserved_task_is_extended_before_its_transaction_ends() {
     board.audit();
 }
 
-/// Another transaction withdraws the task whose reservation has expired; its worker extends it meanwhile.
+/// Another transaction withdraws a task whose reservation has expired; its worker extends it
+/// meanwhile.
 #[test]
 fn a_reservation_extended_beside_an_ending_is_its_transactions_again() {
     for commits in [true, false] {

@@ -28,7 +28,8 @@ fn sequences() -> impl Strategy<Value = Sequence> {
 }
 
 fn operations() -> impl Strategy<Value = Operation> {
-    let length = || prop_oneof![3 => Just(None), 2 => (1..60_i64).prop_map(|it| Some(Micros(it))), 1 => Just(Some(NEVER))];
+    let some = || (1..60_i64).prop_map(|it| Some(Micros(it)));
+    let length = || prop_oneof![3 => Just(None), 2 => some(), 1 => Just(Some(NEVER))];
     let outcome =
         || prop_oneof![Just(Outcome::Finish), Just(Outcome::Requeue), Just(Outcome::Delay)];
     let verb = prop_oneof![
@@ -40,10 +41,12 @@ fn operations() -> impl Strategy<Value = Operation> {
         Just(Verb::Unsettle)
     ];
     let late = || prop::bool::weighted(0.3);
+    let delayed = prop::bool::weighted(0.15);
+    let lasting = prop_oneof![Just(Outcome::Finish), Just(Outcome::Delay)];
     let holder = || 0..6_u8;
     let actions = prop_oneof![3 => Just(None), 1 => (0..8_u8).prop_map(Some)];
     prop_oneof![
-        30 => (any::<u8>(), 0..3_u32, 0..4_i64, 0..40_i64, prop::bool::weighted(0.15), late()).prop_map(
+        30 => (any::<u8>(), 0..3_u32, 0..4_i64, 0..40_i64, delayed, late()).prop_map(
             |(lane, priority, created, timeout, delayed, late)| Operation::Submit {
                 lane,
                 priority,
@@ -54,7 +57,9 @@ fn operations() -> impl Strategy<Value = Operation> {
             }
         ),
         3 => (any::<u8>(), late()).prop_map(|(pick, late)| Operation::Wake { pick, late }),
-        4 => (any::<u8>(), prop::bool::weighted(0.6)).prop_map(|(pick, late)| Operation::Cancel { pick, late }),
+        4 => (any::<u8>(), prop::bool::weighted(0.6)).prop_map(
+            |(pick, late)| Operation::Cancel { pick, late }
+        ),
         6 => any::<u8>().prop_map(|pick| Operation::CatchUp { pick }),
         14 => (holder(), any::<u8>(), actions, 1..5_u8, length(), any::<bool>()).prop_map(
             |(holder, queue, actions, max, length, patient)| Operation::Own {
@@ -66,7 +71,7 @@ fn operations() -> impl Strategy<Value = Operation> {
         8 => (holder(), 0..12_u8, outcome()).prop_map(
             |(holder, pick, outcome)| Operation::Settle { holder, pick, outcome }
         ),
-        12 => (holder(), any::<u8>(), prop_oneof![Just(Outcome::Finish), Just(Outcome::Delay)]).prop_map(
+        12 => (holder(), any::<u8>(), lasting).prop_map(
             |(holder, pick, outcome)| Operation::Seize { holder, pick, outcome }
         ),
         30 => (holder(), late()).prop_map(|(holder, late)| Operation::Commit { holder, late }),
@@ -86,9 +91,13 @@ fn operations() -> impl Strategy<Value = Operation> {
         1 => any::<u8>().prop_map(|pick| Operation::AbandonRefill { pick }),
         1 => any::<u8>().prop_map(|lane| Operation::Survey { lane }),
         1 => any::<u8>().prop_map(|entry| Operation::Refresh { entry }),
-        1 => (any::<u8>(), 1..40_u32).prop_map(|(entry, chunk)| Operation::Rebuild { entry, chunk }),
+        1 => (any::<u8>(), 1..40_u32).prop_map(
+            |(entry, chunk)| Operation::Rebuild { entry, chunk }
+        ),
         1 => Just(Operation::Wreck),
-        1 => (any::<u8>(), 1..90_i64).prop_map(|(pick, by)| Operation::Postpone { pick, by: Micros(by) }),
+        1 => (any::<u8>(), 1..90_i64).prop_map(
+            |(pick, by)| Operation::Postpone { pick, by: Micros(by) }
+        ),
         16 => (1..60_i64).prop_map(|by| Operation::Tick { by: Micros(by) }),
         1 => (-100_000..100_000_i64).prop_map(|by| Operation::Step { by: Micros(by) }),
     ]

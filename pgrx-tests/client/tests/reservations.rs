@@ -165,14 +165,15 @@ fn a_late_reservation_is_extended_from_every_connection() {
     }
 }
 
-/// Its own transaction sees it as running, others as ready with an owner; `why` names the process that
-/// has to commit.
+/// Its own transaction sees it as running, others as ready with an owner; `why` names the process
+/// that has to commit.
 #[test]
 fn a_reserved_task_is_running_in_its_transaction_and_ready_elsewhere() {
     let database = database();
     let (mut a, mut b) = (database.connect(), database.connect());
     let id = a.submit("q");
-    let look = "select row(status, owner, progress, deadline is null, tries, jsonb_array_length(history))::text
+    let look = "select row(status, owner, progress, deadline is null, tries,
+            jsonb_array_length(history))::text
         from scylla.tasks where id = $1";
     let by_status = "select count(*) from scylla.tasks where queue = 'q' and status = $1";
     a.run("begin");

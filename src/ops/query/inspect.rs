@@ -89,8 +89,9 @@ fn beside_lease<T>(db: &Database, id: Uuid, mut read: impl FnMut(Option<&Slot>) 
     }
 }
 
-/// What the tables do not tell of a task: worker, when the ownership began, deadline, progress, and whether
-/// the task's history has it. Of a task that another open transaction has reserved: its worker only.
+/// What the tables do not tell of a task: worker, when the ownership began, deadline, progress, and
+/// whether the task's history has it. Of a task that another open transaction has reserved: its
+/// worker only.
 pub fn columns(lease: &Slot) -> [Option<Datum>; 5] {
     let worker = Some(datum::varlena(lease.worker.as_bytes()));
     if reserved_elsewhere(lease).is_some() {

@@ -13,8 +13,8 @@ fn act(s: &mut Session, action: &str) {
     s.submit_with("q", &format!("action => '{action}'"));
 }
 
-/// A worker that calls again and again is not answered while only other actions are ready, and is not
-/// woken when more of these come.
+/// A worker that calls again and again is not answered while only other actions are ready, and is
+/// not woken when more of these come.
 #[test]
 fn while_only_other_actions_are_ready_nothing_happens() {
     let server = Server::start(&[]);

@@ -37,7 +37,8 @@ fn the_first_queue_that_has_work_is_named() {
     assert_eq!(last.as_deref(), Some("b"));
 }
 
-/// A process that is woken in one queue is in no line any more: a task of its other queue wakes another.
+/// A process that is woken in one queue is in no line any more: a task of its other queue wakes
+/// another.
 #[test]
 fn a_process_woken_in_one_queue_keeps_no_other_from_being_woken() {
     let database = slow();
@@ -67,8 +68,8 @@ fn a_wake_up_that_is_not_used_goes_on() {
     }
 }
 
-/// Workers with queues and actions of their own, and one task after the other, at any moment around the
-/// beginning of their waits.
+/// Workers with queues and actions of their own, and one task after the other, at any moment around
+/// the beginning of their waits.
 #[test]
 fn no_task_is_left_beside_a_worker_that_waits_for_it() {
     let database = slow();
