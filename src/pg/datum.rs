@@ -1,11 +1,10 @@
-//! Values at the border: what comes in as a datum and goes out as one. A jsonb passes through
-//! unread.
+//! Values as datums, and arrays of them.
 
 use crate::pg::time;
 use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum, Oid};
 
-/// A type, as PostgreSQL stores its values in arrays.
+/// A type of parameters, and how PostgreSQL stores its values in arrays.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub oid: Oid,
@@ -26,7 +25,7 @@ const fn kind(oid: u32, element: u32, len: i16, by_value: bool, align: u8) -> Ki
     Kind { oid: Oid::from_u32(oid), element: Oid::from_u32(element), len, by_value, align }
 }
 
-// The oids of built-in types never change.
+// The oids of built-in types are the same in each version.
 pub const BOOL: Kind = kind(16, 16, 1, true, b'c');
 pub const BIGINT: Kind = kind(20, 20, 8, true, b'd');
 pub const INTEGER: Kind = kind(23, 23, 4, true, b'i');
@@ -52,26 +51,27 @@ pub const JSONBS: Kind = kind(3807, 3802, -1, false, b'i');
 /// # Safety
 /// The datum must be a varlena's.
 pub unsafe fn bytes(datum: Datum) -> Vec<u8> {
-    // SAFETY: as the caller says; copied at once.
+    // SAFETY: the caller promises a varlena; the bytes are copied at once.
     unsafe { slice(datum) }.to_vec()
 }
 
-/// The bytes of a text or bytea, where they are.
+/// The bytes of a text or bytea, in place if it is neither compressed nor stored out of line.
 ///
 /// # Safety
-/// The datum must be a varlena's, and the bytes must not be used after the datum or the memory
-/// context that is current now is gone.
+/// The datum must be a varlena's. The bytes are valid as long as the datum and the memory context
+/// that is current now.
 pub unsafe fn slice<'d>(datum: Datum) -> &'d [u8] {
-    // SAFETY: detoasting gives a whole varlena, in the current context or in place.
+    // SAFETY: detoasting gives a whole varlena, in place or in the current context.
     unsafe {
         let whole = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
         pgrx::varlena::varlena_to_byte_slice(whole)
     }
 }
 
-/// Copies varlenas into the memory context that is current now, whatever session they are made in.
+/// A function that copies varlenas into the memory context that is current now, also while another
+/// one is current.
 pub fn copy_to_caller_context() -> impl Fn(Datum) -> Datum {
-    // SAFETY: the context is the caller's, which outlives the call; detoasting gives a whole copy.
+    // SAFETY: the caller's context outlives the call; detoasting gives a whole copy.
     unsafe {
         let caller = pg_sys::CurrentMemoryContext;
         move |value: Datum| {
@@ -91,7 +91,8 @@ pub fn varlena(bytes: &[u8]) -> Datum {
     })
 }
 
-/// An array in the current memory context, of values of the kind's elements.
+/// An array in the current memory context. `kind` is the array's, the values are of its element
+/// type.
 pub fn array(kind: Kind, values: impl Iterator<Item = Option<Datum>>) -> Datum {
     let (mut items, mut nulls) = (Vec::new(), Vec::new());
     for value in values {
@@ -99,7 +100,7 @@ pub fn array(kind: Kind, values: impl Iterator<Item = Option<Datum>>) -> Datum {
         nulls.push(value.is_none());
     }
     let (mut dims, mut lower) = (items.len() as i32, 1);
-    // SAFETY: items and nulls are as long as dims says; the element's layout is the type's.
+    // SAFETY: items and nulls have the length of dims; the layout is that of the element type.
     Datum::from(unsafe {
         pg_sys::construct_md_array(
             items.as_mut_ptr(),
@@ -118,10 +119,10 @@ pub fn array(kind: Kind, values: impl Iterator<Item = Option<Datum>>) -> Datum {
 /// The elements of an array; `None` when it has more than one dimension.
 ///
 /// # Safety
-/// The datum must be of the kind.
+/// The datum must be an array of this kind.
 pub unsafe fn elements(kind: Kind, datum: Datum) -> Option<Vec<Option<Datum>>> {
     let (mut items, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
-    // SAFETY: a detoasted array; deconstruct_array allocates both results, `count` long.
+    // SAFETY: the array is detoasted; deconstruct_array allocates both results, `count` long.
     unsafe {
         let whole = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
         if (*whole).ndim > 1 {
@@ -143,11 +144,11 @@ pub unsafe fn elements(kind: Kind, datum: Datum) -> Option<Vec<Option<Datum>>> {
 
 /// The bytes of a text column, in the database's encoding, which need not be UTF-8. Empty for null.
 pub fn text(datum: Option<Datum>) -> Vec<u8> {
-    // SAFETY: called for columns of type text only.
+    // SAFETY: the callers pass texts only.
     datum.map_or_else(Vec::new, |it| unsafe { bytes(it) })
 }
 
-/// A text column as a string, for words that are the extension's own and for messages.
+/// A text column as a string, for words of the extension and for messages.
 pub fn string(datum: Option<Datum>) -> String {
     printable(text(datum))
 }
@@ -169,25 +170,26 @@ pub fn number(datum: Option<Datum>) -> i64 {
     datum.map_or(0, |it| it.value() as i64)
 }
 
-/// A timestamptz column or argument.
+/// The time of a timestamptz.
 pub fn wall(datum: Datum) -> Wall {
     Wall(datum.value() as i64)
 }
 
+/// A timestamptz.
 pub fn timestamptz(at: Wall) -> Datum {
     Datum::from(at.0)
 }
 
-/// The length of an interval; zero for null.
+/// The length of an interval column or argument; zero for null.
 pub fn interval_length(datum: Option<Datum>) -> Micros {
-    // SAFETY: called for columns of type interval only.
+    // SAFETY: the callers pass intervals only.
     datum
         .map_or(Micros::ZERO, |it| time::length(unsafe { &*it.cast_mut_ptr::<pg_sys::Interval>() }))
 }
 
-/// An interval of a length, in the current memory context.
+/// An interval with this length, in the current memory context.
 pub fn interval(length: Micros) -> Datum {
-    // SAFETY: fresh memory, large enough for an interval, is filled with one.
+    // SAFETY: the new memory has the size of an interval.
     unsafe {
         let interval = pg_sys::palloc(size_of::<pg_sys::Interval>()).cast::<pg_sys::Interval>();
         *interval = pg_sys::Interval { time: length.0, day: 0, month: 0 };
@@ -195,6 +197,7 @@ pub fn interval(length: Micros) -> Datum {
     }
 }
 
+/// A double precision.
 pub fn float(value: f64) -> Datum {
     Datum::from(value.to_bits())
 }

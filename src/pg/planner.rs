@@ -1,4 +1,4 @@
-//! How the extension's own statements are planned, whatever the session has set.
+//! Planning the extension's own statements, independently of the session's settings.
 
 use crate::pg::settings;
 use pgrx::pg_sys;
@@ -9,8 +9,8 @@ use std::ffi::{CStr, c_char, c_int};
 /// planner as they are. PostgreSQL does not use this bit.
 pub const OURS: i32 = 1 << 30;
 
-/// A plan made while a table is empty must not be a scan when it is full (I6): rows are found by
-/// index, and joined by hash with what came as arrays. Compiling a plan costs more than running it.
+/// A plan made while a table is empty must not scan it when it is full (I6): indexes find the rows,
+/// and hashes join them with arrays. Compiling a plan costs more than running it.
 const OFF: [&CStr; 6] = [
     c"enable_seqscan",
     c"enable_bitmapscan",
@@ -25,7 +25,7 @@ static mut BEFORE: pg_sys::planner_hook_type = None;
 /// Hooks into the planner; called while the library is preloaded. The settings are in force while a
 /// statement of the extension is planned, not while it runs: a trigger has those of its session.
 pub fn register() {
-    // SAFETY: the postmaster is alone; an earlier hook is called in turn.
+    // SAFETY: the postmaster has one thread, and calls an earlier hook in turn.
     unsafe {
         BEFORE = pg_sys::planner_hook;
         pg_sys::planner_hook = Some(plan);
@@ -50,7 +50,7 @@ unsafe extern "C-unwind" fn plan(
     options: c_int,
     parameters: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the arguments are handed on as they came.
+    // SAFETY: passes the arguments on unchanged.
     unsafe {
         if options & OURS != 0 {
             plan_ours(query, text, options & !OURS, parameters)

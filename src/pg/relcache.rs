@@ -1,4 +1,4 @@
-//! News of changed tables, for what a backend keeps about them.
+//! Notice of changed tables, for what a backend caches about them.
 
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;

@@ -1,4 +1,5 @@
-//! Statements: parameterised, planned once per backend, run with the rights of the tables' owner.
+//! Statements with parameters. A backend plans each once and runs it with the rights of the tables'
+//! owner.
 
 use crate::pg::datum::Kind;
 use crate::pg::planner;
@@ -7,19 +8,21 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::{CStr, CString};
 use std::ptr;
 
-/// One statement of `sql/queries/`, with the types of its parameters.
+/// A statement of `sql/queries/`.
 pub struct Statement {
-    /// Gives its text, when it is planned.
+    /// Makes the text, for the planner.
     pub text: fn() -> String,
+    /// The types of the parameters.
     pub kinds: &'static [Kind],
+    /// Null before the first use.
     pub plan: Cell<pg_sys::SPIPlanPtr>,
 }
 
-// SAFETY: a backend has one thread; each process has its own copy.
+// SAFETY: each process has a copy of its own, and one thread.
 unsafe impl Sync for Statement {}
 
-/// Declares a statement from its file's name and its parameters' types, and a function that makes
-/// its text of the file's where the file leaves something open.
+/// Declares a statement: its name, its file, and the types of its parameters. A function can make
+/// the text from that of the file.
 macro_rules! statement {
     ($visible:vis $name:ident, $file:literal, $kinds:expr) => {
         $crate::pg::spi::statement!($visible $name, $file, $kinds, str::to_owned);
@@ -42,8 +45,8 @@ macro_rules! statement {
 }
 pub(crate) use statement;
 
-/// A session as the owner of the tables, on a search path that holds pg_catalog only. Begins with
-/// its first statement, and ends, whatever happens, when dropped.
+/// An SPI session as the owner of the tables, with a search path of pg_catalog only. Begins with
+/// its first statement and ends when it is dropped, also by an error.
 pub struct Session {
     owner: pg_sys::Oid,
     begun: OnceCell<Begun>,
@@ -52,7 +55,7 @@ pub struct Session {
 struct Begun {
     user: pg_sys::Oid,
     context: i32,
-    /// A snapshot was pushed: the caller had none.
+    /// Whether the session pushed a snapshot, because the caller had none.
     snapshot: bool,
     path: SearchPath,
 }
@@ -79,17 +82,17 @@ impl Begun {
 }
 
 impl Session {
+    /// A session that has not begun.
     pub fn new(owner: pg_sys::Oid) -> Session {
         Session { owner, begun: OnceCell::new() }
     }
 
-    /// Runs a statement under a snapshot taken now, whatever the isolation level (I5).
+    /// Runs a statement under a new snapshot at every isolation level (I5).
     pub fn run(&self, statement: &Statement, arguments: &[Option<pg_sys::Datum>]) -> Rows {
         assert_eq!(arguments.len(), statement.kinds.len());
         self.begun.get_or_init(|| Begun::new(self.owner));
         let (mut values, nulls) = spread(arguments);
-        // SAFETY: the plan is kept; values and nulls are as long as its parameters, and of their
-        // types.
+        // SAFETY: the plan is kept. There is a value and a null for each parameter, of its type.
         unsafe {
             let status = pg_sys::SPI_execute_snapshot(
                 statement.plan(),
@@ -106,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Runs a text that was made for this one time, as the names of partitions differ.
+    /// Runs a text once, for names that differ, such as those of partitions.
     pub fn run_text(
         &self,
         text: &[u8],
@@ -117,7 +120,7 @@ impl Session {
         self.begun.get_or_init(|| Begun::new(self.owner));
         let (mut values, nulls) = spread(arguments);
         let text = CString::new(text).unwrap_or_default();
-        // SAFETY: values and nulls are as many as the plan's parameters, and of their types.
+        // SAFETY: there is a value and a null for each parameter, of its type.
         unsafe {
             let plan = prepare(&text, kinds, planner::OURS);
             let status =
@@ -128,10 +131,10 @@ impl Session {
     }
 }
 
-/// A plan of the current SPI session, to be run with parameters of these types.
+/// Plans a text in the current SPI session, with parameters of these types.
 fn prepare(text: &CStr, kinds: &[Kind], options: i32) -> pg_sys::SPIPlanPtr {
     let mut oids: Vec<_> = kinds.iter().map(|kind| kind.oid).collect();
-    // SAFETY: a text that ends with a zero, and as many types as the number says.
+    // SAFETY: the text ends with a zero; `count` is the number of types.
     let plan = unsafe {
         let count = oids.len() as i32;
         pg_sys::SPI_prepare_cursor(text.as_ptr(), count, oids.as_mut_ptr(), options)
@@ -140,7 +143,7 @@ fn prepare(text: &CStr, kinds: &[Kind], options: i32) -> pg_sys::SPIPlanPtr {
     plan
 }
 
-/// Arguments as SPI takes them: the values, and which of them are null.
+/// Arguments as SPI takes them: values and nulls.
 fn spread(arguments: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<std::ffi::c_char>) {
     let null = |it: &Option<_>| if it.is_none() { b'n' } else { b' ' } as std::ffi::c_char;
     (
@@ -164,12 +167,13 @@ impl Drop for Begun {
 }
 
 impl Statement {
+    /// The plan, made at the first use.
     fn plan(&self) -> pg_sys::SPIPlanPtr {
         if self.plan.get().is_null() {
             let generic = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
             let text = CString::new((self.text)()).unwrap_or_default();
             let plan = prepare(&text, self.kinds, generic | planner::OURS);
-            // SAFETY: kept for the life of the backend.
+            // SAFETY: the plan was just made; it is kept for the life of the backend.
             unsafe { pg_sys::SPI_keepplan(plan) };
             self.plan.set(plan);
         }
@@ -177,13 +181,14 @@ impl Statement {
     }
 }
 
-/// The rows that a statement returned. They live until its session ends.
+/// The rows that a statement returned, valid until its session ends.
 pub struct Rows {
     table: *mut pg_sys::SPITupleTable,
     len: usize,
 }
 
 impl Rows {
+    /// The number of rows.
     pub fn len(&self) -> usize {
         if self.table.is_null() { 0 } else { self.len }
     }
@@ -193,7 +198,7 @@ impl Rows {
         (self.len() > 0).then(|| self.get(0, 0)).flatten()
     }
 
-    /// A value; columns count from 0.
+    /// A value; rows and columns count from 0.
     pub fn get(&self, row: usize, column: usize) -> Option<pg_sys::Datum> {
         assert!(row < self.len());
         let mut null = false;
@@ -206,8 +211,8 @@ impl Rows {
     }
 }
 
-/// The search path of a session: pg_catalog and nothing else. Kept plans are checked against the
-/// path at each use, so it must be the same each time.
+/// The search path of a session: pg_catalog only. PostgreSQL plans a kept statement again when the
+/// path differs from that of the plan, so it is the same each time.
 #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
 struct SearchPath;
 
@@ -215,13 +220,13 @@ struct SearchPath;
 impl SearchPath {
     fn restrict() -> SearchPath {
         let mut path = pg_sys::OverrideSearchPath { addCatalog: true, ..Default::default() };
-        // SAFETY: the path is copied; PostgreSQL pops it itself when the transaction aborts.
+        // SAFETY: PostgreSQL copies the path, and pops it when the transaction aborts.
         unsafe { pg_sys::PushOverrideSearchPath(&mut path) };
         SearchPath
     }
 
     fn restore(&self) {
-        // SAFETY: pops what restrict pushed: sessions nest.
+        // SAFETY: sessions nest, so the path on top is that of restrict.
         unsafe { pg_sys::PopOverrideSearchPath() };
     }
 }
@@ -232,7 +237,7 @@ struct SearchPath(i32);
 #[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
 impl SearchPath {
     fn restrict() -> SearchPath {
-        // SAFETY: a nest level of settings, ended in restore or by the transaction's abort.
+        // SAFETY: restore ends the nest level of settings, or the abort of the transaction.
         unsafe {
             let level = pg_sys::NewGUCNestLevel();
             pg_sys::RestrictSearchPath();

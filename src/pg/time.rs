@@ -1,4 +1,4 @@
-//! What time it is, and how long things last.
+//! The two clocks, and lengths of time.
 
 use board::{Micros, Monotonic, Timestamp, Wall};
 use pgrx::pg_sys;
@@ -13,21 +13,21 @@ pub fn now() -> Timestamp {
     Timestamp { monotonic: monotonic(), wall: Wall(unsafe { pg_sys::GetCurrentTimestamp() }) }
 }
 
-/// Now, on the clock that no step of the wall clock touches (I9).
+/// Now, on the monotonic clock, which no change of the wall clock affects (I9).
 pub fn monotonic() -> Monotonic {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to `time` only; the clock exists on every system that PostgreSQL runs on.
+    // SAFETY: writes `time` only; every system that PostgreSQL runs on has the clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     Monotonic(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000)
 }
 
-/// A timestamptz as milliseconds since 1970, for ids that sort by time.
+/// A time in milliseconds since 1970, for ids that sort by time.
 pub fn unix_millis(at: Wall) -> i64 {
     at.0.div_euclid(1_000) + EPOCH * 1_000
 }
 
-/// The length of an interval as EXTRACT(epoch) counts it: a year has 365.25 days, a month 30.
-/// Saturates, so that an infinite interval is longer than any other.
+/// The length of an interval as EXTRACT(epoch) computes it: a year has 365.25 days, a month 30.
+/// Saturates, so an infinite interval is longer than any other.
 pub fn length(interval: &pg_sys::Interval) -> Micros {
     const HOUR: i128 = 3_600_000_000;
     let (years, months) = (interval.month / 12, interval.month % 12);
@@ -36,7 +36,7 @@ pub fn length(interval: &pg_sys::Interval) -> Micros {
     Micros(length.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
 }
 
-/// A length in the largest unit of which it has two, rounded up.
+/// A length for messages: in the largest unit that fits at least twice, rounded up.
 pub fn humanize(length: Micros) -> String {
     const SECOND: i64 = Micros::from_secs(1).0;
     const UNITS: [(i64, &str); 3] =

@@ -1,4 +1,4 @@
-//! Task ids and lease tokens: uuids, and the random bytes that they are made of.
+//! Uuids, which are task ids and lease tokens, and the random bytes in them.
 
 use board::TokenHash;
 use pgrx::pg_sys::{self, Datum};
@@ -6,21 +6,23 @@ use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::fmt;
 
-/// A uuid, as its big-endian number.
+/// A uuid, as a number whose bytes are in big-endian order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Uuid(pub u128);
 
 impl Uuid {
+    /// The uuid of a datum.
+    ///
     /// # Safety
     /// The datum must be a uuid's.
     pub unsafe fn read(datum: Datum) -> Uuid {
-        // SAFETY: a uuid is a pointer to sixteen bytes.
+        // SAFETY: a uuid's datum points to sixteen bytes.
         Uuid(u128::from_be_bytes(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() }))
     }
 
-    /// A datum whose bytes live in the current memory context.
+    /// A datum with its bytes in the current memory context.
     pub fn datum(self) -> Datum {
-        // SAFETY: sixteen fresh bytes are filled with sixteen.
+        // SAFETY: the new memory has sixteen bytes.
         unsafe {
             let bytes = pg_sys::palloc(16).cast::<[u8; 16]>();
             *bytes = self.0.to_be_bytes();
@@ -28,7 +30,8 @@ impl Uuid {
         }
     }
 
-    /// From a text of 32 hexadecimal digits, with or without hyphens and braces.
+    /// The uuid of a text: 32 hexadecimal digits, with or without hyphens and braces, as PostgreSQL
+    /// reads them.
     pub fn parse(text: &[u8]) -> Option<Uuid> {
         let text = match text {
             [b'{', inner @ .., b'}'] => inner,
@@ -62,7 +65,7 @@ impl Uuid {
         Uuid(with_version(u128::from_be_bytes(random()), 4))
     }
 
-    /// A uuid that sorts by time (version 7), in milliseconds since 1970.
+    /// A uuid that sorts by time (version 7), of a time in milliseconds since 1970.
     pub fn timed(unix_millis: i64) -> Uuid {
         let time = (unix_millis as u128 & 0xffff_ffff_ffff) << 80;
         Uuid(with_version(time | u128::from_be_bytes(random()) & (u128::MAX >> 48), 7))
@@ -74,7 +77,7 @@ fn with_version(number: u128, version: u128) -> u128 {
     number & !(0xf << 76) & !(0x3 << 62) | version << 76 | 0x2 << 62
 }
 
-/// What the board keeps of a token: enough to compare, too little to know it (I7).
+/// The hash by which the board knows a token (I7).
 pub fn token_hash(token: Uuid) -> TokenHash {
     let digest = Sha256::digest(token.0.to_be_bytes());
     let mut token_hash = TokenHash::default();
@@ -83,7 +86,7 @@ pub fn token_hash(token: Uuid) -> TokenHash {
     token_hash
 }
 
-/// How many random bytes are drawn at once: drawing costs much the same for one and for many.
+/// How many random bytes are drawn at once. Drawing many costs hardly more than drawing one.
 const DRAWN: usize = 1_024;
 
 thread_local! {
