@@ -53,18 +53,3 @@ fn plan_made_on_an_empty_table_does_not_stay_a_scan() {
     let read = read(&mut s) - before;
     assert!(read < 2_000, "{read} rows and entries were read for eleven calls");
 }
-
-/// The planner calls the extension's hook for each statement. An error of another's statement passes
-/// through it as it is.
-#[test]
-fn an_error_while_another_statement_is_planned_keeps_its_fields() {
-    let database = database();
-    let mut s = database.connect();
-    s.run(
-        "create function refuse() returns integer immutable language plpgsql as $$
-         begin raise check_violation using constraint = 'c', column = 'd'; end $$",
-    );
-    let said = s.refusal("select refuse()", &[]);
-    assert_eq!(said.code().code(), "23514");
-    assert_eq!((said.constraint(), said.column()), (Some("c"), Some("d")));
-}
