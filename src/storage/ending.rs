@@ -25,7 +25,7 @@ impl Ending {
 
     /// The lease, if there was one that the history does not have yet.
     pub fn lease_not_in_history(&self) -> Option<&Slot> {
-        self.lease.as_ref().filter(|lease| !lease.in_history)
+        self.lease.as_ref().filter(|lease| !lease.in_history())
     }
 
     /// The task's progress after the end.

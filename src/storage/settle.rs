@@ -85,7 +85,7 @@ fn values(word: &str, ending: &Ending) -> [Option<Datum>; 6] {
         Some(ending.id.datum()),
         lease.map(|it| datum::varlena(it.worker.as_bytes())),
         lease.map(|it| datum::timestamptz(it.since_at)),
-        Some(Datum::from(lease.is_some_and(|it| it.in_history))),
+        Some(Datum::from(lease.is_some_and(|it| it.in_history()))),
         Some(datum::float(ending.progress(word))),
         ending.error,
     ]

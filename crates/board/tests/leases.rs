@@ -3,8 +3,8 @@
 mod memory;
 
 use board::{
-    Board, Claim, Claimed, Expired, Extended, Micros, Monotonic, Next, Offered, PersistedLease,
-    Rank, Refusal, State, Wall,
+    Board, Claimed, Expired, Extended, Micros, Monotonic, Next, Offered, PersistedLease, Rank,
+    Refusal, State, Wall,
 };
 
 use memory::small::*;
@@ -65,7 +65,7 @@ fn an_expired_lease_that_is_being_ended_is_neither_extended_nor_returned() {
         board.offer(0, WORK, rank(1), NONE);
         own(&mut board, 1);
         let ticket = take_expired_lease(&mut board);
-        let extended = board.extend(0, 1, &token_hash(1), &claim(9_000, None), None);
+        let extended = board.extend(0, 1, &token_hash(1), at(9_000), None, None);
         assert_eq!(extended, Extended::Busy);
         assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Busy)));
         let withdrawn = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room");
@@ -74,7 +74,7 @@ fn an_expired_lease_that_is_being_ended_is_neither_extended_nor_returned() {
         board.entry_mut(0).scheduler = 10;
         assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Busy)));
         board.requeue(ticket, true);
-        let extended = board.extend(0, 1, &token_hash(1), &claim(9_000, None), None);
+        let extended = board.extend(0, 1, &token_hash(1), at(9_000), None, None);
         assert_eq!(extended, Extended::Yes);
         board.audit();
     }
@@ -86,7 +86,7 @@ fn a_withheld_task_is_its_last_workers_or_nobodys() {
     type Take = fn(&mut board::Board) -> Option<board::Ticket>;
     let takes: [Take; 3] = [
         |board| {
-            let extended = board.extend(0, 1, &token_hash(1), &claim(9_000, None), None);
+            let extended = board.extend(0, 1, &token_hash(1), at(9_000), None, None);
             assert_eq!(extended, Extended::Yes);
             None
         },
@@ -195,7 +195,7 @@ fn a_reservation_that_expired_is_an_expired_lease_if_its_transaction_commits() {
     board.commit_claim(late.ticket);
     assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
     let expired = take_expired(&mut board);
-    assert!(matches!(expired, Some(Expired::Lease(_, slot)) if !slot.in_history));
+    assert!(matches!(expired, Some(Expired::Lease(_, slot)) if !slot.in_history()));
     board.audit();
 }
 
@@ -430,7 +430,7 @@ fn a_restored_lease_has_one_full_length_and_its_old_token() {
     };
     board.restore(at, &lease, NOW);
     let slot = *board.slot_of(0, 1).expect("a slot");
-    assert!(slot.has_lease() && slot.persisted && slot.in_history);
+    assert!(slot.has_lease() && slot.is_persisted() && slot.in_history());
     assert_eq!((slot.deadline, slot.since_at), (NOW.monotonic + length, since_at));
     assert_eq!((slot.progress, slot.worker.as_bytes()), (0.5, &b"w"[..]));
     assert!(board.begin_end(0, 1, &token_hash(1), 7).is_ok());
@@ -447,7 +447,7 @@ fn a_lease_that_ended_and_goes_on_is_not_persisted() {
     assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes);
     // Its end wrote the task's row, so that the lease's row is void.
     assert!(!board.is_leased(taken.ticket) && !board.note_persisted(taken.ticket));
-    assert!(!board.slot_of(0, 1).expect("a slot").persisted);
+    assert!(!board.slot_of(0, 1).expect("a slot").is_persisted());
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
             for at in *from..end.min(*from + AT_ONCE as u32) {
                 if let Some(slot) = board.slot_at(at, entry)
                     && slot.has_lease()
-                    && !slot.persisted
+                    && !slot.is_persisted()
                     && is_old(slot)
                 {
                     found.push((slot.ticket(at), *slot));
@@ -71,7 +71,7 @@ pub fn persist(db: &Database, leases: &[(Ticket, Slot)]) -> Written {
             column(TIMESTAMPTZS, |slot| datum::timestamptz(slot.since_at)),
             column(BIGINTS, |slot| Datum::from(slot.length.0)),
             column(FLOATS, |slot| datum::float(slot.progress)),
-            column(BOOLS, |slot| Datum::from(slot.in_history)),
+            column(BOOLS, |slot| Datum::from(slot.in_history())),
         ],
     );
     // A lease that ended before the statement's snapshot got the stamp of its task's new row. Such

@@ -102,7 +102,7 @@ pub fn columns(lease: &Slot) -> [Option<Datum>; 5] {
         Some(datum::timestamptz(lease.since_at)),
         lease.deadline_at().map(datum::timestamptz),
         Some(datum::float(lease.progress)),
-        Some(Datum::from(lease.in_history)),
+        Some(Datum::from(lease.in_history())),
     ]
 }
 

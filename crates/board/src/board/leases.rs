@@ -6,7 +6,7 @@ use crate::containers::treap::{self, TreapNodes};
 use crate::layout::names::{LaneName, Name};
 use crate::layout::nodes::{NIL, TreapLinks};
 use crate::layout::rank::{Id, Rank};
-use crate::layout::slot::{EXPIRY, Slot, State, Ticket, TokenHash};
+use crate::layout::slot::{EXPIRY, Flag, Flags, Slot, State, Ticket, TokenHash};
 use crate::time::{Micros, Monotonic, Timestamp, Wall};
 
 /// A lease of this length or longer never expires (100 years).
@@ -153,11 +153,8 @@ impl Board<'_> {
         slot.holder = claim.holder;
         slot.claimed_by = claim.holder;
         slot.token_hash = token_hash;
-        slot.token_valid = true;
-        slot.in_history = false;
-        slot.reoffered = false;
-        slot.persisted = false;
-        slot.uncommitted = true;
+        slot.flags = Flags::default();
+        slot.flags.set(Flag::TokenValid, true);
         slot.progress = 0.0;
         slot.since_at = claim.now.wall;
         slot.worker = Name::new(claim.worker);
@@ -198,7 +195,7 @@ impl Board<'_> {
             return;
         }
         let slot = &mut self.slots[ticket.slot];
-        slot.token_valid = false;
+        slot.flags.set(Flag::TokenValid, false);
         match slot.state {
             State::Reserved => {
                 self.stop_timer(ticket.slot);
@@ -214,7 +211,7 @@ impl Board<'_> {
         ticket.slot < self.slots.end()
             && self.slots[ticket.slot].generation == ticket.generation
             && self.slots[ticket.slot].state != State::Free
-            && std::mem::take(&mut self.slots[ticket.slot].uncommitted)
+            && std::mem::take(&mut self.slots[ticket.slot].claimed_by) != 0
     }
 
     /// A heartbeat: the deadline becomes now + length (the lease's own when `None`). Whatever the
@@ -272,7 +269,7 @@ impl Board<'_> {
         match slot.state {
             State::Leased => self.stop_timer(at),
             State::Reserved if slot.holder == holder => self.stop_timer(at),
-            State::Queued if slot.uncommitted && slot.claimed_by != holder => {
+            State::Queued if slot.claimed_by != 0 && slot.claimed_by != holder => {
                 return Err(Refusal::Stale);
             }
             State::Queued => self.dequeue(at),
@@ -318,7 +315,7 @@ impl Board<'_> {
         slot.previous_state = slot.state;
         slot.state = State::Ending;
         slot.holder = holder;
-        slot.reoffered = false;
+        slot.flags.set(Flag::Reoffered, false);
         (Ticket { slot: at, generation: slot.generation }, *slot)
     }
 
@@ -404,9 +401,9 @@ impl Board<'_> {
 
     fn end_lease(&mut self, at: u32, expired: bool) {
         let slot = &mut self.slots[at];
-        slot.token_valid = expired;
-        slot.in_history = expired;
-        slot.uncommitted = false;
+        slot.flags.set(Flag::TokenValid, expired);
+        slot.flags.set(Flag::InHistory, expired);
+        slot.claimed_by = 0;
         slot.progress = 0.0;
         self.note_lease_ended(at);
     }
@@ -422,9 +419,9 @@ impl Board<'_> {
     /// (I5).
     pub fn drop_stray(&mut self, ticket: Ticket) {
         let is_claimed = self.is_at(ticket, State::Reserved) || self.is_at(ticket, State::Queued);
-        if is_claimed && self.slots[ticket.slot].uncommitted {
+        if is_claimed && self.slots[ticket.slot].claimed_by != 0 {
             // Other transactions may see it as ready: the lane's next refill looks again (I4).
-            self.slots[ticket.slot].reoffered = true;
+            self.slots[ticket.slot].flags.set(Flag::Reoffered, true);
             self.drop_slot(ticket.slot);
         }
     }
@@ -447,9 +444,9 @@ impl Board<'_> {
         let slot = &mut self.slots[at];
         slot.state = State::Leased;
         slot.token_hash = lease.token_hash;
-        slot.token_valid = true;
-        slot.in_history = lease.in_history;
-        slot.persisted = true;
+        slot.flags.set(Flag::TokenValid, true);
+        slot.flags.set(Flag::InHistory, lease.in_history);
+        slot.flags.set(Flag::Persisted, true);
         slot.progress = lease.progress;
         slot.since_at = lease.since_at;
         slot.worker = Name::new(lease.worker);
@@ -459,8 +456,9 @@ impl Board<'_> {
     }
 
     fn slot_of_token(&self, entry: u32, id: Id, token_hash: &TokenHash) -> Option<u32> {
-        self.find_slot(entry, id)
-            .filter(|at| self.slots[*at].token_valid && self.slots[*at].token_hash == *token_hash)
+        self.find_slot(entry, id).filter(|at| {
+            self.slots[*at].flags.has(Flag::TokenValid) && self.slots[*at].token_hash == *token_hash
+        })
     }
 
     /// Queues a slot again, or leaves its task to the table when its lane has moved past it.
@@ -487,7 +485,7 @@ impl Board<'_> {
         self.note_lease_ended(at);
         self.slots[at].state = State::Free;
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
-        if self.slots[at].reoffered {
+        if self.slots[at].flags.has(Flag::Reoffered) {
             self.leave_to_table(lane, rank);
             self.note_ready(lane);
         }
@@ -497,7 +495,8 @@ impl Board<'_> {
 
     /// Counts a lease that has ended, if the scheduler has to delete its row.
     fn note_lease_ended(&mut self, at: u32) {
-        if std::mem::take(&mut self.slots[at].persisted) {
+        if self.slots[at].is_persisted() {
+            self.slots[at].flags.set(Flag::Persisted, false);
             let entry = self.entry_of_slot(&self.slots[at]);
             self.entry_mut(entry).ended_persisted += 1;
         }

@@ -20,7 +20,7 @@ use crate::layout::nodes::{Chain, ListHead, NIL};
 use crate::layout::notice::Notice;
 use crate::layout::queue::Queue;
 use crate::layout::rank::Id;
-use crate::layout::slot::{Slot, State, Ticket};
+use crate::layout::slot::{Flag, Slot, State, Ticket};
 use crate::layout::waiter::{MAX_WAIT_QUEUES, Place, Waiter};
 
 /// How many queues without lanes are kept to be announced; more are not announced.
@@ -215,7 +215,7 @@ impl<'a> Board<'a> {
     pub fn note_persisted(&mut self, ticket: Ticket) -> bool {
         let leased = self.is_leased(ticket);
         if leased {
-            self.slots[ticket.slot].persisted = true;
+            self.slots[ticket.slot].flags.set(Flag::Persisted, true);
         }
         leased
     }

@@ -6,7 +6,7 @@ use crate::board::lanes::ByRank;
 use crate::containers::treap;
 use crate::layout::names::LaneName;
 use crate::layout::rank::Rank;
-use crate::layout::slot::Slot;
+use crate::layout::slot::{Flag, Slot};
 use crate::time::Micros;
 
 /// What became of a task that was offered.
@@ -25,7 +25,7 @@ impl Board<'_> {
     /// a slot already, in whatever state, stays as it is (I3).
     pub fn offer(&mut self, entry: u32, name: LaneName, rank: Rank, timeout: Micros) -> Offered {
         if let Some(at) = self.find_slot(entry, rank.id) {
-            self.slots[at].reoffered = true;
+            self.slots[at].flags.set(Flag::Reoffered, true);
             return Offered::Known;
         }
         let Some(lane) = self.find_or_add_lane(entry, name) else {

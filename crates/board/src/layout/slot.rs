@@ -39,6 +39,35 @@ pub struct Ticket {
     pub(crate) generation: u32,
 }
 
+/// What is or is not so of a slot.
+#[derive(Clone, Copy)]
+pub(crate) enum Flag {
+    /// The token is good: the task is leased, or its last lease expired and no worker owned the
+    /// task since.
+    TokenValid,
+    /// The task's row counts this lease as a try already and has its assignment in the history.
+    InHistory,
+    /// Offered again since its transaction began: when the slot goes, the row may be ready.
+    Reoffered,
+    /// The lease was written to the table.
+    Persisted,
+}
+
+/// The flags of a slot, a bit each.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct Flags(u8);
+
+impl Flags {
+    pub(crate) fn has(self, flag: Flag) -> bool {
+        self.0 & (1 << flag as u8) != 0
+    }
+
+    pub(crate) fn set(&mut self, flag: Flag, value: bool) {
+        self.0 = self.0 & !(1 << flag as u8) | u8::from(value) << flag as u8;
+    }
+}
+
 /// One task on the board.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -66,27 +95,17 @@ pub struct Slot {
     pub length: Micros,
     /// The task's own lease length; zero: none.
     pub timeout: Micros,
-    /// Proves the lease while `token_valid`.
+    /// Proves the lease while `Flag::TokenValid`.
     pub token_hash: TokenHash,
     /// How far the worker says it is: 0 to 1.
     pub progress: f64,
+    /// The process whose transaction claimed the task and has not ended, even if the reservation
+    /// has expired: the ownership is no try yet. Zero: it has ended.
+    pub(crate) claimed_by: i32,
     pub(crate) state: State,
     /// The state that an ending goes back to when it rolls back.
     pub(crate) previous_state: State,
-    /// The token is good: the task is leased, or its last lease expired and no worker owned the
-    /// task since.
-    pub(crate) token_valid: bool,
-    /// The task's row counts this lease as a try already and has its assignment in the history.
-    pub in_history: bool,
-    /// Offered again since its transaction began: when the slot goes, the row may be ready.
-    pub(crate) reoffered: bool,
-    /// The lease was written to the table.
-    pub persisted: bool,
-    /// The transaction that claimed the task has not ended, even if the reservation has expired.
-    /// The ownership is no try yet.
-    pub(crate) uncommitted: bool,
-    /// The process whose transaction claimed the task last.
-    pub(crate) claimed_by: i32,
+    pub(crate) flags: Flags,
     /// The worker that has the lease.
     pub worker: Name<{ WORKER_MAX }>,
 }
@@ -111,11 +130,7 @@ impl Slot {
             holder: 0,
             state: State::Free,
             previous_state: State::Free,
-            token_valid: false,
-            in_history: false,
-            reoffered: false,
-            persisted: false,
-            uncommitted: false,
+            flags: Flags::default(),
             claimed_by: 0,
             worker: Name::EMPTY,
         }
@@ -134,6 +149,17 @@ impl Slot {
     /// The deadline that the worker was told; `None`: the lease never expires.
     pub fn deadline_at(&self) -> Option<Wall> {
         Some(self.deadline_at).filter(|at| *at != Wall::NEVER)
+    }
+
+    /// Whether the task's row counts this lease as a try already and has its assignment in the
+    /// history.
+    pub fn in_history(&self) -> bool {
+        self.flags.has(Flag::InHistory)
+    }
+
+    /// Whether the lease was written to the table.
+    pub fn is_persisted(&self) -> bool {
+        self.flags.has(Flag::Persisted)
     }
 
     /// Whether a worker has a lease that was committed and has not ended.
@@ -163,7 +189,7 @@ impl Slot {
 
     /// The state of the task if its worker has it again after its deadline.
     pub(crate) fn unexpired_state(&self) -> State {
-        if self.uncommitted { State::Reserved } else { State::Leased }
+        if self.claimed_by != 0 { State::Reserved } else { State::Leased }
     }
 
     /// Whether this process's transaction ends the task's lease, or withdrew the task.
@@ -179,7 +205,7 @@ impl Slot {
 
     /// Whether this is the lease that `other` was.
     pub fn is_same_lease(&self, other: &Slot) -> bool {
-        self.generation == other.generation && self.in_history == other.in_history
+        self.generation == other.generation && self.in_history() == other.in_history()
     }
 
     /// The slot's ticket as it is now; `slot` is the slot's index.

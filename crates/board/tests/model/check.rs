@@ -287,7 +287,11 @@ impl World<'_> {
 fn compare(key: &Key, slot: &Slot, card: &Card) {
     assert_eq!(slot.state(), card.state, "{key:?}");
     assert_eq!((slot.rank(), slot.timeout), (card.rank, card.timeout));
-    assert_eq!((slot.in_history, slot.persisted), (card.in_history, card.persisted), "{key:?}");
+    assert_eq!(
+        (slot.in_history(), slot.is_persisted()),
+        (card.in_history, card.persisted),
+        "{key:?}"
+    );
     assert_eq!(slot.progress, card.progress);
     assert_eq!(slot.has_lease(), card.has_lease());
     if card.state != State::Queued {
