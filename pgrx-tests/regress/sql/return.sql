@@ -35,7 +35,7 @@ select events(:'id');
 select scylla.return_task(:'id', :'token', 'retry');
 
 -- Any JSON serves as an error.
-select count(scylla.submit('return.error', max_tries => 0)) from generate_series(1, 9);
+select count(scylla.submit('return.error', max_tries => 1)) from generate_series(1, 9);
 select scylla.return_tasks(array_agg(id), array_agg(token), 'aborted', errors => array_agg(error))
 from (select row_number() over () as n, * from scylla.own_tasks('w', 'return.error', 9)) as owned
 join (values (1, jsonb '"text"'), (2, '1.0'), (3, 'true'), (4, '[1, 2]'), (5, '{}'), (6, '{"code": "c", "more": null}'),
