@@ -30,42 +30,52 @@ pub fn register() {
     }
 }
 
-#[pg_guard]
+// Declared again: pgrx's wrapper takes an error apart and raises another, without its position.
+unsafe extern "C-unwind" {
+    fn standard_ProcessUtility(
+        statement: *mut pg_sys::PlannedStmt,
+        text: *const c_char,
+        read_only_tree: bool,
+        context: pg_sys::ProcessUtilityContext::Type,
+        parameters: pg_sys::ParamListInfo,
+        environment: *mut pg_sys::QueryEnvironment,
+        receiver: *mut pg_sys::DestReceiver,
+        completion: *mut pg_sys::QueryCompletion,
+    );
+}
+
+/// Runs any utility command of this process. Its error passes by as it is: there is nothing to
+/// drop here.
 #[allow(clippy::too_many_arguments)]
 unsafe extern "C-unwind" fn utility(
     statement: *mut pg_sys::PlannedStmt,
-    text: *const core::ffi::c_char,
-    read_only_tree: bool,
+    text: *const c_char,
+    tree: bool,
     context: pg_sys::ProcessUtilityContext::Type,
     parameters: pg_sys::ParamListInfo,
     environment: *mut pg_sys::QueryEnvironment,
     receiver: *mut pg_sys::DestReceiver,
     completion: *mut pg_sys::QueryCompletion,
 ) {
-    // SAFETY: a whole statement, as PostgreSQL calls; the arguments are handed on as they came.
+    // SAFETY: passes the arguments on unchanged.
     unsafe {
-        let is_top_level = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
-        if let Some(database) = needed_database((*statement).utilityStmt, is_top_level) {
-            send_scheduler_away(database.to_u32());
-        }
-        let tree = read_only_tree;
-        match BEFORE {
-            // Guarded, since an error unwinds through here.
-            Some(next) => pg_sys::ffi::pg_guard_ffi_boundary(|| {
-                next(statement, text, tree, context, parameters, environment, receiver, completion)
-            }),
-            // Guarded by pgrx already.
-            None => pg_sys::standard_ProcessUtility(
-                statement,
-                text,
-                tree,
-                context,
-                parameters,
-                environment,
-                receiver,
-                completion,
-            ),
-        }
+        make_way(statement, context);
+        let next = BEFORE.unwrap_or(standard_ProcessUtility);
+        next(statement, text, tree, context, parameters, environment, receiver, completion);
+    }
+}
+
+/// Ends the scheduler of the database that a command needs for itself.
+#[pg_guard]
+unsafe extern "C-unwind" fn make_way(
+    statement: *mut pg_sys::PlannedStmt,
+    context: pg_sys::ProcessUtilityContext::Type,
+) {
+    let is_top_level = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
+    // SAFETY: a whole statement, as PostgreSQL calls the hook.
+    let needed = unsafe { needed_database((*statement).utilityStmt, is_top_level) };
+    if let Some(database) = needed {
+        send_scheduler_away(database.to_u32());
     }
 }
 
