@@ -12,6 +12,10 @@ static RETENTION: GucSetting<i32> = GucSetting::<i32>::new(864_000);
 static BOARD_SIZE: GucSetting<i32> = GucSetting::<i32>::new(131_072);
 static NOTIFY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(10);
 static MAX_SPEC_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1 << 20);
+static MAX_TRIES: GucSetting<i32> = GucSetting::<i32>::new(25);
+static RETRY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
+static RETRY_JITTER: GucSetting<i32> = GucSetting::<i32>::new(0);
+static RETRY_MAX_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(3_600_000);
 
 /// Defines the settings; called while the library is preloaded.
 pub fn define() {
@@ -100,6 +104,46 @@ pub fn define() {
         GucContext::Suset,
         GucFlags::UNIT_BYTE,
     );
+    GucRegistry::define_int_guc(
+        c"scylla.max_tries",
+        c"Sets how many tries a task has for which neither task nor queue gives a number.",
+        c"0 means no limit. Valid range is 0 to 2147483647.",
+        &MAX_TRIES,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::empty(),
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.retry_interval",
+        c"Sets the pause before the first retry of a task for which neither task nor queue gives one.",
+        c"Each later pause is twice as long. 0 means no pause. Valid range is 0 to 24 days.",
+        &RETRY_INTERVAL,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.retry_jitter",
+        c"Sets the longest random time added to a pause for which neither task nor queue gives one.",
+        c"Valid range is 0 to 24 days.",
+        &RETRY_JITTER,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.retry_max_interval",
+        c"Sets the longest pause before a retry, jitter excluded.",
+        c"A longer retry_interval counts instead. 0 means no limit. Valid range is 0 to 24 days.",
+        &RETRY_MAX_INTERVAL,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
     // Refuses other settings that begin with `scylla.`.
     // SAFETY: a name that ends with a zero.
     unsafe {
@@ -148,4 +192,24 @@ pub fn board_size() -> usize {
 /// `scylla.max_spec_size`, in bytes.
 pub fn max_spec_size() -> usize {
     MAX_SPEC_SIZE.get() as usize
+}
+
+/// `scylla.max_tries`; 0: no limit.
+pub fn max_tries() -> i32 {
+    MAX_TRIES.get()
+}
+
+/// `scylla.retry_interval`.
+pub fn retry_interval() -> Micros {
+    Micros::from_millis(RETRY_INTERVAL.get().into())
+}
+
+/// `scylla.retry_jitter`.
+pub fn retry_jitter() -> Micros {
+    Micros::from_millis(RETRY_JITTER.get().into())
+}
+
+/// `scylla.retry_max_interval`; 0: no limit.
+pub fn retry_max_interval() -> Micros {
+    Micros::from_millis(RETRY_MAX_INTERVAL.get().into())
 }

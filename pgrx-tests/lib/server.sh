@@ -3,6 +3,10 @@
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder= driver= accept= passed=0 failed=0
 
+# Without a limit of tries and a pause before a retry, unless a test gives one: tests show each
+# mechanism alone.
+settings=("scylla.max_tries = 0" "scylla.retry_interval = 0")
+
 # Everything goes at the end of the script, however it ends.
 serve() {
   trap finish EXIT
@@ -12,7 +16,7 @@ serve() {
   folder=$(mktemp -d "/var/tmp/scylla-$kind.XXXXXX")
   chmod 755 "$folder" # the server's user passes through
   local reach
-  reach=$(SCYLLA_NO_BUILD=1 "$repo/scripts/pg" start "$folder/server")
+  reach=$(SCYLLA_NO_BUILD=1 "$repo/scripts/pg" start "$folder/server" "${settings[@]}")
   eval "$reach"
 }
 

@@ -65,8 +65,9 @@ comment on column scylla.task.created is
     'when the task was submitted; among equals the oldest runs first';
 comment on column scylla.task.updated is 'when the row was last written';
 comment on column scylla.task.run_at is 'not to run before';
-comment on column scylla.task.timeout is 'the lease length of this task; null: the queue''s';
-comment on column scylla.task.max_tries is 'how many ownerships it gets; null: no limit';
+comment on column scylla.task.timeout is 'the lease length of this task; null: the server''s';
+comment on column scylla.task.max_tries is
+    'how many ownerships it gets, 0: no limit; null: the server''s number';
 comment on column scylla.task.tries is
     'ownerships that have ended; the board counts the one that has not';
 comment on column scylla.task.num_failures is 'predecessors that were aborted or cancelled';
@@ -75,9 +76,9 @@ comment on column scylla.task.message is 'the id of a delayed message, until it 
 comment on column scylla.task.due is
     'when the scheduler makes it ready; null: it is ready, or waits for others first';
 comment on column scylla.task.retry_interval is
-    'the pause before the first retry, doubled for each later one; null: none';
+    'the pause before the first retry, doubled for each later one; null: the server''s';
 comment on column scylla.task.retry_jitter is
-    'the longest random time to add to such a pause; null: none';
+    'the longest random time to add to such a pause; null: the server''s';
 comment on column scylla.task.run_on_failure is
     'runs even if a predecessor is aborted or cancelled';
 comment on column scylla.task.followed is 'others wait for this task, or did';
@@ -194,7 +195,8 @@ comment on column scylla.finished.created is 'when the task was submitted';
 comment on column scylla.finished.updated is 'when the task was settled';
 comment on column scylla.finished.run_at is 'not to run before';
 comment on column scylla.finished.timeout is 'the lease length of the task';
-comment on column scylla.finished.max_tries is 'how many ownerships it could get';
+comment on column scylla.finished.max_tries is
+    'how many ownerships it could get; null: the server''s number';
 comment on column scylla.finished.tries is 'how many ownerships it had';
 comment on column scylla.finished.num_failures is 'predecessors that were aborted or cancelled';
 comment on column scylla.finished.progress is 'the last progress, 0 to 1';

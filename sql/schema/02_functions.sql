@@ -12,8 +12,8 @@ create function scylla.submit(
     after uuid[] default null,
     on_failure text default 'abort',
     max_tries integer default null,
-    retry_interval interval default '0',
-    retry_jitter interval default '0',
+    retry_interval interval default null,
+    retry_jitter interval default null,
     timeout interval default null,
     post_result boolean default false
 ) returns uuid

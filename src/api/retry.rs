@@ -3,6 +3,7 @@
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
 use crate::error::{self, Result};
+use crate::guc;
 use crate::pg::datum;
 use board::Backoff;
 use pgrx::pg_sys::Datum;
@@ -15,13 +16,13 @@ sql_functions!(retry_worst_case);
 /// retries can take together.
 fn retry_worst_case(call: &mut Call) -> Result<Option<Datum>> {
     let tries = call.int(0).ok_or_else(|| error::missing("max_tries"))?;
-    let tries = validate::max_tries(tries)?;
+    let tries = validate::at_least_one("max_tries", tries)?;
     let length = |number, name| {
         let given = call.interval(number).ok_or_else(|| error::missing(name))?;
-        validate::pause(name, given).map(|_| given.1)
+        validate::zero_or_longer(name, given).map(|(_, length)| length)
     };
     let (interval, jitter) = (length(1, "retry_interval")?, length(2, "retry_jitter")?);
-    let sum = Backoff { interval, jitter }.worst_case(tries as u32 - 1);
-    let sum = sum.ok_or_else(error::delays_too_long)?;
+    let backoff = Backoff { interval, jitter, cap: guc::retry_max_interval() };
+    let sum = backoff.worst_case(tries as u32 - 1).ok_or_else(error::delays_too_long)?;
     Ok(Some(datum::interval(sum)))
 }

@@ -57,28 +57,37 @@ pub fn priority(number: i64) -> Result<u32> {
 
 /// The length of a lease: an interval with its length.
 pub fn timeout(value: (Datum, Micros)) -> Result<(Datum, Micros)> {
+    longer_than_zero("timeout", value)
+}
+
+/// An interval, with its length, that cannot be empty.
+pub fn longer_than_zero(argument: &str, value: (Datum, Micros)) -> Result<(Datum, Micros)> {
     if value.1 > Micros::ZERO {
         Ok(value)
     } else {
-        Err(error::out_of_range("timeout", "greater than zero"))
+        Err(error::out_of_range(argument, "greater than zero"))
     }
 }
 
-/// How many tries a task gets.
+/// An interval, with its length, that may be empty.
+pub fn zero_or_longer(argument: &str, value: (Datum, Micros)) -> Result<(Datum, Micros)> {
+    if value.1 >= Micros::ZERO { Ok(value) } else { Err(error::negative(argument)) }
+}
+
+/// How many tries a task has; 0: no limit.
 pub fn max_tries(number: i64) -> Result<i32> {
-    number
-        .try_into()
-        .ok()
-        .filter(|number| *number >= 1)
-        .ok_or_else(|| error::out_of_range("max_tries", "at least 1"))
+    let number = i32::try_from(number).ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| error::out_of_range("max_tries", "between 0 and 2147483647"))
+}
+
+/// A number that counts something, and is not zero.
+pub fn at_least_one(argument: &str, number: i64) -> Result<i64> {
+    if number >= 1 { Ok(number) } else { Err(error::out_of_range(argument, "at least 1")) }
 }
 
 /// How many tasks a call owns at most.
 pub fn max_tasks(number: i64) -> Result<usize> {
-    usize::try_from(number)
-        .ok()
-        .filter(|number| *number >= 1)
-        .ok_or_else(|| error::out_of_range("max_tasks", "at least 1"))
+    at_least_one("max_tasks", number).map(|number| number as usize)
 }
 
 /// The progress of a task.
@@ -131,15 +140,6 @@ pub fn time(argument: &str, at: Wall) -> Result<Wall> {
 /// The time before which a task does not run.
 pub fn run_at(at: Wall) -> Result<Wall> {
     time("run_at", at)
-}
-
-/// The pause before a retry: an interval with its length. `None`: no pause.
-pub fn pause(argument: &str, (interval, length): (Datum, Micros)) -> Result<Option<Datum>> {
-    match length.0 {
-        0 => Ok(None),
-        1.. => Ok(Some(interval)),
-        _ => Err(error::negative(argument)),
-    }
 }
 
 /// A spec, any JSON value but null, no larger than `scylla.max_spec_size`.

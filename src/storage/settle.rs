@@ -1,8 +1,10 @@
 //! The two ways to write the end of an ownership: the task's row moves to `scylla.finished`, or it
 //! is released and the task is ready again.
 
+use crate::guc;
 use crate::pg::datum::{
-    self, BOOLS, FLOATS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS,
+    self, BOOLS, FLOATS, INTEGER, INTERVAL, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS,
+    UUIDS,
 };
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::{time, uuid};
@@ -20,7 +22,19 @@ statement!(
 statement!(
     RELEASE,
     "finish/release",
-    [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS]
+    [
+        TEXT,
+        TIMESTAMPTZ,
+        UUIDS,
+        TEXTS,
+        TIMESTAMPTZS,
+        BOOLS,
+        FLOATS,
+        JSONBS,
+        INTEGER,
+        INTERVAL,
+        INTERVAL
+    ]
 );
 
 /// Moves tasks to `scylla.finished`; returns those that were live. `endings` is in the order of the
@@ -47,7 +61,13 @@ pub fn settle(
 /// Makes tasks ready again, or aborts those that have had their last try; returns those that were
 /// live.
 pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
-    let rows = session.run(&RELEASE, &arguments(event, time::now().wall, endings));
+    let mut arguments = arguments(event, time::now().wall, endings);
+    arguments.extend([
+        Some(Datum::from(guc::max_tries())),
+        Some(datum::interval(guc::retry_interval())),
+        Some(datum::interval(guc::retry_jitter())),
+    ]);
+    let rows = session.run(&RELEASE, &arguments);
     let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { Micros::ZERO };
     let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2);
     (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect()
@@ -58,7 +78,8 @@ pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended>
 fn pause_at(rows: &Rows, row: usize) -> Micros {
     let [interval, jitter] = [4, 5].map(|column| datum::interval_length(rows.get(row, column)));
     let retries = (datum::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);
-    Backoff { interval, jitter }.pause(retries as u32, uuid::random_unit())
+    let backoff = Backoff { interval, jitter, cap: guc::retry_max_interval() };
+    backoff.pause(retries as u32, uuid::random_unit())
 }
 
 fn status_at(rows: &Rows, row: usize) -> &'static str {

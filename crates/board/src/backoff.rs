@@ -6,19 +6,24 @@ use crate::time::Micros;
 pub const LONGEST: Micros = Micros::from_days(365);
 
 /// How long a task pauses before it is tried again: `interval × 2^n + random(0..jitter)`, n = 0 for
-/// the first retry.
+/// the first retry. Without the jitter a pause is no longer than `cap`, or `interval` where that
+/// is longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backoff {
     /// The pause before the first retry; it doubles with each further one.
     pub interval: Micros,
     /// The most that is added by chance.
     pub jitter: Micros,
+    /// Zero: none but `LONGEST`.
+    pub cap: Micros,
 }
 
 impl Backoff {
     /// The pause before retry `n`, with a random number from 0 to 1.
     pub fn pause(&self, n: u32, random: f64) -> Micros {
-        let interval = (self.interval.max(Micros::ZERO) * 2_i64.saturating_pow(n)).min(LONGEST);
+        let first = self.interval.max(Micros::ZERO);
+        let cap = if self.cap > Micros::ZERO { self.cap.max(first) } else { LONGEST };
+        let interval = (first * 2_i64.saturating_pow(n)).min(cap).min(LONGEST);
         let jitter = self.jitter.clamp(Micros::ZERO, LONGEST).0 as f64 * random.clamp(0.0, 1.0);
         (interval + Micros(jitter as i64)).min(LONGEST)
     }
@@ -54,7 +59,11 @@ mod tests {
     }
 
     fn backoff(interval: i64, jitter: i64) -> Plain {
-        Plain(Backoff { interval: Micros(interval), jitter: Micros(jitter) })
+        capped(interval, jitter, 0)
+    }
+
+    fn capped(interval: i64, jitter: i64, cap: i64) -> Plain {
+        Plain(Backoff { interval: Micros(interval), jitter: Micros(jitter), cap: Micros(cap) })
     }
 
     /// B95, B96
@@ -89,6 +98,17 @@ mod tests {
         assert_eq!(backoff(0, i64::MAX).pause(0, 1.0), YEAR);
         assert_eq!(backoff(0, i64::MAX).pause(0, 0.0), 0);
         assert_eq!(backoff(0, 10).pause(u32::MAX, f64::NAN), 0);
+    }
+
+    #[test]
+    fn a_cap_stops_the_doubling_and_is_never_below_the_interval() {
+        let pauses = |backoff: &Plain| [0, 1, 2, 3, 60].map(|n| backoff.pause(n, 1.0));
+        assert_eq!(pauses(&capped(10, 0, 35)), [10, 20, 35, 35, 35]);
+        assert_eq!(pauses(&capped(10, 5, 35)), [15, 25, 40, 40, 40]);
+        assert_eq!(pauses(&capped(50, 0, 35)), [50; 5]);
+        assert_eq!(pauses(&capped(0, 0, 35)), [0; 5]);
+        assert_eq!(capped(10, 5, 35).worst_case(4), Some(15 + 25 + 40 + 40));
+        assert_eq!(capped(10, 0, 35).worst_case(1_000), Some(10 + 20 + 998 * 35));
     }
 
     #[test]

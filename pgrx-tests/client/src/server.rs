@@ -46,6 +46,9 @@ impl Server {
             "log_min_error_statement = panic",
             "log_line_prefix = '%m [%p] %b %e '",
             "idle_in_transaction_session_timeout = '5min'",
+            // each mechanism alone, unless a test says otherwise
+            "scylla.max_tries = 0",
+            "scylla.retry_interval = 0",
         ];
         server.launch(&[&ours, lines].concat());
         server

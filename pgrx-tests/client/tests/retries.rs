@@ -97,3 +97,86 @@ fn retries_are_transactional_and_come_in_bulk() {
     let answers: Vec<Option<String>> = s.value(retry, &[&ids, &tokens]);
     assert_eq!(answers, [None, None]);
 }
+
+/// How long a waiting task pauses before its next try, in whole seconds.
+fn pause(s: &mut Session, id: Uuid) -> i32 {
+    let sql = "select extract(epoch from run_at - updated)::int from scylla.tasks where id = $1";
+    s.value(sql, &[&id])
+}
+
+/// Owns a task that may have to wait, and gives it back to be retried; returns its status.
+fn retry(s: &mut Session, id: Uuid) -> String {
+    if s.status(id) == "waiting" {
+        s.value::<bool>("select scylla.delay($1, now())", &[&id]);
+    }
+    let lease = s.try_own_task(id).expect("a ready task");
+    s.give(&lease, "retry").expect("retry")
+}
+
+/// B50, B95: what a task does not say is the server's, and is read when it is needed.
+#[test]
+fn defaults_of_the_server_hold_for_tasks_without_their_own() {
+    let server = Server::start(&[
+        "scylla.max_tries = 5",
+        "scylla.retry_interval = '1s'",
+        "scylla.retry_max_interval = '3s'",
+    ]);
+    let database = server.database();
+    let mut s = database.connect();
+    let task = s.submit("q");
+    for expected in [1, 2, 3, 3] {
+        assert_eq!(retry(&mut s, task), "waiting");
+        assert_eq!(pause(&mut s, task), expected, "doubled up to the cap");
+    }
+    assert_eq!(retry(&mut s, task), "aborted", "the fifth try was the last");
+    assert_eq!(s.entry(task)["errors"][0]["args"], json!({"max_tries": 5}));
+    assert_eq!(s.entry(task)["max_tries"], Value::Null, "it has none of its own");
+
+    // The task's own values win, zero included; the cap is never below its interval.
+    let free = s.submit_with("q", "max_tries => 0, retry_interval => '0'");
+    let long = s.submit_with("q", "retry_interval => '10 s'");
+    for _ in 0..7 {
+        assert_eq!(retry(&mut s, free), "ready");
+    }
+    for _ in 0..3 {
+        assert_eq!(retry(&mut s, long), "waiting");
+        assert_eq!(pause(&mut s, long), 10);
+    }
+
+    // A change reaches tasks that are there.
+    let jittered = s.submit("q");
+    server.configure("scylla.retry_jitter", "1h");
+    eventually(seconds(10), "the jitter is read", || {
+        retry(&mut s, jittered);
+        (pause(&mut s, jittered) > 4).then_some(())
+    });
+    server.configure("scylla.max_tries", "4");
+    eventually(seconds(10), "the limit is read", || {
+        let task = s.submit("q");
+        let last = (0..4).map(|_| retry(&mut s, task)).last();
+        (last.as_deref() == Some("aborted")).then_some(())
+    });
+    assert_eq!(retry(&mut s, long), "aborted", "the fourth try is the last now");
+    for setting in ["max_tries", "retry_interval", "retry_jitter"] {
+        server.configure(&format!("scylla.{setting}"), "0");
+    }
+    eventually(seconds(10), "no limit and no pause", || {
+        let task = s.submit("q");
+        (0..30).all(|_| retry(&mut s, task) == "ready").then_some(())
+    });
+}
+
+/// B49: a lease that expires again and again ends with the server's limit, and waits for nothing.
+#[test]
+fn tasks_whose_leases_expire_end_with_the_limit_of_the_server() {
+    let server = Server::start(&["scylla.max_tries = 3", "scylla.retry_interval = '1h'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    let task = s.submit_with("q", "timeout => '20 ms'");
+    for n in 1..=3 {
+        let lease = eventually(seconds(10), "it is offered again", || s.own("w", "q", 1).pop());
+        assert_eq!(lease.tries, n);
+    }
+    eventually(seconds(10), "it is aborted", || (s.status(task) == "aborted").then_some(()));
+    assert_eq!(s.entry(task)["errors"][0]["code"], "tries_exhausted");
+}

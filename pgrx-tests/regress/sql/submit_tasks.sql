@@ -35,7 +35,7 @@ select right(id::text, 2) as id, outcome, error from scylla.submit_tasks('[
     {"queue": "many.each", "colour": "red"},
     {"queue": "many.each", "priority": "1"},
     {"queue": "many.each", "priority": 1.5},
-    {"queue": "many.each", "max_tries": 0},
+    {"queue": "many.each", "max_tries": -1},
     {"queue": "many.each", "id": "nonsense"},
     {"queue": "many.each", "timeout": "soon"},
     {"queue": "many.each", "timeout": "0"},

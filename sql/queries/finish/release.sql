@@ -2,16 +2,26 @@
 -- their last try are aborted instead.
 -- Parameters: $1 the history's word for it (TaskRetry, TaskYield, TaskTimeout); $2 now; arrays of
 --   one length: $3 ids, in ascending order, $4 workers, $5 when the ownership began, $6 whether the
---   history tells of it already, $7 progress, $8 errors.
+--   history tells of it already, $7 progress, $8 errors; the server's settings: $9 max_tries (0: no
+--   limit), $10 retry_interval, $11 retry_jitter.
 -- Result: of each task the id, the status (ready, aborted), whether others wait for it, whether its
---   result may be waited for, and of a ready one the retry_interval, the retry_jitter and the tries
---   so far; one that is not live any more is passed over.
+--   result may be waited for, and of a ready one the retry_interval and retry_jitter that hold for
+--   it, and the tries so far; one that is not live any more is passed over.
 -- Reads scylla.task by primary key; changes scylla.task and scylla.finished.
 -- Locks the tasks' rows in the order given, waiting for other transactions' locks.
 with ended as (
-    select *
+    select e.*, p.most_tries, p.retry_interval, p.retry_jitter
     from unnest($3, $4, $5, $6, $7, $8)
         as e (id, worker, owned_at, recorded, progress, error)
+    -- What is read here of a task never changes.
+    cross join lateral (
+        select nullif(coalesce(t.max_tries, $9), 0) as most_tries,
+            coalesce(t.retry_interval, $10) as retry_interval,
+            coalesce(t.retry_jitter, $11) as retry_jitter
+        from scylla.task t
+        where t.id = e.id
+        offset 0
+    ) p
 ), freed as (
     update scylla.task t
     set tries = t.tries + case when e.recorded or $1 = 'TaskYield' then 0 else 1 end,
@@ -24,16 +34,16 @@ with ended as (
                 '_typ', $1, 'worker', e.worker, 'progress', e.progress, 'time', $2)))
     from ended e
     where t.id = any ($3) and t.id = e.id
-        and (t.max_tries is null or $1 = 'TaskYield'
-            or t.tries + case when e.recorded then 0 else 1 end < t.max_tries)
-    returning t.id, t.retry_interval, t.retry_jitter, t.tries
+        and (e.most_tries is null or $1 = 'TaskYield'
+            or t.tries + case when e.recorded then 0 else 1 end < e.most_tries)
+    returning t.id, e.retry_interval, e.retry_jitter, t.tries
 ), exhausted as (
     delete from scylla.task t
     using ended e
     where t.id = any ($3) and t.id = e.id
-        and t.max_tries is not null and $1 <> 'TaskYield'
-        and t.tries + case when e.recorded then 0 else 1 end >= t.max_tries
-    returning t.*, e.worker, e.owned_at, e.recorded, e.progress, e.error
+        and e.most_tries is not null and $1 <> 'TaskYield'
+        and t.tries + case when e.recorded then 0 else 1 end >= e.most_tries
+    returning t.*, e.worker, e.owned_at, e.recorded, e.progress, e.error, e.most_tries
 ), aborted as (
     insert into scylla.finished
         (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries,
@@ -46,7 +56,7 @@ with ended as (
             || case when x.error is null then '[]' else pg_catalog.jsonb_build_array(x.error) end
             || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
                 'code', 'tries_exhausted',
-                'args', pg_catalog.jsonb_build_object('max_tries', x.max_tries),
+                'args', pg_catalog.jsonb_build_object('max_tries', x.most_tries),
                 'description', 'the task had all the tries it may have'))),
         scylla._newest(
             scylla._history_with(x.history, x.worker, case when not x.recorded then x.owned_at end)

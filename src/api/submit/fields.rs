@@ -49,13 +49,13 @@ pub static FIELDS: &[Field] = &[
         "max_tries",
         Integer(|it, n| put(&mut it.max_tries, validate::max_tries(n).map(Some))),
     ),
-    not_null(
+    nullable(
         "retry_interval",
-        Interval(|it, value| put(&mut it.retry_interval, validate::pause("retry_interval", value))),
+        Interval(|it, value| put(&mut it.retry_interval, pause("retry_interval", value))),
     ),
-    not_null(
+    nullable(
         "retry_jitter",
-        Interval(|it, value| put(&mut it.retry_jitter, validate::pause("retry_jitter", value))),
+        Interval(|it, value| put(&mut it.retry_jitter, pause("retry_jitter", value))),
     ),
     nullable(
         "timeout",
@@ -70,6 +70,11 @@ const fn not_null(name: &'static str, setter: Setter) -> Field {
 
 const fn nullable(name: &'static str, setter: Setter) -> Field {
     Field { name, is_nullable: true, setter }
+}
+
+/// A pause before a retry.
+fn pause(argument: &str, value: (Datum, Micros)) -> Result<Option<Datum>> {
+    validate::zero_or_longer(argument, value).map(|(interval, _)| Some(interval))
 }
 
 fn put<T>(field: &mut T, value: Result<T>) -> Result<()> {

@@ -39,8 +39,9 @@ pub struct Draft {
     pub run_at: Option<Wall>,
     pub after: Vec<Uuid>,
     pub run_on_failure: bool,
+    /// 0: no limit; `None`: the server's.
     pub max_tries: Option<i32>,
-    /// Intervals; `None`: zero.
+    /// Intervals; `None`: the server's.
     pub retry_interval: Option<Datum>,
     pub retry_jitter: Option<Datum>,
     /// An interval, with its length.
