@@ -74,6 +74,9 @@ fn standby_that_is_down_holds_up_no_firing() {
     });
     // They have expired; the one that was not leased is ready.
     assert_eq!(s.own("w", "q", 10).len(), 1, "no try is over before that is durable");
+    let expired = "select count(*) from scylla.task where queue = 'q' and tries = 1";
+    eventually(seconds(3), "the ends are in the table", || (s.count(expired) == 2).then_some(()));
+    assert!(short.iter().all(|lease| s.status(lease.id) == "running"), "not ready before that");
     drop(down);
     let again = eventually(seconds(3), "they are offered again", || {
         let leases = s.own("w", "q", 10);

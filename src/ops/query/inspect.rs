@@ -9,7 +9,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{id_at, session};
-use board::{Micros, Slot};
+use board::{Micros, Slot, State};
 use pgrx::pg_sys::Datum;
 
 statement!(ENTRY, "query/entry", [UUID, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, FLOAT, BOOL]);
@@ -138,7 +138,10 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
     }
 }
 
-/// Whether there is a lease, as this transaction sees it, or a reservation.
+/// Whether there is a lease, as this transaction sees it, or a reservation. A withheld task still
+/// has its lease: no call for work gets it yet.
 fn is_owned(slot: &Slot) -> bool {
-    slot.has_lease_for(process::id()) || slot.reserved_by().is_some()
+    slot.has_lease_for(process::id())
+        || slot.reserved_by().is_some()
+        || slot.state() == State::Withheld
 }
