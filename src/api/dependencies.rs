@@ -14,8 +14,8 @@ sql_functions!(add_dependencies, delete_tasks, task_id);
 
 /// `add_dependencies(after, run) → integer`
 ///
-/// Takes two arrays of ids of one length, `after` and `run`, and makes each task of `run` wait for
-/// the one at the same place in `after`. Gives the number of new edges.
+/// Takes two arrays of ids of the same length, `after` and `run`, and makes each task of `run` wait
+/// for the one at the same place in `after`. Returns the number of new edges.
 fn add_dependencies(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.add_dependencies()")?;
     let (after, run) = (call.uuids(0, "after")?, call.uuids(1, "run")?);
@@ -28,7 +28,7 @@ fn add_dependencies(call: &mut Call) -> Result<Option<Datum>> {
 /// `delete_tasks(ids) → integer`
 ///
 /// Takes an array of ids, and deletes these tasks and the dependents that then have nothing to wait
-/// for. Gives the number of deleted tasks.
+/// for. Returns the number of deleted tasks.
 fn delete_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.delete_tasks()")?;
     let deleted = delete::delete(&current_database(), &call.uuids(0, "ids")?);
@@ -37,7 +37,7 @@ fn delete_tasks(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `task_id(queue, key) → uuid`
 ///
-/// Takes a queue and a key. Gives the id of the unfinished task that has the key, or null.
+/// Takes a queue and a key. Returns the id of the unfinished task that has the key, or null.
 fn task_id(call: &mut Call) -> Result<Option<Datum>> {
     let queue = validate::queue(call.text(0, "queue")?)?;
     let key = validate::key(call.text(1, "key")?)?;

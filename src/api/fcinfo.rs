@@ -154,8 +154,8 @@ impl Call {
         self.optional_array(number, name, kind)?.ok_or_else(|| error::missing(name))
     }
 
-    /// The elements of an array of ids or tokens, none of them null. A null array is an empty one, so
-    /// that `array_agg` over no row does no harm.
+    /// The elements of an array of ids or tokens, none of them null. A null array is an empty one,
+    /// so that `array_agg` over no row does no harm.
     pub fn uuids(&self, number: usize, name: &str) -> Result<Vec<Uuid>> {
         // SAFETY: declared as an array of uuids.
         self.datum(number).map_or(Ok(Vec::new()), |array| unsafe { uuids(name, array) })

@@ -16,7 +16,7 @@ sql_functions!(return_task, return_tasks, cancel, cancel_tasks, delay);
 /// `return_task(id, token, outcome, result, error, run_at) → text`
 ///
 /// Takes an id, its token, an outcome and what the outcome needs: a result, an error, the time of a
-/// retry. Gives the task's status.
+/// retry. Returns the task's status.
 fn return_task(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.return_task()")?;
     let outcome = outcome(&call.text(2, "outcome")?)?;
@@ -35,7 +35,7 @@ fn return_task(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `return_tasks(ids, tokens, outcome, results, errors) → text[]`
 ///
-/// Takes arrays of ids and tokens, an outcome, and arrays of results and errors or null. Gives an
+/// Takes arrays of ids and tokens, an outcome, and arrays of results and errors or null. Returns an
 /// array of statuses, with null where a token is not valid.
 fn return_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.return_tasks()")?;
@@ -58,7 +58,7 @@ fn return_tasks(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `cancel(id) → boolean`
 ///
-/// Takes an id, and cancels the task. Gives false if the task was settled.
+/// Takes an id, and cancels the task. Returns false if the task was settled.
 fn cancel(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel()")?;
     let id = call.uuid(0, "id")?;
@@ -69,7 +69,7 @@ fn cancel(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `cancel_tasks(ids) → boolean[]`
 ///
-/// Takes an array of ids. Gives for each what `cancel` gives, or null if there is no such task.
+/// Takes an array of ids. Returns for each what `cancel` gives, or null if there is no such task.
 fn cancel_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel_tasks()")?;
     let cancelled = cancel::cancel(&current_database(), &call.uuids(0, "ids")?);
@@ -78,8 +78,8 @@ fn cancel_tasks(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `delay(task, until) → boolean`
 ///
-/// Takes an id and a time, and postpones the task, or brings it forward, to that time. Gives false
-/// if the task runs or is settled.
+/// Takes an id and a time, and postpones the task, or brings it forward, to that time. Returns
+/// false if the task runs or is settled.
 fn delay(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.delay()")?;
     let id = call.uuid(0, "task")?;

@@ -14,7 +14,7 @@ sql_functions!(task, why, leases, refresh, open);
 
 /// `task(id) → jsonb`
 ///
-/// Takes an id. Gives the task's entry, a jsonb.
+/// Takes an id. Returns the task's entry, a jsonb.
 fn task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     inspect::entry(&current_database(), id, datum::copy_to_caller_context())
@@ -24,7 +24,7 @@ fn task(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `why(id) → text`
 ///
-/// Takes an id. Gives the reason why the task is not running, in one sentence.
+/// Takes an id. Returns the reason why the task is not running, in one sentence.
 fn why(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     let why = inspect::why(&current_database(), id).ok_or_else(|| error::no_such_task(id))?;
@@ -33,7 +33,7 @@ fn why(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
 ///
-/// Takes an id, or null for all tasks. Gives a row per lease: id, owner, owned_at, deadline,
+/// Takes an id, or null for all tasks. Returns a row per lease: id, owner, owned_at, deadline,
 /// progress, and whether the task's history has it. A task that another open transaction has
 /// reserved has an owner and no owned_at.
 fn leases(call: &mut Call) -> Result<Option<Datum>> {
@@ -48,7 +48,7 @@ fn leases(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `refresh()`
 ///
-/// Takes nothing. At the commit, the scheduler surveys the tables.
+/// Takes nothing. After the commit, the scheduler reads the tables again.
 fn refresh(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.refresh()")?;
     xact::at_commit(&current_database(), [Change::Refresh]);

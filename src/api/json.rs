@@ -11,7 +11,7 @@ use pgrx::pg_sys::{self, Datum};
 /// What an array of ids must be.
 pub const UUIDS: &str = "an array of uuids";
 
-/// The ids of an array of strings.
+/// Parses the strings of a JSON array as uuids.
 pub fn uuids(name: &str, array: Container) -> Result<Vec<Uuid>> {
     let uuid = |(_, element): (Vec<u8>, Json)| match element {
         Json::String(text) => Uuid::parse(&text),
@@ -21,27 +21,27 @@ pub fn uuids(name: &str, array: Container) -> Result<Vec<Uuid>> {
     uuids.ok_or_else(|| error::wrong_type(name, UUIDS))
 }
 
-/// The id of a text.
+/// Parses a text as a uuid.
 pub fn uuid(name: &str, text: &[u8]) -> Result<Uuid> {
     Uuid::parse(text).ok_or_else(|| error::wrong_type(name, "a uuid"))
 }
 
-/// An integer, which may have a fraction of zeros. Any other number becomes the least integer,
-/// which every check refuses.
+/// Parses a JSON number as an integer; 1.0 is one. Any other number becomes `i64::MIN`, which
+/// every range check refuses.
 pub fn integer(text: &str) -> i64 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_whole = fraction.bytes().all(|digit| digit == b'0');
     whole.parse().ok().filter(|_| is_whole).unwrap_or(i64::MIN)
 }
 
-/// The interval of a text, and its length.
+/// Parses a text as an interval; returns it with its length.
 pub fn interval(name: &str, text: &[u8]) -> Result<(Datum, Micros)> {
     let interval = parse(pg_sys::interval_in, text);
     let interval = interval.ok_or_else(|| error::wrong_type(name, "an interval"))?;
     Ok((interval, datum::interval_length(Some(interval))))
 }
 
-/// The timestamptz of a text.
+/// Parses a text as a timestamptz.
 pub fn time(name: &str, text: &[u8]) -> Result<Wall> {
     let time = parse(pg_sys::timestamptz_in, text);
     time.map(datum::wall).ok_or_else(|| error::wrong_type(name, "a timestamptz"))
@@ -53,7 +53,8 @@ type Input = unsafe fn(pg_sys::FunctionCallInfo) -> Datum;
 /// The value of a text; `None` if the type's input function refuses it.
 fn parse(input: Input, text: &[u8]) -> Option<Datum> {
     let text = std::ffi::CString::new(text).ok()?;
-    // An input function changes nothing that a subtransaction would have to undo.
+    // Catching the error needs no subtransaction: an input function changes nothing that would
+    // have to be undone.
     PgTryBuilder::new(std::panic::AssertUnwindSafe(|| {
         // SAFETY: an input function takes a text that ends with a zero, a type's oid and a
         // modifier.

@@ -16,7 +16,7 @@ sql_functions!(own_tasks, own_task, register_worker, extend, extend_tasks);
 /// `own_tasks(worker, queue, max_tasks, actions, timeout) → (id, token, …) …`
 ///
 /// Takes a worker, a queue, how many tasks at most, an array of actions or null, and the length of
-/// the leases or null. Gives a row per task, see `add_row`.
+/// the leases or null. Returns a row per task, see `add_row`.
 fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.own_tasks()")?;
     let worker = validate::worker(call.text(0, "worker")?)?;
@@ -36,8 +36,8 @@ fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `own_task(id, worker, timeout) → (id, token, …)`
 ///
-/// Takes the id of a ready task, a worker, and the length of the lease or null. Gives one row, see
-/// `add_row`.
+/// Takes the id of a ready task, a worker, and the length of the lease or null. Returns one row,
+/// see `add_row`.
 fn own_task(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.own_task()")?;
     let id = call.uuid(0, "id")?;
@@ -50,7 +50,7 @@ fn own_task(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `register_worker() → text`
 ///
-/// Takes nothing. Gives a name that no other call got or gets.
+/// Takes nothing. Returns a name that no other call ever returns.
 fn register_worker(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.register_worker()")?;
     let name = format!("worker-{}", own::next_worker(&current_database()));
@@ -59,7 +59,7 @@ fn register_worker(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `extend(id, token, timeout, progress) → boolean`
 ///
-/// Takes an id, its token, the new length of the lease or null, and the progress or null. Gives
+/// Takes an id, its token, the new length of the lease or null, and the progress or null. Returns
 /// false if the lease is lost.
 fn extend(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.extend()")?;
@@ -72,8 +72,8 @@ fn extend(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `extend_tasks(ids, tokens, timeout) → boolean[]`
 ///
-/// Takes arrays of ids and tokens, and the new length of the leases or null. Gives an array of what
-/// `extend` gives.
+/// Takes arrays of ids and tokens, and the new length of the leases or null. Returns an array of
+/// what `extend` gives.
 fn extend_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.extend_tasks()")?;
     let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;

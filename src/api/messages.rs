@@ -1,4 +1,4 @@
-//! `delay` and `delay_messages` of messages, and `cancel_message`.
+//! SQL functions of messages: `delay`, `delay_messages` and `cancel_message`.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::{json, validate};
@@ -12,13 +12,13 @@ use pgrx::pg_sys::Datum;
 
 sql_functions!(delay_message, delay_messages, cancel_message);
 
-/// Headers about the delay itself, which do not go on with the message.
+/// Headers about the delay itself, which are left out of the task's spec.
 const DELAY_HEADERS: [&str; 2] = ["chronosMessageId", "chronosDeadline"];
 
 /// `delay(id, deadline, queue, value, key, headers) → boolean`
 ///
-/// Takes a message: id, deadline, queue, value, key, headers. Gives false if another message waits
-/// under the id, or if this one is dropped because its id or its deadline is not valid.
+/// Takes a message: id, deadline, queue, value, key, headers. Returns false if another message
+/// waits under the id, or if this one is dropped because its id or its deadline is not valid.
 fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.delay()")?;
     let queue = validate::queue(call.text(2, "queue")?)?;
@@ -45,8 +45,8 @@ fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `delay_messages(queue, messages) → (id, outcome) …`
 ///
-/// Takes a queue and a JSON array of messages. Gives a row per message: its id, and whether it was
-/// delayed, fired, ignored or invalid.
+/// Takes a queue and a JSON array of messages. Returns a row per message: its id, and whether it
+/// was delayed, fired, ignored or invalid.
 fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.delay_messages()")?;
     let queue = validate::queue(call.text(0, "queue")?)?;
@@ -87,7 +87,7 @@ fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `cancel_message(queue, id) → boolean`
 ///
-/// Takes a queue and a message's id, and cancels the message. Gives false if none waits.
+/// Takes a queue and a message's id, and cancels the message. Returns false if none waits.
 fn cancel_message(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel_message()")?;
     let queue = validate::queue(call.text(0, "queue")?)?;
@@ -95,7 +95,8 @@ fn cancel_message(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id))))
 }
 
-/// The message of an element of a batch. `id` becomes the id of the element, valid or not.
+/// The message of an element of a batch. Sets `id` to the element's id
+/// even if the message is not valid.
 fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
     let Json::Object(object) = element else {
         return Err(error::wrong_type("an element of messages", "an object"));
@@ -135,7 +136,7 @@ fn string(name: &str, given: Option<Json>) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// The headers that go on with the message.
+/// The headers without `DELAY_HEADERS`.
 fn headers(given: Json) -> Result<Container> {
     match given {
         Json::Object(headers) => Ok(jsonb::without(headers, &DELAY_HEADERS)),

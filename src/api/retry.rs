@@ -12,8 +12,8 @@ sql_functions!(retry_worst_case);
 
 /// `retry_worst_case(max_tries, retry_interval, retry_jitter) → interval`
 ///
-/// Takes max_tries, retry_interval and retry_jitter. Gives the longest time that all delays before
-/// retries can take together.
+/// Takes max_tries, retry_interval and retry_jitter. Returns the longest time that all delays
+/// before retries can take together.
 fn retry_worst_case(call: &mut Call) -> Result<Option<Datum>> {
     let tries = call.int(0).ok_or_else(|| error::missing("max_tries"))?;
     let tries = validate::at_least_one("max_tries", tries)?;

@@ -1,5 +1,5 @@
-//! `wait_for_work`, `wait_for_any` and `wait_for_task`: procedures, since they end their transaction
-//! to wait.
+//! `wait_for_work`, `wait_for_any` and `wait_for_task`: procedures, since they end their
+//! transaction to wait.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
@@ -14,8 +14,8 @@ sql_functions!(wait_for_work, wait_for_any, wait_for_task);
 
 /// `wait_for_work(queue, timeout, actions, available)`
 ///
-/// Takes a queue, a timeout, and an array of actions or null. Gives a row: whether the queue has a
-/// ready task of one of the actions, false after the timeout.
+/// Takes a queue, a timeout, and an array of actions or null. Returns a row: whether the queue has
+/// a ready task of one of the actions, false after the timeout.
 fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
     let queue = validate::queue(call.text(0, "queue")?)?;
     let found = wait_for_queues(call, "scylla.wait_for_work()", &[queue])?;
@@ -24,8 +24,8 @@ fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `wait_for_any(queues, timeout, actions, queue)`
 ///
-/// Takes an array of queues, a timeout, and an array of actions or null. Gives a row: the first of
-/// the queues that has a ready task of one of the actions, null after the timeout.
+/// Takes an array of queues, a timeout, and an array of actions or null. Returns a row: the first
+/// of the queues that has a ready task of one of the actions, null after the timeout.
 fn wait_for_any(call: &mut Call) -> Result<Option<Datum>> {
     let queues = call.array(0, "queues", TEXTS)?;
     if !(1..=MAX_WAIT_QUEUES).contains(&queues.len()) {
@@ -57,7 +57,7 @@ fn wait_for_queues(call: &Call, function: &str, queues: &[Vec<u8>]) -> Result<Op
 
 /// `wait_for_task(id, timeout, status, result)`
 ///
-/// Takes an id and a timeout. Gives a row: the status and the result of the task once it has
+/// Takes an id and a timeout. Returns a row: the status and the result of the task once it has
 /// settled, nulls after the timeout.
 fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;

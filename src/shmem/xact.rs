@@ -50,13 +50,15 @@ pub enum Change {
     Due(Wall),
     /// A reservation becomes a lease, or goes back into its lane.
     Own(Ticket),
-    /// The task is settled, or its lease goes on.
+    /// The task has settled, was deleted, or waits: its slot goes. At a rollback the slot is as
+    /// before.
     Finish(Ticket),
     /// The task is ready again, or its lease goes on.
     Release(Ticket),
     /// As `Release`, by the scheduler: the token stays valid until another worker owns the task.
     Expire(Ticket),
-    /// The task is no longer live, whatever its slot says.
+    /// The task is no longer ready (settled, deleted or waiting): its slot goes, whatever its
+    /// state.
     Gone(Id),
     /// The task is no longer live; at a rollback it is offered again, since a look at the table by
     /// this transaction does not find it.
@@ -115,7 +117,7 @@ thread_local! {
     static BUILDING: Cell<Option<u32>> = const { Cell::new(None) };
     static CALLED: Cell<bool> = const { Cell::new(false) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
-    /// How durable this transaction's commit is to be, which does not wait for that.
+    /// Set by `commit_ahead`: the durability that this transaction's commit does not wait for.
     static COMMITS_AHEAD: Cell<Option<i32>> = const { Cell::new(None) };
     static WITHHELD: RefCell<Option<Withheld>> = const { RefCell::new(None) };
 }
@@ -197,17 +199,17 @@ pub fn end_wait(found: Option<LaneRef>) {
 /// Does something that may wake other processes, and wakes the scheduler if it is to go on with
 /// that.
 fn wake(entry: u32, change: impl FnOnce(&mut Board)) {
-    let early = with_board(|board| {
+    let wakes_scheduler = with_board(|board| {
         change(board);
         board.wants_scheduler(entry)
     });
-    if early {
+    if wakes_scheduler {
         wake_scheduler(entry);
     }
 }
 
-/// Has the commit of this transaction not wait for the durability that `level` asks for: what must
-/// be durable is withheld until it is.
+/// Lets the commit of this transaction return before it is as durable as `level` asks for. Changes
+/// that must be durable are withheld until then.
 pub fn commit_ahead(level: i32) {
     register();
     COMMITS_AHEAD.set(Some(level));
@@ -218,7 +220,8 @@ pub fn withheld_until() -> Option<XLogRecPtr> {
     WITHHELD.with_borrow(|withheld| withheld.as_ref().map(|it| it.end))
 }
 
-/// Makes known what is durable by now. True when nothing is withheld any more.
+/// Applies the withheld changes if their commits are durable by now. True when nothing is withheld
+/// any more.
 pub fn publish_durable() -> bool {
     let is_durable = WITHHELD.with_borrow(|withheld| {
         withheld.as_ref().is_none_or(|it| durability::is_durable(it.end, it.level))
@@ -229,7 +232,7 @@ pub fn publish_durable() -> bool {
     is_durable
 }
 
-/// Makes known all that is withheld.
+/// Applies all withheld changes.
 pub fn end_withholding() {
     if let Some(withheld) = WITHHELD.take() {
         in_steps(withheld.changes.iter(), |board, entry, pending| match &pending.change {
@@ -270,7 +273,8 @@ unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut 
             COMMITS_AHEAD.set(None);
             without_panic(|| revert(take_from_level(1)));
         }
-        // What does not forbid to prepare is only a drop: those who find it then clean up after it.
+        // Only a dropped extension or database gets here. Later callers find its entry and remove
+        // it.
         XactEvent::XACT_EVENT_PREPARE => drop(take_from_level(1)),
         _ => {}
     }
@@ -437,7 +441,7 @@ fn in_steps<'p>(
     mut change: impl FnMut(&mut Board, u32, &PendingChange),
 ) {
     let mut pending = pending.peekable();
-    let mut early = None;
+    let mut scheduler_to_wake = None;
     while pending.peek().is_some() {
         with_board(|board| {
             for it in pending.by_ref().take(AT_ONCE) {
@@ -445,13 +449,13 @@ fn in_steps<'p>(
                     change(board, entry, it);
                     let first = it.change.is_use() && board.entry_mut(entry).note_use();
                     if first || board.wants_scheduler(entry) {
-                        early = Some(entry);
+                        scheduler_to_wake = Some(entry);
                     }
                 }
             }
         });
     }
-    if let Some(entry) = early {
+    if let Some(entry) = scheduler_to_wake {
         wake_scheduler(entry);
     }
 }

@@ -45,11 +45,14 @@ pub type Given = [Option<pg_sys::Datum>; GIVEN.len()];
 /// Where a column of a settled task comes from; columns of a live one count from 1.
 #[derive(Clone, Copy)]
 pub enum Source {
+    /// Copied from this column of the live row.
     Kept(i16),
+    /// `GIVEN[n]`.
     Given(usize),
+    /// This column of the live row, plus the try that ends.
     Tries(i16),
     /// The column was dropped.
-    Nothing,
+    Dropped,
 }
 
 /// What was found out about the tables.
@@ -172,7 +175,7 @@ fn find_column<'c>(
 /// Where a column of the partition comes from; `None`: unknown, or computed.
 fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<Source> {
     if column.attisdropped {
-        return Some(Source::Nothing);
+        return Some(Source::Dropped);
     }
     if column.attgenerated != 0 || column.attidentity != 0 {
         return None;
@@ -201,6 +204,6 @@ fn has_type(column: &pg_sys::FormData_pg_attribute, oid: Oid, modifier: i32) -> 
 /// Whether every expected column is there. Column names are unique within a table, so counting is
 /// enough.
 fn are_whole(sources: &[Source]) -> bool {
-    let there = sources.iter().filter(|it| !matches!(it, Source::Nothing)).count();
+    let there = sources.iter().filter(|it| !matches!(it, Source::Dropped)).count();
     there == KEPT.len() + GIVEN.len() + 1
 }

@@ -106,7 +106,7 @@ impl PartitionWriter {
                 Source::Tries(column) => {
                     Some(Datum::from(datum::number(row.get(column)) as i32 + tries))
                 }
-                Source::Nothing => None,
+                Source::Dropped => None,
             };
             self.nulls[at] = value.is_none();
             self.values[at] = value.unwrap_or(Datum::from(0));

@@ -1,5 +1,5 @@
-//! The two ways to write the end of an ownership: the task's row moves to `scylla.finished`, or it
-//! is released and the task is ready again.
+//! Writes the end of leases to the tables: `settle` moves the tasks' rows to `scylla.finished`;
+//! `release` makes the tasks ready again, or aborts those that have no try left.
 
 use crate::guc;
 use crate::pg::datum::{
@@ -37,8 +37,7 @@ statement!(
     ]
 );
 
-/// Moves tasks to `scylla.finished`; returns those that were live. `endings` is in the order of the
-/// ids.
+/// Moves tasks to `scylla.finished`; returns those that were live. `endings` must be sorted by id.
 pub fn settle(
     db: &Database,
     session: &Session,
@@ -73,8 +72,8 @@ pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended>
     (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect()
 }
 
-/// The pause before the next try, with its random part. The ownership that has just ended counts
-/// already.
+/// The pause before the next try, with its random part. Column 6, `tries`, already includes the try
+/// that has just ended.
 fn pause_at(rows: &Rows, row: usize) -> Micros {
     let [interval, jitter] = [4, 5].map(|column| datum::interval_length(rows.get(row, column)));
     let retries = (datum::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);

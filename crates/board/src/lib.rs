@@ -4,7 +4,7 @@
 //! are shared memory in the extension and vectors in the tests. The caller holds its lock as long
 //! as it borrows a [`Board`]; each operation costs O(log n).
 //!
-//! Reading order, low to high:
+//! (I1) to (I12) are the invariants of `docs/guarantees.md`. Reading order, low to high:
 //!
 //! * `time`: lengths and instants.
 //! * `layout`: the records in the slices: a [`Slot`] is one task that the board knows, in one
@@ -12,7 +12,7 @@
 //!   first (I4); a [`DatabaseEntry`] is one database with the timer of its leases (I12); a
 //!   [`Waiter`] is one process that waits for work or for the end of a task.
 //! * `containers`: pools, lists and trees over slices.
-//! * `board`: the operations, one subject a file.
+//! * `board`: the operations, one file per subject.
 //! * `backoff`, `outcome`: rules that need no board.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -17,7 +17,7 @@ sql_functions!(submit, submit_tasks);
 
 /// `submit(queue, spec, action, priority, id, …) → uuid`
 ///
-/// Takes the fields of a task, one argument each, and submits the task. Gives its id, or that of
+/// Takes the fields of a task, one argument each, and submits the task. Returns its id, or that of
 /// the live task with its key (`on_conflict => 'ignore'`).
 fn submit(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.submit()")?;
@@ -31,8 +31,8 @@ fn submit(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
 ///
-/// Takes a JSON array of tasks, and whether one that cannot be inserted fails the call. Gives a row
-/// per task: its id, the outcome, and an error message or null.
+/// Takes a JSON array of tasks, and whether one that cannot be inserted fails the call. Returns a
+/// row per task: its id, the outcome, and an error message or null.
 fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.submit_tasks()")?;
     let tasks = call.jsonb(0, "tasks")?;

@@ -42,11 +42,11 @@ enum Stop {
     Enough,
     /// No scheduler ends leases whose deadline has passed.
     NoScheduler,
-    /// What is next is no task.
+    /// The board has no task at hand; `Next` says why.
     NoTask(Next),
 }
 
-/// What one task's place on the board allows.
+/// The result of reserving one task by its id.
 enum Found {
     Paused,
     Full,
@@ -160,7 +160,8 @@ fn claim_now(worker: &[u8], length: Option<Micros>) -> Claim<'_> {
     Claim { worker, holder, now: time::now(), length, fallback: guc::lease_timeout() }
 }
 
-/// Takes tasks off the board under one hold of its lock, and pending what becomes of them.
+/// Reserves tasks on the board under one hold of its lock, and registers what the end of the
+/// transaction does with them.
 fn take(
     db: &Database,
     queue: &[u8],
@@ -173,7 +174,7 @@ fn take(
         (0..wanted).map(|_| Uuid::random()).map(|token| (token, token_hash(token))).collect();
     let mut taken = Vec::with_capacity(wanted);
     xact::reserve(wanted);
-    let (entry, stop, early) = db.on_board(|board, entry| {
+    let (entry, stop, wakes_scheduler) = db.on_board(|board, entry| {
         let stop = loop {
             if !served_inline
                 && board.entry(entry).scheduler == 0
@@ -190,7 +191,7 @@ fn take(
         (entry, stop, board.wants_scheduler(entry))
     });
     xact::at_commit(db, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
-    if early {
+    if wakes_scheduler {
         segment::wake_scheduler(entry);
     }
     (taken, entry, stop)

@@ -92,10 +92,10 @@ pub enum Expired {
     Reservation,
 }
 
-/// Why a lease cannot be ended.
+/// Why a lease cannot be ended, or a ready task not withdrawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The token is not the one of this task's last owner.
+    /// The token is not valid. For `withdraw`: a worker owns the task.
     Stale,
     /// The lease has expired and is being ended: ask again in a moment.
     Busy,
@@ -214,8 +214,8 @@ impl Board<'_> {
             && std::mem::take(&mut self.slots[ticket.slot].claimed_by) != 0
     }
 
-    /// A heartbeat: the deadline becomes now + length (the lease's own when `None`). Whatever the
-    /// connection: the transaction that claimed the task may be open still.
+    /// A heartbeat: the deadline becomes now + length (the lease's own when `None`). Any connection
+    /// may do this, even while the transaction that reserved the task is still open.
     pub fn extend(
         &mut self,
         entry: u32,
@@ -426,8 +426,8 @@ impl Board<'_> {
         }
     }
 
-    /// The task was cancelled or deleted: its slot goes, whatever state it is in (I3), and
-    /// processes that wait for its end look again.
+    /// The task is no longer ready: its slot goes, whatever state it is in (I3), and processes that
+    /// wait for its end look again.
     pub fn remove_task(&mut self, entry: u32, id: Id) {
         self.wake_all(entry, id);
         if let Some(at) = self.find_slot(entry, id) {

@@ -6,7 +6,7 @@ use crate::layout::names::{ACTION_MAX, Name};
 use crate::layout::rank::Rank;
 use crate::time::Micros;
 
-/// A lane whose next task only the table knows.
+/// A lane whose next task has to be read from the table.
 #[derive(Clone, Copy, Debug)]
 pub struct NeedsRefill {
     /// The lane's index.
@@ -19,7 +19,7 @@ pub struct NeedsRefill {
 }
 
 impl Board<'_> {
-    /// Whether no task can be queued: no slot is free, and none is queued that could be evicted.
+    /// Whether no task can be queued: no slot is free, and no queued task can be evicted.
     pub fn is_leased_out(&mut self) -> bool {
         self.slots.is_full() && self.queued_in_longest() == 0
     }
@@ -48,8 +48,9 @@ impl Board<'_> {
         true
     }
 
-    /// Queues tasks read from the table, in order, each with its own lease length or zero. False
-    /// when the board has no room for the rest, or the lane is no longer the refiller's.
+    /// Queues tasks read from the table, in order, each with its lease length (zero: none of its
+    /// own). False when the board has no room for the rest, or the lane is no longer the
+    /// refiller's.
     pub fn refill(
         &mut self,
         entry: u32,

@@ -1,8 +1,9 @@
 //! Processes that wait for work, or for the end of a task.
 //!
-//! A process joins its lines before it looks for what it waits for, so that it cannot miss what
-//! happens in between: a line for the task, or one for each queue. A process that is woken leaves
-//! all its lines at once. It joins them again before it looks.
+//! A *line* is a first-in, first-out list of waiting processes. Each queue and each task that
+//! processes wait for has one. A process joins its lines before it looks for what it waits for, so
+//! that it cannot miss what happens in between: a line for the task, or one for each queue. A
+//! process that is woken leaves all its lines at once. It joins them again before it looks.
 
 use crate::board::Board;
 use crate::containers::hash::hash;
@@ -137,8 +138,8 @@ impl Board<'_> {
         }
     }
 
-    /// Ends a process's waiting, which found work in a lane or did not. A wake-up that it did not
-    /// use goes to the next waiter.
+    /// Ends a process's wait. `found`: the lane in which it found work. If it was woken for another
+    /// lane, that wake-up goes to the next waiter.
     pub fn end_wait(&mut self, process: u32, found: Option<LaneRef>) {
         if self.waiters.get(process as usize).is_none() {
             return;
@@ -188,7 +189,7 @@ impl Board<'_> {
         self.owe(unused);
     }
 
-    /// Wakes one process that waits for work of a lane which found no place on the board.
+    /// Wakes one process that waits for work of a lane that does not fit on the board.
     pub(crate) fn wake_without_lane(&mut self, entry: u32, name: LaneName) {
         if self.globals.waiting == 0 {
             return;

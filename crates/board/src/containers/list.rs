@@ -8,7 +8,7 @@ pub trait ListNodes {
     fn link(&mut self, node: u32) -> &mut Link;
 }
 
-/// Adds a record that is in no list at the end.
+/// Appends a record that is in no list yet.
 pub fn push(nodes: &mut (impl ListNodes + ?Sized), list: &mut ListHead, node: u32) {
     *nodes.link(node) = Link { before: list.last, next: NIL };
     match list.last {
