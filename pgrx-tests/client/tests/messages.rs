@@ -126,7 +126,7 @@ fn killed_in_the_middle_nothing_is_lost_or_fired_twice() {
            create trigger note after update on scylla.task for each row
              when (new.ready and old.due is not null) execute function note()",
     );
-    assert_eq!(delay_many(&mut s, "q", MESSAGES, "500 ms", 25_000), ["delayed"]);
+    assert_eq!(delay_many(&mut s, "q", MESSAGES, "3 s", 25_000), ["delayed"]);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
