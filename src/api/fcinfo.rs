@@ -1,5 +1,6 @@
 //! One call of an SQL function: its arguments, and the rows that it returns.
 
+use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Error, Result};
 use crate::pg::datum::{self, Kind};
 use crate::pg::process;
@@ -139,19 +140,26 @@ impl Call {
         self.datum(number).map(|it| (it, datum::interval_length(Some(it))))
     }
 
-    /// The elements of an array; `None`: null.
+    /// The elements of an array, at most so many; `None`: null.
     pub fn optional_array(
         &self,
         number: usize,
         name: &str,
         kind: Kind,
+        most: usize,
     ) -> Result<Option<Vec<Option<Datum>>>> {
         // SAFETY: declared as an array of the kind.
-        self.datum(number).map(|array| unsafe { elements(name, kind, array) }).transpose()
+        self.datum(number).map(|array| unsafe { elements(name, kind, array, most) }).transpose()
     }
 
-    pub fn array(&self, number: usize, name: &str, kind: Kind) -> Result<Vec<Option<Datum>>> {
-        self.optional_array(number, name, kind)?.ok_or_else(|| error::missing(name))
+    pub fn array(
+        &self,
+        number: usize,
+        name: &str,
+        kind: Kind,
+        most: usize,
+    ) -> Result<Vec<Option<Datum>>> {
+        self.optional_array(number, name, kind, most)?.ok_or_else(|| error::missing(name))
     }
 
     /// The elements of an array of ids or tokens, none of them null. A null array is an empty one,
@@ -192,13 +200,21 @@ impl Call {
     }
 }
 
-/// The elements of an array.
+/// The elements of an array, at most so many.
 ///
 /// # Safety
 /// The datum must be of the kind.
-unsafe fn elements(name: &str, kind: Kind, array: Datum) -> Result<Vec<Option<Datum>>> {
+unsafe fn elements(
+    name: &str,
+    kind: Kind,
+    array: Datum,
+    most: usize,
+) -> Result<Vec<Option<Datum>>> {
     // SAFETY: as the caller says.
-    unsafe { datum::elements(kind, array) }.ok_or_else(|| error::not_one_dimension(name))
+    unsafe {
+        validate::length(name, most, datum::count(array))?;
+        datum::elements(kind, array).ok_or_else(|| error::not_one_dimension(name))
+    }
 }
 
 /// The ids of an array, none of them null.
@@ -210,7 +226,7 @@ pub unsafe fn uuids(name: &str, array: Datum) -> Result<Vec<Uuid>> {
     // SAFETY: as the caller says.
     unsafe {
         let uuid = |it: Option<Datum>| it.map(|it| Uuid::read(it)).ok_or_else(missing);
-        elements(name, datum::UUIDS, array)?.into_iter().map(uuid).collect()
+        elements(name, datum::UUIDS, array, ELEMENTS_MAX)?.into_iter().map(uuid).collect()
     }
 }
 

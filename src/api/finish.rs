@@ -1,7 +1,7 @@
 //! `return_task`, `return_tasks`, `cancel`, `cancel_tasks` and `delay`.
 
 use crate::api::fcinfo::{Call, sql_functions};
-use crate::api::validate;
+use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Result};
 use crate::ops::finish::cancel;
 use crate::ops::finish::return_tasks::{self, Return};
@@ -110,7 +110,7 @@ fn error(outcome: Outcome, given: Option<Datum>) -> Result<Option<Datum>> {
 
 /// The elements of an array that has one for each id; nulls if the array is null.
 fn column(call: &Call, number: usize, name: &str, len: usize) -> Result<Vec<Option<Datum>>> {
-    match call.optional_array(number, name, JSONBS)? {
+    match call.optional_array(number, name, JSONBS, ELEMENTS_MAX)? {
         None => Ok(vec![None; len]),
         Some(elements) if elements.len() == len => Ok(elements),
         Some(_) => Err(error::lengths_differ("ids", name)),

@@ -1,8 +1,9 @@
 //! Values of JSON members as values of SQL types.
 
+use crate::api::validate;
 use crate::error::{self, Result};
 use crate::pg::datum;
-use crate::pg::jsonb::{self, Container, Json};
+use crate::pg::jsonb::{Container, Json};
 use crate::pg::uuid::Uuid;
 use board::{Micros, Wall};
 use pgrx::PgTryBuilder;
@@ -13,11 +14,12 @@ pub const UUIDS: &str = "an array of uuids";
 
 /// Parses the strings of a JSON array as uuids.
 pub fn uuids(name: &str, array: Container) -> Result<Vec<Uuid>> {
-    let uuid = |(_, element): (Vec<u8>, Json)| match element {
+    let uuid = |element: Json| match element {
         Json::String(text) => Uuid::parse(&text),
         _ => None,
     };
-    let uuids: Option<Vec<Uuid>> = jsonb::inside(array).into_iter().map(uuid).collect();
+    let elements = validate::elements(name, UUIDS, array.datum())?;
+    let uuids: Option<Vec<Uuid>> = elements.into_iter().map(uuid).collect();
     uuids.ok_or_else(|| error::wrong_type(name, UUIDS))
 }
 

@@ -1,7 +1,7 @@
 //! `own_tasks`, `own_task`, `register_worker`, `extend` and `extend_tasks`.
 
 use crate::api::fcinfo::{Call, Tuplestore, sql_functions};
-use crate::api::validate;
+use crate::api::validate::{self, ACTIONS_MAX};
 use crate::error::{self, Result};
 use crate::ops::lease::extend;
 use crate::ops::lease::own::{self, Owned};
@@ -22,7 +22,8 @@ fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
     let worker = validate::worker(call.text(0, "worker")?)?;
     let queue = validate::queue(call.text(1, "queue")?)?;
     let most = validate::max_tasks(call.int(2).ok_or_else(|| error::missing("max_tasks"))?)?;
-    let actions = call.optional_array(3, "actions", TEXTS)?.map(validate::actions).transpose()?;
+    let actions = call.optional_array(3, "actions", TEXTS, ACTIONS_MAX)?;
+    let actions = actions.map(validate::actions).transpose()?;
     let actions: Option<Vec<&[u8]>> =
         actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect());
     let length = length(call, 4)?;

@@ -50,18 +50,13 @@ fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
 fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.delay_messages()")?;
     let queue = validate::queue(call.text(0, "queue")?)?;
-    // SAFETY: declared as jsonb; looked into if it is an array.
-    let elements = unsafe {
-        match jsonb::read(call.jsonb(1, "messages")?) {
-            Json::Array(array) => jsonb::inside(array),
-            _ => return Err(error::wrong_type("messages", "an array of objects")),
-        }
-    };
+    let messages = call.jsonb(1, "messages")?;
+    let elements = validate::elements("messages", "an array of objects", messages)?;
     let mut rows = call.rows()?;
     let mut messages = Vec::with_capacity(elements.len());
     // For each element: its id, if it has one, and whether it is valid.
     let mut checked = Vec::with_capacity(elements.len());
-    for (_, element) in elements {
+    for element in elements {
         let mut id = None;
         let answer = message(element, &mut id);
         if let Err(why) = &answer {

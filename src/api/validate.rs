@@ -9,6 +9,12 @@ use crate::pg::uuid::Uuid;
 use board::{ACTION_MAX, Micros, QUEUE_MAX, WORKER_MAX, Wall};
 use pgrx::pg_sys::{self, Datum};
 
+/// The most elements of an array.
+pub const ELEMENTS_MAX: usize = 100_000;
+
+/// The most actions of one call: the board looks each of them up under its lock.
+pub const ACTIONS_MAX: usize = 1_024;
+
 /// The longest key, in bytes.
 const KEY_MAX: usize = 256;
 
@@ -35,14 +41,17 @@ pub fn action<T: AsRef<[u8]>>(text: T) -> Result<T> {
     name(text, "action", 0, ACTION_MAX)
 }
 
-/// The elements of an array of actions.
+/// The elements of an array of actions, sorted and each once.
 pub fn actions(elements: Vec<Option<Datum>>) -> Result<Vec<Vec<u8>>> {
     let checked = |element: Option<Datum>| {
         let element = element.ok_or_else(|| error::missing("an element of actions"))?;
         // SAFETY: an element of an array of texts.
         action(unsafe { datum::bytes(element) })
     };
-    elements.into_iter().map(checked).collect()
+    let mut actions: Vec<Vec<u8>> = elements.into_iter().map(checked).collect::<Result<_>>()?;
+    actions.sort_unstable();
+    actions.dedup();
+    Ok(actions)
 }
 
 /// The name of a worker.
@@ -85,9 +94,9 @@ pub fn at_least_one(argument: &str, number: i64) -> Result<i64> {
     if number >= 1 { Ok(number) } else { Err(error::out_of_range(argument, "at least 1")) }
 }
 
-/// How many tasks a call owns at most.
+/// How many tasks a call owns at most. A number beyond what an array can have counts as that.
 pub fn max_tasks(number: i64) -> Result<usize> {
-    at_least_one("max_tasks", number).map(|number| number as usize)
+    at_least_one("max_tasks", number).map(|number| ELEMENTS_MAX.min(number as usize))
 }
 
 /// The progress of a task.
@@ -198,6 +207,24 @@ pub fn error(datum: Datum) -> Option<Datum> {
         Json::Bool(value) => described(value.to_string().as_bytes()),
         Json::Number(number) => described(number.as_bytes()),
         Json::Array(array) => described(&jsonb::text(array.datum())),
+    }
+}
+
+/// The length of an array, checked before anything of it is copied.
+pub fn length(argument: &str, most: usize, count: usize) -> Result<()> {
+    if count <= most { Ok(()) } else { Err(error::too_many_elements(argument, most, count)) }
+}
+
+/// The elements of a jsonb array. `wanted`: as in `an array of uuids`.
+pub fn elements(argument: &str, wanted: &str, datum: Datum) -> Result<Vec<Json>> {
+    // SAFETY: the callers pass jsonb.
+    let value = unsafe {
+        length(argument, ELEMENTS_MAX, jsonb::count(datum).unwrap_or(0))?;
+        jsonb::read(datum)
+    };
+    match value {
+        Json::Array(array) => Ok(jsonb::inside(array).into_iter().map(|it| it.1).collect()),
+        _ => Err(error::wrong_type(argument, wanted)),
     }
 }
 

@@ -2,7 +2,7 @@
 //! transaction to wait.
 
 use crate::api::fcinfo::{Call, sql_functions};
-use crate::api::validate;
+use crate::api::validate::{self, ACTIONS_MAX, ELEMENTS_MAX};
 use crate::error::{self, Result};
 use crate::ops::query::wait;
 use crate::pg::datum::{self, TEXTS};
@@ -27,7 +27,7 @@ fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
 /// Takes an array of queues, a timeout, and an array of actions or null. Returns a row: the first
 /// of the queues that has a ready task of one of the actions, null after the timeout.
 fn wait_for_any(call: &mut Call) -> Result<Option<Datum>> {
-    let queues = call.array(0, "queues", TEXTS)?;
+    let queues = call.array(0, "queues", TEXTS, ELEMENTS_MAX)?;
     if !(1..=MAX_WAIT_QUEUES).contains(&queues.len()) {
         let range = format!("an array of 1 to {MAX_WAIT_QUEUES} elements");
         return Err(error::out_of_range("queues", &range));
@@ -46,7 +46,8 @@ fn queue(element: Option<Datum>) -> Result<Vec<u8>> {
 /// Waits with the other arguments of the call. Returns the index of the first queue that has work.
 fn wait_for_queues(call: &Call, function: &str, queues: &[Vec<u8>]) -> Result<Option<usize>> {
     let until = deadline(call)?;
-    let actions = call.optional_array(2, "actions", TEXTS)?.map(validate::actions).transpose()?;
+    let actions = call.optional_array(2, "actions", TEXTS, ACTIONS_MAX)?;
+    let actions = actions.map(validate::actions).transpose()?;
     call.require_primary(function)?;
     call.require_top_level(function)?;
     let queues: Vec<&[u8]> = queues.iter().map(Vec::as_slice).collect();

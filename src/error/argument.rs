@@ -63,6 +63,16 @@ pub fn not_one_dimension(argument: &str) -> Error {
     invalid(format!("{argument} must be a one-dimensional array"))
 }
 
+/// An array with `got` elements, where `most` are allowed.
+pub fn too_many_elements(argument: &str, most: usize, got: usize) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        format!("{argument} must not have more than {most} elements"),
+    )
+    .detail(format!("The array has {got} elements."))
+    .hint("Divide it among several calls.")
+}
+
 /// An outcome that needs an error, without one.
 pub fn error_needed() -> Error {
     Error::new(

@@ -117,6 +117,45 @@ pub fn array(kind: Kind, values: impl Iterator<Item = Option<Datum>>) -> Datum {
     })
 }
 
+/// The number of elements of an array, read from its header: nothing else of it is copied.
+///
+/// # Safety
+/// The datum must be an array's.
+pub unsafe fn count(datum: Datum) -> usize {
+    let array = datum.cast_mut_ptr::<pg_sys::varlena>();
+    // SAFETY: a tag says whether an array is expanded. Of any other, only as much is fetched as its
+    // dimensions can take.
+    unsafe {
+        let (dimensions, lengths) = if is_expanded(array) {
+            let header = pg_sys::DatumGetEOHP(datum).cast::<pg_sys::ExpandedArrayHeader>();
+            ((*header).ndims, (*header).dims)
+        } else {
+            let most = size_of::<pg_sys::ArrayType>()
+                + size_of::<i32>() * pg_sys::MAXDIM as usize
+                - pg_sys::VARHDRSZ;
+            let header = pg_sys::pg_detoast_datum_slice(array, 0, most as i32);
+            let header = header.cast::<pg_sys::ArrayType>();
+            ((*header).ndim, header.add(1).cast::<i32>())
+        };
+        pg_sys::ArrayGetNItems(dimensions, lengths) as usize
+    }
+}
+
+/// Whether a value is in the form that PL/pgSQL keeps.
+///
+/// # Safety
+/// A varlena, toasted or not.
+unsafe fn is_expanded(value: *const pg_sys::varlena) -> bool {
+    use pg_sys::vartag_external::{VARTAG_EXPANDED_RO, VARTAG_EXPANDED_RW};
+    // SAFETY: a toast pointer begins with its tag.
+    unsafe {
+        pgrx::varlena::varatt_is_1b_e(value) && {
+            let tag = (*value.cast::<pg_sys::varattrib_1b_e>()).va_tag;
+            [VARTAG_EXPANDED_RO, VARTAG_EXPANDED_RW].contains(&tag.into())
+        }
+    }
+}
+
 /// The elements of an array; `None` when it has more than one dimension.
 ///
 /// # Safety

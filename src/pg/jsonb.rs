@@ -153,6 +153,22 @@ pub fn inside(container: Container) -> Vec<(Vec<u8>, Json)> {
     unsafe { walk(&raw mut (*container.0.cast_mut_ptr::<pg_sys::Jsonb>()).root) }
 }
 
+/// The number of elements of a jsonb that is an array, read from its header: nothing else of it is
+/// copied.
+///
+/// # Safety
+/// The datum must be a jsonb's.
+pub unsafe fn count(datum: Datum) -> Option<usize> {
+    // SAFETY: a jsonb begins with the header of its outermost container.
+    let header = unsafe {
+        let len = size_of::<u32>() as i32;
+        let start = pg_sys::pg_detoast_datum_slice(datum.cast_mut_ptr(), 0, len);
+        (*start.cast::<pg_sys::Jsonb>()).root.header
+    };
+    let is_array = header & (pg_sys::JB_FARRAY | pg_sys::JB_FSCALAR) == pg_sys::JB_FARRAY;
+    is_array.then_some((header & pg_sys::JB_CMASK) as usize)
+}
+
 /// The size of a jsonb in bytes, uncompressed.
 ///
 /// # Safety

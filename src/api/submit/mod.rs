@@ -4,11 +4,11 @@ mod fields;
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::submit::fields::{FIELDS, set_members};
-use crate::error::{self, Error, Result};
+use crate::api::validate;
+use crate::error::{Error, Result};
 use crate::ops::submit;
 use crate::ops::submit::draft::Draft;
 use crate::pg::datum;
-use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
@@ -37,18 +37,12 @@ fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.submit_tasks()")?;
     let tasks = call.jsonb(0, "tasks")?;
     let atomic = call.bool(1, "atomic")?;
-    // SAFETY: declared as jsonb; looked into if it is an array.
-    let elements = unsafe {
-        match jsonb::read(tasks) {
-            Json::Array(array) => jsonb::inside(array),
-            _ => return Err(error::wrong_type("tasks", "an array of objects")),
-        }
-    };
+    let elements = validate::elements("tasks", "an array of objects", tasks)?;
     let mut rows = call.rows()?;
     let mut drafts = Vec::with_capacity(elements.len());
     // For each element: whether it has a draft, or its id and its error.
     let mut checked: Vec<Result<(), (Option<Uuid>, Error)>> = Vec::new();
-    for (number, (_, element)) in elements.into_iter().enumerate() {
+    for (number, element) in elements.into_iter().enumerate() {
         let mut draft = Draft::blank();
         match set_members(&mut draft, element) {
             Ok(()) => {
