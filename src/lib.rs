@@ -12,10 +12,13 @@
 //! * [`pg`]: PostgreSQL's interfaces, wrapped thinly.
 //! * `board` (a crate): the data structure itself, without PostgreSQL.
 
+#![feature(alloc_error_hook)]
+
 mod api;
 mod due;
 mod error;
 mod guc;
+mod memory;
 mod ops;
 mod pg;
 mod scheduler;
@@ -34,6 +37,7 @@ pub extern "C-unwind" fn _PG_init() {
         error::not_preloaded().raise();
     }
     quieten();
+    memory::raise_failed_allocations();
     guc::define();
     pg::planner::register();
     shmem::segment::request_memory();

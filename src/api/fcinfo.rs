@@ -2,6 +2,7 @@
 
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Error, Result};
+use crate::memory;
 use crate::pg::datum::{self, Kind};
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
@@ -26,7 +27,9 @@ pub unsafe fn run(info: pg_sys::FunctionCallInfo, body: Body) -> Datum {
     // SAFETY: PostgreSQL called the caller. Neither of the two has anything left to drop when an
     // error is thrown.
     unsafe {
-        let value = pgrx_extern_c_guard(|| body(&mut Call { info }).map_err(Error::into_report));
+        let value = pgrx_extern_c_guard(|| {
+            memory::with_reserve(|| body(&mut Call { info }).map_err(Error::into_report))
+        });
         match value {
             Ok(value) => {
                 (*info).isnull = value.is_none();

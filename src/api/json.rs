@@ -2,12 +2,14 @@
 
 use crate::api::validate;
 use crate::error::{self, Result};
+use crate::memory;
 use crate::pg::datum;
 use crate::pg::jsonb::{Container, Json};
 use crate::pg::uuid::Uuid;
 use board::{Micros, Wall};
-use pgrx::PgTryBuilder;
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::pg_sys::{self, Datum};
+use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
 /// What an array of ids must be.
 pub const UUIDS: &str = "an array of uuids";
@@ -52,7 +54,7 @@ pub fn time(name: &str, text: &[u8]) -> Result<Wall> {
 /// An input function.
 type Input = unsafe fn(pg_sys::FunctionCallInfo) -> Datum;
 
-/// The value of a text; `None` if the type's input function refuses it.
+/// The value of a text, by a type's input function; `None` if the text is not one of the type's.
 fn parse(input: Input, text: &[u8]) -> Option<Datum> {
     let text = std::ffi::CString::new(text).ok()?;
     // Catching the error needs no subtransaction: an input function changes nothing that would
@@ -67,6 +69,22 @@ fn parse(input: Input, text: &[u8]) -> Option<Datum> {
             )
         }
     }))
-    .catch_others(|_| None)
+    .catch_others(|error| {
+        if !is_data_exception(&error) {
+            error.rethrow();
+        }
+        memory::replenish();
+        None
+    })
     .execute()
+}
+
+/// Whether an error is about a value (class 22), and not about what the server lacks.
+fn is_data_exception(error: &CaughtError) -> bool {
+    const CLASS: i32 = 0xfff;
+    let (CaughtError::PostgresError(report)
+    | CaughtError::ErrorReport(report)
+    | CaughtError::RustPanic { ereport: report, .. }) = error;
+    let class = |code: PgSqlErrorCode| code as i32 & CLASS;
+    class(report.sql_error_code()) == class(PgSqlErrorCode::ERRCODE_DATA_EXCEPTION)
 }

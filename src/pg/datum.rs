@@ -130,8 +130,7 @@ pub unsafe fn count(datum: Datum) -> usize {
             let header = pg_sys::DatumGetEOHP(datum).cast::<pg_sys::ExpandedArrayHeader>();
             ((*header).ndims, (*header).dims)
         } else {
-            let most = size_of::<pg_sys::ArrayType>()
-                + size_of::<i32>() * pg_sys::MAXDIM as usize
+            let most = size_of::<pg_sys::ArrayType>() + size_of::<i32>() * pg_sys::MAXDIM as usize
                 - pg_sys::VARHDRSZ;
             let header = pg_sys::pg_detoast_datum_slice(array, 0, most as i32);
             let header = header.cast::<pg_sys::ArrayType>();

@@ -1,6 +1,7 @@
 //! Statements with parameters. A backend plans each once and runs it with the rights of the tables'
 //! owner.
 
+use crate::memory;
 use crate::pg::datum::Kind;
 use crate::pg::planner;
 use pgrx::pg_sys;
@@ -90,6 +91,7 @@ impl Session {
     /// Runs a statement under a new snapshot at every isolation level (I5).
     pub fn run(&self, statement: &Statement, arguments: &[Option<pg_sys::Datum>]) -> Rows {
         assert_eq!(arguments.len(), statement.kinds.len());
+        memory::replenish();
         self.begun.get_or_init(|| Begun::new(self.owner));
         let (mut values, nulls) = spread(arguments);
         // SAFETY: the plan is kept. There is a value and a null for each parameter, of its type.

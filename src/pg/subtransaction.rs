@@ -1,5 +1,6 @@
 //! Work whose error costs what it did, and not the transaction.
 
+use crate::memory;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::{PgTryBuilder, pg_sys};
@@ -43,6 +44,7 @@ pub fn in_subtransaction<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         if report.sql_error_code() == PgSqlErrorCode::ERRCODE_QUERY_CANCELED {
             error.rethrow();
         }
+        memory::replenish();
         Err(report.message().to_owned())
     })
     .execute()

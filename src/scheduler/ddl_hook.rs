@@ -3,6 +3,7 @@
 //! ended before the command, and the launcher starts it again after. What is dropped leaves the
 //! board.
 
+use crate::memory;
 use crate::pg::time;
 use crate::shmem::schedulers;
 use crate::shmem::segment::{self, with_board};
@@ -30,7 +31,16 @@ pub fn register() {
     }
 }
 
-// Declared again: pgrx's wrapper takes an error apart and raises another, without its position.
+/// The commands that may need a database for themselves.
+const COMMANDS: [pg_sys::NodeTag; 4] = [
+    pg_sys::NodeTag::T_DropdbStmt,
+    pg_sys::NodeTag::T_RenameStmt,
+    pg_sys::NodeTag::T_AlterDatabaseStmt,
+    pg_sys::NodeTag::T_CreatedbStmt,
+];
+
+// Declared again: pgrx's wrapper takes an error apart and raises another, without its position and
+// with memory that there may not be.
 unsafe extern "C-unwind" {
     fn standard_ProcessUtility(
         statement: *mut pg_sys::PlannedStmt,
@@ -57,9 +67,11 @@ unsafe extern "C-unwind" fn utility(
     receiver: *mut pg_sys::DestReceiver,
     completion: *mut pg_sys::QueryCompletion,
 ) {
-    // SAFETY: passes the arguments on unchanged.
+    // SAFETY: a whole statement, as PostgreSQL calls the hook; passes the arguments on unchanged.
     unsafe {
-        make_way(statement, context);
+        if COMMANDS.contains(&(*(*statement).utilityStmt).type_) {
+            make_way(statement, context);
+        }
         let next = BEFORE.unwrap_or(standard_ProcessUtility);
         next(statement, text, tree, context, parameters, environment, receiver, completion);
     }
@@ -72,11 +84,13 @@ unsafe extern "C-unwind" fn make_way(
     context: pg_sys::ProcessUtilityContext::Type,
 ) {
     let is_top_level = context == pg_sys::ProcessUtilityContext::PROCESS_UTILITY_TOPLEVEL;
-    // SAFETY: a whole statement, as PostgreSQL calls the hook.
-    let needed = unsafe { needed_database((*statement).utilityStmt, is_top_level) };
-    if let Some(database) = needed {
-        send_scheduler_away(database.to_u32());
-    }
+    memory::with_reserve(|| {
+        // SAFETY: a whole statement, as PostgreSQL calls the hook.
+        let needed = unsafe { needed_database((*statement).utilityStmt, is_top_level) };
+        if let Some(database) = needed {
+            send_scheduler_away(database.to_u32());
+        }
+    });
 }
 
 /// The database that a command is about to need for itself: `None` where the command is refused by
@@ -255,8 +269,8 @@ unsafe extern "C-unwind" fn subtransaction_ends(
     }
 }
 
-/// What is dropped, by whatever command, takes along what it has on the board.
-#[pg_guard]
+/// Hears of what happens to an object, by whatever command. An error of another hook passes by as
+/// it is.
 unsafe extern "C-unwind" fn object_access(
     access: pg_sys::ObjectAccessType::Type,
     class: pg_sys::Oid,
@@ -264,21 +278,28 @@ unsafe extern "C-unwind" fn object_access(
     sub_id: c_int,
     arg: *mut c_void,
 ) {
-    if access == pg_sys::ObjectAccessType::OAT_DROP {
-        if class == pg_sys::DatabaseRelationId {
-            xact::at_commit_of(object.to_u32(), 0, [Change::Drop]);
-        } else if class == pg_sys::ExtensionRelationId {
-            // SAFETY: reads this process's database.
-            let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-            if with_board(|board| board.find_entry(database, object.to_u32())).is_some() {
-                xact::at_commit_of(database, object.to_u32(), [Change::Drop]);
-            }
+    // SAFETY: written once, before the hook can be called.
+    unsafe {
+        if access == pg_sys::ObjectAccessType::OAT_DROP {
+            note_drop(class, object);
+        }
+        if let Some(next) = BEFORE_ACCESS {
+            next(access, class, object, sub_id, arg);
         }
     }
-    // SAFETY: written once, before the hook can be called; an error unwinds through here.
-    unsafe {
-        if let Some(next) = BEFORE_ACCESS {
-            pg_sys::ffi::pg_guard_ffi_boundary(|| next(access, class, object, sub_id, arg));
+}
+
+/// What is dropped takes along what it has on the board.
+#[pg_guard]
+unsafe extern "C-unwind" fn note_drop(class: pg_sys::Oid, object: pg_sys::Oid) {
+    if class == pg_sys::DatabaseRelationId {
+        memory::with_reserve(|| xact::at_commit_of(object.to_u32(), 0, [Change::Drop]));
+    } else if class == pg_sys::ExtensionRelationId {
+        // SAFETY: reads this process's database.
+        let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+        if with_board(|board| board.find_entry(database, object.to_u32())).is_some() {
+            let changes = [Change::Drop];
+            memory::with_reserve(|| xact::at_commit_of(database, object.to_u32(), changes));
         }
     }
 }

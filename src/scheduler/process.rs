@@ -2,6 +2,7 @@
 //! transactions.
 
 use crate::error;
+use crate::memory;
 use crate::pg::time;
 use crate::shmem::{durability, xact};
 use board::{Micros, Monotonic};
@@ -95,7 +96,7 @@ pub fn attempt<T>(what: &str, commit: Commit, work: impl FnOnce() -> T) -> Resul
     }
     let done = PgTryBuilder::new(AssertUnwindSafe(|| {
         // SAFETY: as above; the work runs under an active snapshot, as any command does.
-        unsafe {
+        memory::with_reserve(|| unsafe {
             pg_sys::StartTransactionCommand();
             durability::wait_for_disk_only(flushes);
             if is_durable {
@@ -110,7 +111,7 @@ pub fn attempt<T>(what: &str, commit: Commit, work: impl FnOnce() -> T) -> Resul
                 pg_sys::CommitTransactionCommand();
             }
             Ok(answer)
-        }
+        })
     }))
     .catch_others(|error| {
         let message = match &error {

@@ -280,6 +280,11 @@ fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
     }
 }
 
+/// Marks the board as half changed, so that it is built again: it may lack what a transaction did.
+pub fn discard_board() {
+    locked(|shared| shared.dirty = true);
+}
+
 /// Runs `change` on what the processes have to do with databases, alone. It may neither allocate,
 /// nor raise, nor wait.
 pub(super) fn with_processes<T>(change: impl FnOnce(&mut [ProcessRole]) -> T) -> T {

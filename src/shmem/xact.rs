@@ -6,7 +6,7 @@ use crate::pg::process;
 use crate::pg::time;
 use crate::shmem::database::{self, Database, EntryKey};
 use crate::shmem::durability;
-use crate::shmem::segment::{broadcast, wake_launcher, wake_scheduler, with_board};
+use crate::shmem::segment::{broadcast, discard_board, wake_launcher, wake_scheduler, with_board};
 use board::{
     Board, Id, LaneName, LaneRef, Micros, Monotonic, NeedsRefill, Rank, Ticket, WaitFor, Wall,
 };
@@ -15,6 +15,7 @@ use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::vec::Drain;
 
 /// How many changes are made under one hold of the lock (I8).
 pub const AT_ONCE: usize = 64;
@@ -266,16 +267,16 @@ unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut 
         XactEvent::XACT_EVENT_COMMIT => {
             CALLED.set(false);
             let ahead = COMMITS_AHEAD.take();
-            without_panic(|| commit(take_from_level(1), ahead));
+            end_level(1, |changes| commit(changes, ahead));
         }
         XactEvent::XACT_EVENT_ABORT => {
             CALLED.set(false);
             COMMITS_AHEAD.set(None);
-            without_panic(|| revert(take_from_level(1)));
+            end_level(1, |changes| revert(changes.as_slice()));
         }
         // Only a dropped extension or database gets here. Later callers find its entry and remove
         // it.
-        XactEvent::XACT_EVENT_PREPARE => drop(take_from_level(1)),
+        XactEvent::XACT_EVENT_PREPARE => end_level(1, |changes| drop(changes)),
         _ => {}
     }
 }
@@ -295,42 +296,40 @@ unsafe extern "C-unwind" fn subtransaction_ends(
                 change.level = level - 1;
             }
         }),
-        SubXactEvent::SUBXACT_EVENT_ABORT_SUB => without_panic(|| revert(take_from_level(level))),
+        SubXactEvent::SUBXACT_EVENT_ABORT_SUB => {
+            end_level(level, |changes| revert(changes.as_slice()));
+        }
         _ => {}
     }
 }
 
-/// An error after the commit would be a PANIC of the server. A panic of ours leaves the board
-/// dirty instead, and it is built again.
-fn without_panic(end: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(end)).is_err() {
-        PENDING.with_borrow_mut(Vec::clear);
+/// Takes the pending changes of a nesting level and of those within it, without allocating: memory
+/// may have run out. An error after the commit would be a PANIC of the server. A panic of ours
+/// discards the board instead, and it is built again.
+fn end_level(level: i32, end: impl FnOnce(Drain<PendingChange>)) {
+    let mut pending = PENDING.take();
+    let from = pending.iter().rposition(|it| it.level < level).map_or(0, |at| at + 1);
+    if catch_unwind(AssertUnwindSafe(|| end(pending.drain(from..)))).is_err() {
+        discard_board();
         broadcast();
     }
-}
-
-/// The pending changes of a nesting level and of those within it.
-fn take_from_level(level: i32) -> Vec<PendingChange> {
-    PENDING.with_borrow_mut(|pending| {
-        let from = pending.iter().rposition(|it| it.level < level).map_or(0, |at| at + 1);
-        if from == 0 { std::mem::take(pending) } else { pending.split_off(from) }
-    })
+    if from > 0 {
+        PENDING.set(pending);
+    }
 }
 
 /// Makes the changes of a transaction that has committed; `ahead`: how durable its commit is to be,
 /// if it did not wait for that.
-fn commit(mut pending: Vec<PendingChange>, ahead: Option<i32>) {
+fn commit(pending: Drain<PendingChange>, ahead: Option<i32>) {
     let end = durability::last_commit();
-    match ahead.filter(|level| !durability::is_durable(end, *level)) {
-        None => apply(&pending, false),
-        Some(level) => {
-            apply(&pending, true);
-            pending.retain(|it| it.change.must_be_durable());
-            if !pending.is_empty() {
-                let earlier = WITHHELD.take().map_or(Vec::new(), |it| it.changes);
-                let changes = earlier.into_iter().chain(pending).collect();
-                WITHHELD.set(Some(Withheld { end, level, changes }));
-            }
+    let ahead = ahead.filter(|level| !durability::is_durable(end, *level));
+    apply(pending.as_slice(), ahead.is_some());
+    if let Some(level) = ahead {
+        let mut withheld = pending.filter(|it| it.change.must_be_durable()).peekable();
+        if withheld.peek().is_some() {
+            let mut changes = WITHHELD.take().map_or(Vec::new(), |it| it.changes);
+            changes.extend(withheld);
+            WITHHELD.set(Some(Withheld { end, level, changes }));
         }
     }
 }
@@ -400,7 +399,7 @@ fn wake_schedulers_of(database: u32) {
 
 /// In reverse order: a task that was owned and settled in one transaction is first leased again,
 /// then given back.
-fn revert(pending: Vec<PendingChange>) {
+fn revert(pending: &[PendingChange]) {
     end_wait(None);
     if let Some(lane) = REFILLING.take() {
         with_board(|board| board.abandon_refill(lane, process::id()));

@@ -20,6 +20,15 @@ pub fn ids(ids: impl Iterator<Item = Uuid>) -> Option<Datum> {
     Some(datum::array(UUIDS, ids.map(|id| Some(id.datum()))))
 }
 
+/// Each item once, in order. A `BTreeSet` would abort the process when memory runs out inside of
+/// it, and so would a `BTreeMap`.
+pub fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut items: Vec<T> = items.collect();
+    items.sort_unstable();
+    items.dedup();
+    items
+}
+
 pub fn id_at(rows: &Rows, row: usize, column: usize) -> Uuid {
     // SAFETY: the statements' columns of ids are uuids and never null.
     unsafe { Uuid::read(rows.get(row, column).unwrap_or(Datum::from(0))) }

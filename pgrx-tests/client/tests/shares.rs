@@ -48,7 +48,10 @@ fn one_database_leaves_the_others_their_share() {
         assert_eq!(leases.len(), SHARE, "in {}", other.name);
     }
     // what is full is full for all, and what is returned is anybody's who has less than his share
-    assert_eq!(failure(second.connect().try_own("w", "q", 1, FOR_EVER), "17").code().code(), "53400");
+    assert_eq!(
+        failure(second.connect().try_own("w", "q", 1, FOR_EVER), "17").code().code(),
+        "53400"
+    );
     a.complete(&leases[0]);
     assert_eq!(second.connect().own_with("w", "q", 5, FOR_EVER).len(), 1);
     server.assert_log_is_clean();

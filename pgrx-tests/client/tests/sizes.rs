@@ -4,7 +4,9 @@ use client::*;
 
 /// A text of so many bytes as JSON, written in SQL.
 fn error_of(bytes: usize) -> String {
-    format!("jsonb_build_object('code', 'c', 'args', '{{}}'::jsonb, 'description', repeat('x', {bytes}))")
+    format!(
+        "jsonb_build_object('code', 'c', 'args', '{{}}'::jsonb, 'description', repeat('x', {bytes}))"
+    )
 }
 
 /// Retries a task with an error of so many bytes.
@@ -38,13 +40,23 @@ fn result_and_error_have_the_limit_of_a_spec() {
     };
     let large = "to_jsonb(repeat('x', 103000))";
     assert_eq!(give(&mut s, &format!("'completed', {large}")), Err("54000".to_owned()));
-    assert_eq!(give(&mut s, &format!("'aborted', error => {}", error_of(103_000))), Err("54000".to_owned()));
-    for outcome in [format!("'completed', array[{large}]"), format!("'aborted', null, array[{}]", error_of(103_000))] {
-        let many = format!("select scylla.return_tasks(array[$1::uuid], array[$2::uuid], {outcome})");
+    assert_eq!(
+        give(&mut s, &format!("'aborted', error => {}", error_of(103_000))),
+        Err("54000".to_owned())
+    );
+    for outcome in [
+        format!("'completed', array[{large}]"),
+        format!("'aborted', null, array[{}]", error_of(103_000)),
+    ] {
+        let many =
+            format!("select scylla.return_tasks(array[$1::uuid], array[$2::uuid], {outcome})");
         let refusal = s.refusal(&many, &[&lease.id, &lease.token]);
         assert_eq!(refusal.code().code(), "54000", "{outcome}");
     }
-    assert_eq!(give(&mut s, "'completed', to_jsonb(repeat('x', 99000))"), Ok("completed".to_owned()));
+    assert_eq!(
+        give(&mut s, "'completed', to_jsonb(repeat('x', 99000))"),
+        Ok("completed".to_owned())
+    );
 }
 
 /// The newest ones are kept, of as many bytes as one may have and some more for the server's own.

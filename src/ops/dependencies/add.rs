@@ -11,10 +11,10 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::edges::{columns, edges_in};
-use crate::storage::rows::{id_at, ids, session, settled, text_of_array};
+use crate::storage::rows::{distinct, id_at, ids, session, settled, text_of_array};
 use board::COMPLETED;
 use pgrx::pg_sys::{self, Datum};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 statement!(LOCK_PREDECESSORS, "dependencies/lock_predecessors", [UUIDS]);
 statement!(MARK_HAS_DEPENDENTS, "dependencies/mark_has_dependents", [UUIDS]);
@@ -32,7 +32,7 @@ pub struct Predecessors {
 impl Predecessors {
     /// Keeps predecessors from settling until the transaction ends, and tells how they stand.
     pub fn lock(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Predecessors {
-        let wanted: BTreeSet<Uuid> = wanted.collect();
+        let wanted = distinct(wanted);
         let mut predecessors = Predecessors::default();
         if wanted.is_empty() {
             return predecessors;
@@ -108,7 +108,7 @@ fn insert_edges(session: &Session, mut edges: Vec<(Uuid, Uuid)>) -> Vec<(Uuid, U
 
 /// Makes live tasks wait for more predecessors (predecessor, task); returns how many edges are new.
 pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
-    let edges: BTreeSet<(Uuid, Uuid)> = edges.iter().copied().collect();
+    let edges = distinct(edges.iter().copied());
     if let Some((id, _)) = edges.iter().find(|(after, task)| after == task) {
         return Err(error::cycle(&[*id]));
     }
@@ -119,13 +119,12 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
         let mode = pg_sys::ExclusiveLock as i32;
         pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, db.extension, 1, mode);
     }
-    let all: BTreeSet<Uuid> = edges.iter().flat_map(|(after, task)| [*after, *task]).collect();
-    let all: Vec<Uuid> = all.into_iter().collect();
+    let all = distinct(edges.iter().flat_map(|(after, task)| [*after, *task]));
     let locked = Locked::lock(db, &session, &all);
     let is_live = |id: &Uuid| locked.ids.binary_search(id).is_ok();
     let others = all.iter().copied().filter(|id| !is_live(id));
     let settled: HashMap<Uuid, String> = settled(&session, others).into_iter().collect();
-    let tasks: BTreeSet<Uuid> = edges.iter().map(|(_, task)| *task).collect();
+    let tasks = distinct(edges.iter().map(|(_, task)| *task));
     for task in &tasks {
         let Ok(at) = locked.ids.binary_search(task) else {
             return Err(settled.get(task).map_or_else(
@@ -137,7 +136,7 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
             return Err(error::wrong_status(*task, "running"));
         }
     }
-    let held: BTreeSet<Uuid> = edges.iter().map(|(after, _)| *after).filter(is_live).collect();
+    let held = distinct(edges.iter().map(|(after, _)| *after).filter(is_live));
     session.run(&MARK_HAS_DEPENDENTS, &[ids(held.into_iter())]);
     let live = edges.iter().copied().filter(|(after, _)| is_live(after)).collect();
     let new = insert_edges(&session, live);
@@ -162,20 +161,21 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
 
 /// Makes tasks count predecessors as pending.
 fn add_pending(session: &Session, edges: impl Iterator<Item = (Uuid, Uuid)>) {
-    let mut more: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
-    for (after, task) in edges {
-        more.entry(task).or_default().push(after);
-    }
-    if more.is_empty() {
+    let edges = distinct(edges.map(|(after, task)| (task, after)));
+    if edges.is_empty() {
         return;
     }
-    let counts = more.values().map(|after| Some(Datum::from(after.len() as i32)));
-    let after = more.values().map(|after| Some(text_of_array(after)));
+    let by_task = || edges.chunk_by(|one, other| one.0 == other.0);
+    let counts = by_task().map(|edges| Some(Datum::from(edges.len() as i32)));
+    let after = by_task().map(|edges| {
+        let after: Vec<Uuid> = edges.iter().map(|(_, after)| *after).collect();
+        Some(text_of_array(&after))
+    });
     session.run(
         &ADD_PENDING,
         &[
             Some(datum::timestamptz(time::now().wall)),
-            ids(more.keys().copied()),
+            ids(by_task().map(|edges| edges[0].0)),
             Some(datum::array(INTEGERS, counts)),
             Some(datum::array(TEXTS, after)),
         ],

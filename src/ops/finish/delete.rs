@@ -11,8 +11,8 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact;
 use crate::storage::edges::delete_edges_after;
-use crate::storage::rows::{ids, ids_of, session};
-use std::collections::{BTreeSet, HashMap};
+use crate::storage::rows::{distinct, ids, ids_of, session};
+use std::collections::{HashMap, HashSet};
 
 statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);
 statement!(DELETE_FINISHED, "finish/delete_finished", [UUIDS]);
@@ -20,19 +20,20 @@ statement!(DELETE_FINISHED, "finish/delete_finished", [UUIDS]);
 /// Deletes tasks; returns how many, dependents included.
 pub fn delete(db: &Database, wanted: &[Uuid]) -> usize {
     let session = session(db);
-    let wanted: BTreeSet<Uuid> = wanted.iter().copied().collect();
+    let wanted = distinct(wanted.iter().copied());
     // All tasks that may have to go are locked in the order of their ids, so that no edge can be
     // added.
     let mut reach = wanted.clone();
     let (locked, edges) = loop {
-        reach.extend(downstream(&session, wanted.iter().copied()).into_iter().map(|it| it.1));
-        let locked = Locked::lock(db, &session, &reach.iter().copied().collect::<Vec<_>>());
+        let further = downstream(&session, wanted.iter().copied()).into_iter().map(|it| it.1);
+        reach = distinct(reach.into_iter().chain(further));
+        let locked = Locked::lock(db, &session, &reach);
         // A deferred countdown may leave a dependent with no predecessor: it runs first.
         if run_deferred_for(db, &session, &locked.ids) {
             continue;
         }
         let edges = downstream(&session, wanted.iter().copied());
-        if edges.iter().all(|(_, task)| reach.contains(task)) {
+        if edges.iter().all(|(_, task)| reach.binary_search(task).is_ok()) {
             break (locked, edges);
         }
     };
@@ -43,7 +44,7 @@ pub fn delete(db: &Database, wanted: &[Uuid]) -> usize {
     let mut left: HashMap<Uuid, usize> =
         locked.ids.iter().enumerate().map(|(at, id)| (*id, locked.pending(at))).collect();
     let mut wave: Vec<Uuid> = wanted.iter().copied().filter(|id| left.contains_key(id)).collect();
-    let mut gone: BTreeSet<Uuid> = wave.iter().copied().collect();
+    let mut gone: HashSet<Uuid> = wave.iter().copied().collect();
     while let Some(id) = wave.pop() {
         for task in dependents.get(&id).into_iter().flatten() {
             if let Some(left) = left.get_mut(task) {
@@ -55,15 +56,15 @@ pub fn delete(db: &Database, wanted: &[Uuid]) -> usize {
         }
     }
     let mut counts = SettledCounts::default();
+    let gone = distinct(gone.into_iter());
     if !gone.is_empty() {
-        let gone: Vec<Uuid> = gone.iter().copied().collect();
         let places = gone.iter().filter_map(|id| locked.ids.binary_search(id).ok());
         xact::at_commit(db, places.map(|at| locked.removal(at)));
         locked.delete_edges(&session, &gone);
         for (after, task) in delete_edges_after(&session, gone.iter().copied()) {
             counts.note(after, task, false);
         }
-        session.run(&DELETE_LIVE, &[ids(gone.into_iter())]);
+        session.run(&DELETE_LIVE, &[ids(gone.iter().copied())]);
     }
     count_down_dependents(db, &session, counts);
     gone.len() + ids_of(&session, &DELETE_FINISHED, wanted.into_iter()).len()

@@ -5,6 +5,7 @@
 
 use crate::due;
 use crate::error;
+use crate::memory;
 use crate::ops::dependencies::count_down;
 use crate::ops::maintenance::expire::{self, Batch};
 use crate::ops::maintenance::{QUARANTINE, fire, refill};
@@ -60,7 +61,7 @@ unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut 
     if event == XactEvent::XACT_EVENT_PRE_COMMIT
         && let Some(db) = served
     {
-        do_duties(&db);
+        memory::with_reserve(|| do_duties(&db));
     }
 }
 

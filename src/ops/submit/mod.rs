@@ -9,9 +9,8 @@ use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
-use crate::storage::rows::session;
+use crate::storage::rows::{distinct, session};
 use board::Micros;
-use std::collections::BTreeSet;
 use std::collections::HashSet;
 
 pub mod delay;
@@ -107,8 +106,7 @@ fn attach(session: &Session, entries: &mut [Entry], answers: &[Submitted]) -> Op
         predecessors.is_live(*id) || predecessors.has_failed(*id) || coming.contains(id)
     };
     for entry in entries {
-        let distinct: BTreeSet<Uuid> = entry.draft.after.iter().copied().filter(holds).collect();
-        entry.after = distinct.into_iter().collect();
+        entry.after = distinct(entry.draft.after.iter().copied().filter(holds));
         entry.has_dependents = named.contains(&entry.id);
     }
     Some(predecessors)
