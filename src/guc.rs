@@ -96,7 +96,7 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.max_spec_size",
-        c"Sets the maximum size of a spec.",
+        c"Sets the maximum size of a spec, a result and an error.",
         c"Valid range is 1 kB to 255 MB.",
         &MAX_SPEC_SIZE,
         1 << 10,

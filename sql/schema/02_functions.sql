@@ -92,6 +92,14 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_return_tasks';
 comment on function scylla.return_tasks is
     'ends many leases; the status of each, null where the token is not valid';
 
+-- For the statements that end an ownership. It never fails for what the errors are already: a task
+-- must end.
+create function scylla._errors_with(errors jsonb, error jsonb) returns jsonb
+language c volatile strict parallel unsafe as 'MODULE_PATHNAME', 'scylla_errors_with';
+
+comment on function scylla._errors_with is
+    'a task''s errors and one more at the end: at most 100, of at most scylla.max_spec_size and 64 kB';
+
 -- Cancelling
 
 create function scylla.cancel(id uuid) returns boolean

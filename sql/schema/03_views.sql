@@ -1,4 +1,4 @@
--- The newest 100 entries of a history or of errors.
+-- The newest 100 entries of a history.
 create function scylla._newest(entries jsonb) returns jsonb
 language sql immutable parallel safe
 return case

@@ -1,17 +1,19 @@
-//! `return_task`, `return_tasks`, `cancel`, `cancel_tasks` and `delay`.
+//! `return_task`, `return_tasks`, `cancel`, `cancel_tasks`, `delay` and `_errors_with`.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Result};
+use crate::guc;
 use crate::ops::finish::cancel;
 use crate::ops::finish::return_tasks::{self, Return};
 use crate::ops::submit::delay;
 use crate::pg::datum::{self, BOOLS, JSONBS, TEXTS};
+use crate::pg::jsonb;
 use crate::shmem::on_board::current_database;
 use board::Outcome;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(return_task, return_tasks, cancel, cancel_tasks, delay);
+sql_functions!(return_task, return_tasks, cancel, cancel_tasks, delay, errors_with);
 
 /// `return_task(id, token, outcome, result, error, run_at) → text`
 ///
@@ -23,7 +25,7 @@ fn return_task(call: &mut Call) -> Result<Option<Datum>> {
     let it = Return {
         id: call.uuid(0, "id")?,
         token: call.uuid(1, "token")?,
-        result: call.datum(3),
+        result: call.datum(3).map(validate::result).transpose()?,
         error: error(outcome, call.datum(4))?,
     };
     allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
@@ -46,6 +48,7 @@ fn return_tasks(call: &mut Call) -> Result<Option<Datum>> {
     let returns = (leases.into_iter().zip(results).zip(errors))
         .map(|(((id, token), result), given)| {
             allow(outcome.takes_result() || result.is_none(), "results", outcome)?;
+            let result = result.map(validate::result).transpose()?;
             Ok(Return { id, token, result, error: error(outcome, given)? })
         })
         .collect::<Result<Vec<Return>>>()?;
@@ -87,6 +90,23 @@ fn delay(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(Datum::from(delay::delay(&current_database(), id, until)?)))
 }
 
+/// The most entries of a task's errors.
+const ERRORS_MAX: usize = 100;
+
+/// How many bytes the errors of a task may have beyond what one error may have: room for the ones
+/// that scylla adds.
+const OWN_ERRORS_MAX: usize = 65_536;
+
+/// `_errors_with(errors, error) → jsonb`
+///
+/// Takes a task's errors and one more. Gives the newest of them, that one last.
+fn errors_with(call: &mut Call) -> Result<Option<Datum>> {
+    let (errors, error) = (call.jsonb(0, "errors")?, call.jsonb(1, "error")?);
+    let most = guc::max_spec_size() + OWN_ERRORS_MAX;
+    // SAFETY: declared as jsonb.
+    Ok(Some(unsafe { jsonb::with_last(errors, error, ERRORS_MAX, most) }))
+}
+
 /// The outcome of its word.
 fn outcome(word: &[u8]) -> Result<Outcome> {
     Outcome::parse(word).ok_or_else(|| {
@@ -101,7 +121,7 @@ fn allow(fits: bool, argument: &str, outcome: Outcome) -> Result<()> {
 
 /// The error that goes with an outcome.
 fn error(outcome: Outcome, given: Option<Datum>) -> Result<Option<Datum>> {
-    match given.and_then(validate::error) {
+    match given.map(validate::error).transpose()?.flatten() {
         Some(error) => allow(outcome.takes_error(), "error", outcome).map(|()| Some(error)),
         None if outcome == Outcome::Aborted => Err(error::error_needed()),
         None => Ok(None),

@@ -3,7 +3,6 @@
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::{json, validate};
 use crate::error::{self, Result};
-use crate::guc;
 use crate::ops::submit::messages::{self, Delayed, Message};
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Container, Json};
@@ -141,12 +140,10 @@ fn headers(given: Json) -> Result<Container> {
 
 /// The spec of the task that a message becomes.
 fn spec(id: &[u8], key: Option<&[u8]>, value: Option<&[u8]>, headers: Container) -> Result<Datum> {
-    // Checked before the jsonb is made: it cannot be larger than 256 MB.
-    let (size, most) =
-        (key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len), guc::max_spec_size());
-    if size > most {
-        return Err(error::spec_too_large(size, most));
-    }
+    // Before it is made: a jsonb has room for 256 MB.
+    let texts = id.len() + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
+    // SAFETY: a container is a jsonb.
+    validate::size("spec", texts + unsafe { jsonb::size(headers.datum()) })?;
     validate::spec(jsonb::object(
         &[("id", Some(id)), ("key", key), ("value", value)],
         ("headers", headers),

@@ -151,13 +151,27 @@ pub fn run_at(at: Wall) -> Result<Wall> {
     time("run_at", at)
 }
 
+/// The size of a spec, a result or an error, checked before anything of it is copied.
+pub fn size(argument: &str, bytes: usize) -> Result<()> {
+    let most = guc::max_spec_size();
+    if bytes <= most { Ok(()) } else { Err(error::too_large(argument, bytes, most)) }
+}
+
+/// A result, any JSON value, no larger than `scylla.max_spec_size`.
+pub fn result(datum: Datum) -> Result<Datum> {
+    // SAFETY: the callers pass jsonb.
+    size("result", unsafe { jsonb::size(datum) })?;
+    Ok(datum)
+}
+
 /// A spec, any JSON value but null, no larger than `scylla.max_spec_size`.
 pub fn spec(datum: Datum) -> Result<Datum> {
     // SAFETY: the callers pass jsonb.
-    let (size, value) = unsafe { (jsonb::size(datum), jsonb::read(datum)) };
-    let most = guc::max_spec_size();
+    let value = unsafe {
+        size("spec", jsonb::size(datum))?;
+        jsonb::read(datum)
+    };
     match value {
-        _ if size > most => Err(error::spec_too_large(size, most)),
         Json::Null => Err(error::json_null("spec")),
         _ => Ok(datum),
     }
@@ -178,10 +192,20 @@ pub fn message_id(text: Vec<u8>) -> Result<Vec<u8>> {
 /// The members of an error that are not given.
 const DEFAULT_ERROR: &str = r#"{"code": "error", "args": {}, "description": ""}"#;
 
-/// An error as it is stored: an object with at least the members `code` (a string), `args` (an object)
-/// and `description` (a string). Missing members, and those of another type, get their defaults. A value
-/// that is no object becomes the description. `None`: JSON null, which is no error.
-pub fn error(datum: Datum) -> Option<Datum> {
+/// An error as it is stored: an object with at least the members `code` (a string), `args` (an
+/// object) and `description` (a string). Missing members, and those of another type, get their
+/// defaults. A value that is no object becomes the description. It is no larger than
+/// `scylla.max_spec_size`, as given and as stored. `None`: JSON null, which is no error.
+pub fn error(datum: Datum) -> Result<Option<Datum>> {
+    // SAFETY: the callers pass jsonb.
+    let check = |jsonb| size("error", unsafe { jsonb::size(jsonb) });
+    check(datum)?;
+    let error = whole_error(datum);
+    error.map(check).transpose()?;
+    Ok(error)
+}
+
+fn whole_error(datum: Datum) -> Option<Datum> {
     let described = |text: &[u8]| {
         let members = [("code", Some(&b"error"[..])), ("description", Some(text))];
         Some(jsonb::object(&members, ("args", jsonb::empty_object())))

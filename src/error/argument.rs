@@ -93,11 +93,9 @@ pub fn delays_too_long() -> Error {
         .detail("The delays of all retries are longer than an interval can be.")
 }
 
-/// A spec of `got` bytes, where `most` are allowed.
-pub fn spec_too_large(got: usize, most: usize) -> Error {
-    Error::new(PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "spec is too large")
-        .detail(format!("The spec has {got} bytes, and scylla.max_spec_size is {most} bytes."))
-        .hint(
-            "Raise scylla.max_spec_size, or store the data elsewhere and refer to it in the spec.",
-        )
+/// A spec, a result or an error of `got` bytes, where `most` are allowed.
+pub fn too_large(argument: &str, got: usize, most: usize) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED, format!("{argument} is too large"))
+        .detail(format!("The {argument} has {got} bytes, and scylla.max_spec_size is {most} bytes."))
+        .hint("Raise scylla.max_spec_size, or store the data elsewhere and refer to it.")
 }

@@ -77,12 +77,8 @@ pub fn object(members: &[(&str, Option<&[u8]>)], last: (&str, Container)) -> Dat
             push(Token::WJB_KEY, Some(&mut scalar(Some(name.as_bytes()))));
             push(Token::WJB_VALUE, Some(&mut scalar(*text)));
         }
-        let inner = last.1.0.cast_mut_ptr::<pg_sys::Jsonb>();
-        let mut value = pg_sys::JsonbValue { type_: jbvType::jbvBinary, val: Default::default() };
-        value.val.binary.len = size(last.1.0) as i32 - size_of::<i32>() as i32;
-        value.val.binary.data = &raw mut (*inner).root;
         push(Token::WJB_KEY, Some(&mut scalar(Some(last.0.as_bytes()))));
-        push(Token::WJB_VALUE, Some(&mut value));
+        push(Token::WJB_VALUE, Some(&mut whole(last.1.datum().cast_mut_ptr())));
         let whole = push(Token::WJB_END_OBJECT, None);
         Datum::from(pg_sys::JsonbValueToJsonb(whole))
     }
@@ -176,6 +172,70 @@ pub unsafe fn count(datum: Datum) -> Option<usize> {
 pub unsafe fn size(datum: Datum) -> usize {
     // SAFETY: reads the header of a varlena.
     unsafe { pg_sys::toast_raw_datum_size(datum) }
+}
+
+/// An array with one more element at its end. Elements at its beginning go, so that no more than
+/// `most` are left, of no more than `most_bytes`. Any other jsonb counts as an empty array.
+///
+/// # Safety
+/// The data must be of jsonbs.
+pub unsafe fn with_last(array: Datum, last: Datum, most: usize, most_bytes: usize) -> Datum {
+    // SAFETY: detoasted jsonbs, which outlive the values that point into them.
+    unsafe {
+        let last = pg_sys::pg_detoast_datum(last.cast_mut_ptr()).cast::<pg_sys::Jsonb>();
+        let array = pg_sys::pg_detoast_datum(array.cast_mut_ptr()).cast::<pg_sys::Jsonb>();
+        let count = count(Datum::from(array)).unwrap_or(0);
+        let mut values = vec![whole(last)];
+        let mut bytes = size_inside(&values[0]);
+        for at in (0..count as u32).rev().take(most - 1) {
+            let value = *pg_sys::getIthJsonbValueFromContainer(&raw mut (*array).root, at);
+            bytes += size_inside(&value);
+            if bytes > most_bytes {
+                break;
+            }
+            values.push(value);
+        }
+        let mut state: *mut pg_sys::JsonbParseState = ptr::null_mut();
+        pg_sys::pushJsonbValue(&mut state, Token::WJB_BEGIN_ARRAY, ptr::null_mut());
+        for value in values.iter_mut().rev() {
+            pg_sys::pushJsonbValue(&mut state, Token::WJB_ELEM, value);
+        }
+        let made = pg_sys::pushJsonbValue(&mut state, Token::WJB_END_ARRAY, ptr::null_mut());
+        Datum::from(pg_sys::JsonbValueToJsonb(made))
+    }
+}
+
+/// A jsonb as a value inside of another; the value points into the jsonb.
+///
+/// # Safety
+/// A detoasted jsonb.
+unsafe fn whole(jsonb: *mut pg_sys::Jsonb) -> pg_sys::JsonbValue {
+    let mut value = pg_sys::JsonbValue { type_: jbvType::jbvBinary, val: Default::default() };
+    // SAFETY: a scalar is the one element of an array; anything else is what follows the length.
+    unsafe {
+        let root = &raw mut (*jsonb).root;
+        if (*root).header & pg_sys::JB_FSCALAR != 0 {
+            pg_sys::JsonbExtractScalar(root, &mut value);
+        } else {
+            value.val.binary.len = (size(Datum::from(jsonb)) - pg_sys::VARHDRSZ) as i32;
+            value.val.binary.data = root;
+        }
+    }
+    value
+}
+
+/// How many bytes a value takes inside of another, with its entry there.
+fn size_inside(value: &pg_sys::JsonbValue) -> usize {
+    // SAFETY: the union is read according to its tag.
+    let bytes = unsafe {
+        match value.type_ {
+            jbvType::jbvString => value.val.string.len as usize,
+            jbvType::jbvBinary => value.val.binary.len as usize,
+            jbvType::jbvNumeric => size(Datum::from(value.val.numeric.cast::<u8>())),
+            _ => 0,
+        }
+    };
+    bytes + size_of::<pg_sys::JEntry>()
 }
 
 /// An object or an array, by the flags of its header. The datum is a detoasted jsonb.

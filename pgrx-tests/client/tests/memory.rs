@@ -30,7 +30,7 @@ fn runs_out(server: &Server, database: &Database, call: &str, from: u64, step: f
     let mut refused = 0;
     loop {
         let mut s = database.connect();
-        s.run("select scylla.retry_worst_case(1, '0', '0'); select count(*) from scylla.leases()");
+        s.run("select scylla.retry_worst_case(1, '0', '0'); select count(*) from scylla._leases()");
         spare(s.pid, bytes as u64);
         match s.batch_execute(call) {
             Ok(()) => break,

@@ -101,6 +101,7 @@ select scylla.refresh();
 select scylla.open();
 select scylla._newest('[]');
 select scylla._history_with('[]', 'w', now());
+select scylla._errors_with('[]', '{}');
 \set VERBOSITY default
 reset role;
 

@@ -27,7 +27,7 @@ with ended as (
     set tries = t.tries + case when e.recorded or $1 = 'TaskYield' then 0 else 1 end,
         updated = $2,
         errors = case when e.error is null then t.errors
-            else scylla._newest(t.errors || pg_catalog.jsonb_build_array(e.error)) end,
+            else scylla._errors_with(t.errors, e.error) end,
         history = scylla._newest(
             scylla._history_with(t.history, e.worker, case when not e.recorded then e.owned_at end)
             || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
@@ -52,12 +52,13 @@ with ended as (
     select x.id, x.queue, x.action, x.priority, x.post_result, x.created, $2, x.run_at, x.timeout,
         x.max_tries, x.tries + case when x.recorded then 0 else 1 end, x.num_failures, x.progress,
         'aborted', x.key, x.worker, x.after, x.spec,
-        scylla._newest(x.errors
-            || case when x.error is null then '[]' else pg_catalog.jsonb_build_array(x.error) end
-            || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
+        scylla._errors_with(
+            case when x.error is null then x.errors
+                else scylla._errors_with(x.errors, x.error) end,
+            pg_catalog.jsonb_build_object(
                 'code', 'tries_exhausted',
                 'args', pg_catalog.jsonb_build_object('max_tries', x.most_tries),
-                'description', 'the task had all the tries it may have'))),
+                'description', 'the task had all the tries it may have')),
         scylla._newest(
             scylla._history_with(x.history, x.worker, case when not x.recorded then x.owned_at end)
             || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(

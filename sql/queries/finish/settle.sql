@@ -26,7 +26,7 @@ with ended as (
         case when not g.recorded then g.owned_at end,
         $1, g.key, g.worker, g.after, g.spec, g.result,
         case when g.error is null then g.errors
-            else scylla._newest(g.errors || pg_catalog.jsonb_build_array(g.error)) end,
+            else scylla._errors_with(g.errors, g.error) end,
         g.history
     from gone g
 )
