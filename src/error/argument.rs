@@ -96,6 +96,8 @@ pub fn delays_too_long() -> Error {
 /// A spec, a result or an error of `got` bytes, where `most` are allowed.
 pub fn too_large(argument: &str, got: usize, most: usize) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED, format!("{argument} is too large"))
-        .detail(format!("The {argument} has {got} bytes, and scylla.max_spec_size is {most} bytes."))
+        .detail(format!(
+            "The {argument} has {got} bytes, and scylla.max_spec_size is {most} bytes."
+        ))
         .hint("Raise scylla.max_spec_size, or store the data elsewhere and refer to it.")
 }

@@ -75,10 +75,10 @@ pub fn too_many_databases() -> Error {
         .detail(format!("scylla serves at most {} databases of a server.", board::MAX_DATABASES))
 }
 
-/// A lease needs a slot, and every slot has a lease.
-pub fn board_full() -> Error {
-    limit_exceeded("too many leases")
-        .detail("Every slot of the board has a lease.")
+/// A lease needs a slot, and every slot has a lease or is another database's share.
+pub fn board_full(database: &str) -> Error {
+    limit_exceeded(format!("too many leases in database \"{database}\""))
+        .detail("Every slot of the board has a lease, or is kept free for other databases.")
         .hint("Return some tasks, or raise scylla.board_size and restart the server.")
 }
 

@@ -7,9 +7,7 @@ use crate::pg::time;
 use crate::shmem::database::{self, Database, EntryKey};
 use crate::shmem::durability;
 use crate::shmem::segment::{broadcast, discard_board, wake_launcher, wake_scheduler, with_board};
-use board::{
-    Board, Id, LaneName, LaneRef, Micros, Monotonic, NeedsRefill, Rank, Ticket, WaitFor, Wall,
-};
+use board::{Board, Id, LaneName, LaneRef, Micros, Monotonic, Rank, Ticket, WaitFor, Wall};
 use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -180,8 +178,8 @@ pub fn found_nothing() {
         .for_each(|entry| wake(entry, |board| board.found_nothing(process::number())));
 }
 
-/// Notes that this backend waits on, though a lane has something: all slots are leased.
-pub fn found_no_room(lane: &NeedsRefill) {
+/// Notes that this backend waits on, though a lane has something, since it could not be leased.
+pub fn found_no_room(lane: LaneRef) {
     let entry = WAITING.get();
     entry
         .into_iter()

@@ -31,6 +31,7 @@ pub use board::leases::{Claim, Claimed, Expired, Extended, NEVER, Next, Persiste
 pub use board::notify::NotifyRound;
 pub use board::offers::Offered;
 pub use board::refill::NeedsRefill;
+pub use board::shares::Room;
 pub use board::waiters::WaitFor;
 pub use board::{Board, Parts, Sizes, Usage};
 pub use layout::entry::{BuildState, DatabaseEntry, MAX_DATABASES};

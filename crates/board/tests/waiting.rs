@@ -3,11 +3,11 @@
 mod memory;
 
 use board::{
-    ActionFilter, Board, BuildState, LaneName, Micros, Monotonic, NotifyRound, Sizes, WaitFor,
+    ActionFilter, Board, BuildState, LaneName, Micros, Monotonic, Next, NotifyRound, Sizes, WaitFor,
 };
 use memory::Memory;
 use memory::small::{
-    NONE, WORK, action_to_refill, expire, own, rank, same_hash, small, take, token_hash,
+    NONE, WORK, action_to_refill, claim, expire, own, rank, same_hash, small, take, token_hash,
 };
 
 fn signalled(board: &mut Board) -> Vec<u32> {
@@ -299,7 +299,7 @@ fn while_all_slots_are_leased_rounds_wake_processes_to_look_again() {
     assert_eq!(signalled(&mut board), [0]);
     for now in [0, 10, 20] {
         wait(&mut board, 0);
-        board.found_no_room(0, &wanted);
+        board.found_no_room(0, wanted.lane_ref());
         assert_eq!(signalled(&mut board), []);
         round(&mut board, now);
         let woken = signalled(&mut board);
@@ -442,11 +442,26 @@ fn a_task_without_a_lane_wakes_a_process() {
     let mut memory = small(8, 1);
     let mut board = memory.board();
     offer(&mut board, b"other", b"", 1);
+    let Next::Task(at) = board.next_task(0, b"other", None) else { panic!("a task") };
+    board.reserve(at, &claim(0, None), token_hash(1));
     wait_for(&mut board, 0, &[b"work"], Some(&[b"print"]));
     wait_for(&mut board, 1, &[b"work"], Some(&[b"do"]));
     offer(&mut board, b"work", b"do", 2);
     assert_eq!(board.entry(0).lanes_spilled, 1);
     assert_eq!(signalled(&mut board), [1]);
+    board.audit();
+}
+
+#[test]
+fn a_lane_that_makes_room_for_another_wakes_a_process_first() {
+    let mut memory = small(8, 1);
+    let mut board = memory.board();
+    (0..2).for_each(|process| wait(&mut board, process));
+    offer(&mut board, b"work", b"do", 1);
+    assert_eq!(signalled(&mut board), [0]);
+    offer(&mut board, b"other", b"", 2);
+    assert_eq!(board.entry(0).lanes_spilled, 1);
+    assert_eq!(signalled(&mut board), [1], "this one finds the task, whatever the first one does");
     board.audit();
 }
 

@@ -1,4 +1,4 @@
-//! Memory: an allocation that fails costs its call and nothing else.
+//! Memory: an allocation that fails costs its call and nothing else (I2).
 
 use client::*;
 
@@ -19,8 +19,8 @@ fn limit(pid: i32, bytes: &str) {
     assert!(prlimit.wait().expect("prlimit").success());
 }
 
-/// Makes a call with less memory than it needs, and again with a little more, until it succeeds. Each
-/// time it is refused, its session lives on and nothing of it is left.
+/// Makes a call with less memory than it needs, and again with a little more, until it succeeds.
+/// Each time it is refused, its session lives on and nothing of it is left.
 #[track_caller]
 fn runs_out(server: &Server, database: &Database, call: &str, from: u64, step: f64) {
     let mut watch = database.connect();
@@ -113,7 +113,7 @@ fn submission_that_runs_out_of_memory_fails_alone() {
     runs_out(&server, &database, messages, 3 * MEGABYTE, 1.25);
 }
 
-/// As an attacker found it.
+/// The error was raised in a memory context that had run out: a PANIC of the server.
 #[test]
 fn ninety_thousand_tasks_and_too_little_memory_for_them() {
     let server = Server::start(&[]);

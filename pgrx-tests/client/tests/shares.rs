@@ -47,7 +47,7 @@ fn one_database_leaves_the_others_their_share() {
         let leases = other.connect().own_with("w", "q", SHARE as i32, FOR_EVER);
         assert_eq!(leases.len(), SHARE, "in {}", other.name);
     }
-    // what is full is full for all, and what is returned is anybody's who has less than his share
+    // what is returned goes to a database that has less than its share
     assert_eq!(
         failure(second.connect().try_own("w", "q", 1, FOR_EVER), "17").code().code(),
         "53400"
@@ -80,7 +80,7 @@ fn restored_leases_count() {
     server.assert_log_is_clean();
 }
 
-/// Neither by a lane for each task.
+/// I4: also with a lane for each task.
 #[test]
 fn one_database_leaves_the_others_their_lanes() {
     let server = board();
@@ -96,7 +96,7 @@ fn one_database_leaves_the_others_their_lanes() {
     server.assert_log_is_clean();
 }
 
-/// Nor without owning any.
+/// I4: lanes without a lease make room.
 #[test]
 fn lanes_of_one_database_are_not_in_the_way_of_another() {
     let server = board();

@@ -17,7 +17,7 @@ fn retry(s: &mut Session, bytes: usize) -> Result<String, String> {
         &[&lease.id, &lease.token],
     );
     if answer.is_err() {
-        s.give(&lease, "yield").expect("the lease stands");
+        s.give(&lease, "yield").expect("the lease is valid");
     }
     answer.map_err(|error| code(&error))
 }
@@ -86,7 +86,7 @@ fn errors_are_trimmed_by_bytes() {
     assert_eq!(s.entry(id)["errors"][2]["code"], json!("tries_exhausted"));
 }
 
-/// A task whose errors take no more ends all the same, by the worker and by the scheduler.
+/// A task whose errors leave no room for another one ends, by the worker and by the scheduler.
 #[test]
 fn errors_that_take_no_more_are_replaced() {
     let database = database();

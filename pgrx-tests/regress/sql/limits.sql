@@ -1,5 +1,5 @@
--- Arrays have a limit: 100,000 elements, 1,024 actions. One more is refused with 54000, before anything
--- else is looked at.
+-- Arrays have a limit: 100,000 elements, 1,024 actions (I8). One more is refused with 54000, before
+-- anything else is looked at.
 \set VERBOSITY sqlstate
 \pset tuples_only on
 \pset format unaligned

@@ -42,6 +42,8 @@ enum Stop {
     Enough,
     /// No scheduler ends leases whose deadline has passed.
     NoScheduler,
+    /// What is left of the board are other databases' shares.
+    Full,
     /// The board has no task at hand; `Next` says why.
     NoTask(Next),
 }
@@ -87,12 +89,14 @@ pub fn own_tasks(
                 served_inline = true;
                 inline::serve_inline(db, entry);
             }
-            Stop::NoTask(Next::Spilled) if owned > 0 => break,
+            Stop::NoTask(Next::Spilled(_)) if owned > 0 => break,
             Stop::NoTask(next) => match supply.bring(db, &session, entry, queue, next) {
                 Supplied::Again => claim = claim_now(worker, length),
-                Supplied::NoRoom(_) if owned == 0 => error::board_full().raise(),
+                Supplied::NoRoom(_) if owned == 0 => full(db),
                 Supplied::NoRoom(_) | Supplied::Nothing => break,
             },
+            Stop::Full if owned == 0 => full(db),
+            Stop::Full => break,
         }
     }
 }
@@ -128,15 +132,16 @@ pub fn own_task(
         }
         match board.ensure_slot(entry, place.lane(), place.rank, place.timeout) {
             None => Found::Full,
-            Some(at) if board.slot_at(at, entry).is_some_and(|it| it.state() == State::Queued) => {
-                Found::Task(board.reserve(at, &claim, hashed))
+            Some(at) if board.slot_at(at, entry).is_none_or(|it| it.state() != State::Queued) => {
+                Found::Running
             }
-            Some(_) => Found::Running,
+            Some(at) if !board.fits(at, &mut board.room_of(entry)) => Found::Full,
+            Some(at) => Found::Task(board.reserve(at, &claim, hashed)),
         }
     });
     match found {
         Found::Paused => Err(error::closed(&db.database_name())),
-        Found::Full => Err(error::board_full()),
+        Found::Full => Err(error::board_full(&db.database_name())),
         Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {
             xact::at_commit(db, [Change::Own(taken.ticket)]);
@@ -147,6 +152,10 @@ pub fn own_task(
             }
         }
     }
+}
+
+fn full(db: &Database) -> ! {
+    error::board_full(&db.database_name()).raise()
 }
 
 /// With many actions to look at, fewer tasks are taken under one hold of the lock (I8).
@@ -175,6 +184,7 @@ fn take(
     let mut taken = Vec::with_capacity(wanted);
     xact::reserve(wanted);
     let (entry, stop, wakes_scheduler) = db.on_board(|board, entry| {
+        let mut room = board.room_of(entry);
         let stop = loop {
             if !served_inline
                 && board.entry(entry).scheduler == 0
@@ -184,6 +194,7 @@ fn take(
             }
             let Some((token, token_hash)) = tokens.get(taken.len()) else { break Stop::Enough };
             match board.next_task(entry, queue, actions) {
+                Next::Task(at) if !board.fits(at, &mut room) => break Stop::Full,
                 Next::Task(at) => taken.push((board.reserve(at, claim, *token_hash), *token)),
                 next => break Stop::NoTask(next),
             }

@@ -19,7 +19,7 @@ pub fn withdraw(db: &Database, place: &BoardKey) -> Result<bool> {
             let mine = board.slot_of(entry, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
             (board.withdraw(entry, place.lane(), place.rank, place.timeout, me), mine)
         });
-        match held.ok_or_else(error::board_full)? {
+        match held.ok_or_else(|| error::board_full(&db.database_name()))? {
             Ok(ticket) => {
                 xact::at_commit(db, [Change::Finish(ticket)]);
                 return Ok(true);

@@ -10,7 +10,7 @@ use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::lookup::{TaskLookup, View};
 use crate::storage::rows::{id_at, is_own, rank, session};
-use board::{LaneName, Micros, NeedsRefill, Next, Rank, Wall};
+use board::{LaneName, LaneRef, Micros, NeedsRefill, Next, Rank, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
@@ -21,11 +21,16 @@ statement!(SURVEY_QUEUE, "maintenance/survey_queue", [TEXT]);
 const LEAST_READ: usize = AT_ONCE;
 const MOST_READ: usize = 2_048;
 
+/// How often one call surveys a queue whose lanes find no place.
+const SURVEYS_MAX: u32 = 100;
+
 /// What a caller does for whom the board has no task of a queue.
 #[derive(Default)]
 pub struct Supply {
-    surveyed: bool,
-    /// The survey found lanes for which there is no place.
+    surveys: u32,
+    /// How often lanes of the database had found no place, at the last survey.
+    spilled: u32,
+    /// A survey found lanes for which there is no place.
     full: bool,
 }
 
@@ -37,7 +42,7 @@ pub enum Supplied {
     Nothing,
     /// All slots of the board are leased, so that a lane cannot be read; `None`: there is no place
     /// for it.
-    NoRoom(Option<NeedsRefill>),
+    NoRoom(Option<LaneRef>),
 }
 
 impl Supply {
@@ -54,18 +59,19 @@ impl Supply {
         match next {
             Next::Task(_) => Supplied::Again,
             Next::NeedsRefill(lane) if refill(db, session, entry, queue, &lane) => Supplied::Again,
-            Next::NeedsRefill(lane) => Supplied::NoRoom(Some(lane)),
+            Next::NeedsRefill(lane) => Supplied::NoRoom(Some(lane.lane_ref())),
             Next::Refilling => {
                 segment::wait();
                 Supplied::Again
             }
-            Next::Spilled if !self.surveyed => {
-                self.surveyed = true;
+            Next::Spilled(_) if self.full => Supplied::NoRoom(None),
+            // Another process may have spilled the lanes that the last survey made.
+            Next::Spilled(times) if times != self.spilled && self.surveys < SURVEYS_MAX => {
+                (self.spilled, self.surveys) = (times, self.surveys + 1);
                 self.full = !survey_queue(session, entry, queue);
                 Supplied::Again
             }
-            Next::Spilled if self.full => Supplied::NoRoom(None),
-            Next::Spilled | Next::Empty => Supplied::Nothing,
+            Next::Spilled(_) | Next::Empty => Supplied::Nothing,
         }
     }
 }

@@ -41,19 +41,26 @@ fn find_work(db: &Database, queue: &[u8], actions: Option<&[&[u8]]>) -> Option<L
     let mut supply = Supply::default();
     loop {
         pgrx::check_for_interrupts!();
-        let (entry, next, lane) =
-            db.on_board(|board, entry| match board.next_task(entry, queue, actions) {
-                Next::Task(at) => (entry, Next::Task(at), Some(board.lane_of(at))),
-                next => (entry, next, None),
-            });
-        if lane.is_some() {
-            return lane;
-        }
-        match supply.bring(db, &session, entry, queue, next) {
+        let (entry, next, task) = db.on_board(|board, entry| {
+            let next = board.next_task(entry, queue, actions);
+            let task = match next {
+                Next::Task(at) => {
+                    Some((board.lane_of(at), board.fits(at, &mut board.room_of(entry))))
+                }
+                _ => None,
+            };
+            (entry, next, task)
+        });
+        let supplied = match task {
+            Some((lane, true)) => return Some(lane),
+            Some((lane, false)) => Supplied::NoRoom(Some(lane)),
+            None => supply.bring(db, &session, entry, queue, next),
+        };
+        match supplied {
             Supplied::Again => {}
-            // With each slot leased nothing could be owned.
+            // Nothing could be owned.
             Supplied::NoRoom(lane) => {
-                lane.iter().for_each(xact::found_no_room);
+                lane.into_iter().for_each(xact::found_no_room);
                 return None;
             }
             Supplied::Nothing => return None,

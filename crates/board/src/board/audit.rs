@@ -1,7 +1,7 @@
 //! A walk over a whole board that finds any inconsistency. For tests: it allocates and takes long.
 
 use crate::board::Board;
-use crate::board::lanes::{ByFront, ByLength, ByRank};
+use crate::board::lanes::{ByFront, ByLength, ByRank, Idle};
 use crate::board::leases::ByDeadline;
 use crate::containers::{list, treap};
 use crate::layout::entry::BuildState;
@@ -134,10 +134,29 @@ impl Board<'_> {
             };
             assert_eq!(trees, expected, "slot {at} is in the tree of its state");
         }
+        self.audit_shares(&lanes);
         self.audit_announcements(&queues);
         self.audit_wakes(&lanes);
         self.audit_waiters();
         audit
+    }
+
+    fn audit_shares(&mut self, lanes: &[bool]) {
+        for entry in 0..self.entries().len() as u32 {
+            let is_own = |lane: &u32| self.queues[self.lanes[*lane].queue].entry == entry;
+            let live = (0..lanes.len() as u32).filter(|lane| lanes[*lane as usize]);
+            let own: Vec<u32> = live.filter(is_own).collect();
+            let held: u32 = own.iter().map(|lane| self.lanes[*lane].counts.held()).sum();
+            let is_idle = |lane: &u32| self.lanes[*lane].is_idle();
+            let mut idle: Vec<u32> = own.iter().copied().filter(is_idle).collect();
+            let it = *self.entry(entry);
+            assert_eq!((it.held, it.lanes as usize), (held, own.len()), "what a database has");
+            let mut listed = list::in_order(&mut Idle(&mut self.lanes), it.idle);
+            assert_eq!(listed.len(), it.idle_len as usize, "idle lanes");
+            idle.sort_unstable();
+            listed.sort_unstable();
+            assert_eq!(idle, listed, "lanes that are idle are listed");
+        }
     }
 
     fn audit_announcements(&mut self, queues: &[bool]) {

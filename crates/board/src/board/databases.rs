@@ -23,6 +23,7 @@ impl Board<'_> {
         }
         let mut entries = self.globals.entries.iter();
         let vacant = entries.position(|entry| entry.build_state == BuildState::Vacant)?;
+        self.globals.registered = self.globals.registered.max(vacant as u32 + 1);
         self.globals.entries[vacant] = DatabaseEntry::unbuilt(database, extension);
         Some(vacant as u32)
     }
@@ -40,6 +41,17 @@ impl Board<'_> {
     /// All entries, vacant ones too.
     pub fn entries(&self) -> &[DatabaseEntry] {
         &self.globals.entries
+    }
+
+    /// The entries up to the last one that was ever used.
+    pub(crate) fn registered(&self) -> &[DatabaseEntry] {
+        &self.globals.entries[..self.globals.registered as usize]
+    }
+
+    /// Notes that a lane of a database has no place on the board.
+    pub(crate) fn note_spilled(&mut self, entry: u32) {
+        let entry = self.entry_mut(entry);
+        entry.lanes_spilled = entry.lanes_spilled.saturating_add(1);
     }
 
     /// Notes that a database's scheduler has ended; false when the board does not know the

@@ -2,26 +2,20 @@
 
 use crate::board::Board;
 use crate::containers::hash::hash;
+use crate::containers::list::{self, ListNodes};
+use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
-use crate::layout::lane::{Lane, LaneCounts, LaneWakes};
+use crate::layout::lane::{Lane, LaneCounts, LaneWakes, WakeState};
 use crate::layout::names::{LaneName, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::queue::Queue;
 use crate::layout::rank::Rank;
 use crate::layout::slot::State;
 
-impl LaneCounts {
-    /// How a lane sorts among all by length: the longest is last, one that may be spilled is first.
-    fn length(self, refilled: bool) -> (u32, u32) {
-        (self.queued, if self.queued == 0 { self.slots + u32::from(refilled) } else { 0 })
-    }
-}
-
-impl Lane {
-    fn length(&self) -> (u32, u32) {
-        self.counts.length(self.refiller != 0)
-    }
-}
+/// The most queued slots that a lane may have to be spilled (I8), and how many lanes are tried to
+/// find one that has no more. The board has four slots per lane.
+const SPILLED_SLOTS_MAX: u32 = 16;
+const SPILL_TRIES: u32 = 8;
 
 impl Board<'_> {
     /// Whether there is a lane at an index.
@@ -38,15 +32,14 @@ impl Board<'_> {
         self.lanes.find(hash(queue, action), |it| it.queue == queue && it.action() == action)
     }
 
-    /// A lane, made if it is new, if need be in place of one without slots; `None`: no place is
-    /// left.
+    /// A lane, made if it is new, if need be in place of an idle one; `None`: no place is left.
     pub(crate) fn find_or_add_lane(&mut self, entry: u32, name: LaneName) -> Option<u32> {
         let queue = self.find_queue(entry, name.queue);
         if let Some(lane) = queue.and_then(|queue| self.find_lane(queue, name.action)) {
             return Some(lane);
         }
         if self.lanes.is_full() {
-            self.spill_lane()?;
+            self.make_room_for_lane(entry)?;
         }
         // Spilling may have freed the queue that was found.
         let queue = match self.find_queue(entry, name.queue) {
@@ -62,6 +55,7 @@ impl Board<'_> {
                 chain: Chain::NONE,
                 by_front: TreapLinks::NONE,
                 by_length: TreapLinks::NONE,
+                idle_link: Link::NONE,
                 queue,
                 root: NIL,
                 first: NIL,
@@ -78,6 +72,8 @@ impl Board<'_> {
         }
         self.queues[queue].lanes += 1;
         self.link_length(lane);
+        self.entry_mut(entry).lanes += 1;
+        self.push_idle(lane);
         Some(lane)
     }
 
@@ -96,17 +92,39 @@ impl Board<'_> {
         )
     }
 
-    /// Forgets a lane that has no slots, to make room for another: its tasks are left to the table.
-    pub(crate) fn spill_lane(&mut self) -> Option<()> {
-        let lengths = self.globals.lengths;
-        let lane = treap::first(&mut ByLength(self), lengths)?;
-        if self.lanes[lane].counts.slots > 0 || self.lanes[lane].refiller != 0 {
-            return None;
+    /// Spills an idle lane, so that `entry` can have another: of the database that has the most
+    /// idle ones, the one that is idle longest. `None`: no lane can be spilled.
+    fn make_room_for_lane(&mut self, entry: u32) -> Option<()> {
+        let idle = |it: &u32| (self.entry(*it).idle_len, *it == entry);
+        let victim = (0..self.registered().len() as u32).max_by_key(idle)?;
+        for _ in 0..SPILL_TRIES {
+            let lane = Some(self.entry(victim).idle.first).filter(|lane| *lane != NIL)?;
+            if self.lanes[lane].counts.queued <= SPILLED_SLOTS_MAX {
+                self.spill_lane(lane);
+                return Some(());
+            }
+            self.remove_idle(lane);
+            self.push_idle(lane);
         }
-        let entry = self.queues[self.lanes[lane].queue].entry;
-        self.entry_mut(entry).lanes_spilled += 1;
+        None
+    }
+
+    /// Leaves all tasks of an idle lane to the table, and frees the lane.
+    fn spill_lane(&mut self, lane: u32) {
+        // An incomplete lane stays until it is forgotten.
+        self.leave_to_table(lane, Rank::FIRST);
+        while self.lanes[lane].first != NIL {
+            self.drop_slot(self.lanes[lane].first);
+        }
+        let Lane { queue, wakes, action, .. } = self.lanes[lane];
+        let Queue { entry, name, .. } = self.queues[queue];
+        self.note_spilled(entry);
         self.forget_lane(lane);
-        Some(())
+        if wakes.state != WakeState::Idle {
+            // That one finds the lane again, which goes on with waking.
+            let lane = LaneName { queue: name.as_bytes(), action: action.as_bytes() };
+            self.wake_without_lane(entry, lane);
+        }
     }
 
     /// Frees a lane that nothing refers to and that the table has nothing for.
@@ -126,6 +144,10 @@ impl Board<'_> {
         self.unlink_length(lane);
         self.forget_wakes(lane);
         let queue = self.lanes[lane].queue;
+        if self.lanes[lane].is_idle() {
+            self.remove_idle(lane);
+        }
+        self.entry_mut(self.queues[queue].entry).lanes -= 1;
         self.lanes[lane].used = false;
         self.lanes.free(lane);
         self.queues[queue].lanes -= 1;
@@ -216,17 +238,49 @@ impl Board<'_> {
 
     /// Changes the lane's counts of queued slots and of slots in all.
     pub(crate) fn change_counts(&mut self, lane: u32, queued: i32, slots: i32) {
-        let before = self.lanes[lane].length();
-        let mut after = self.lanes[lane].counts;
-        after.queued = after.queued.wrapping_add_signed(queued);
-        after.slots = after.slots.wrapping_add_signed(slots);
-        if after.length(self.lanes[lane].refiller != 0) == before {
-            self.lanes[lane].counts = after;
-        } else {
+        let mut counts = self.lanes[lane].counts;
+        counts.queued = counts.queued.wrapping_add_signed(queued);
+        counts.slots = counts.slots.wrapping_add_signed(slots);
+        self.change(lane, counts, self.lanes[lane].refiller);
+    }
+
+    /// Changes the fields of a lane that its length and its idleness depend on.
+    pub(crate) fn change(&mut self, lane: u32, counts: LaneCounts, refiller: i32) {
+        let it = &self.lanes[lane];
+        let (before, was_idle) = (it.counts, it.is_idle());
+        let moves = counts.queued != before.queued;
+        if moves {
             self.unlink_length(lane);
-            self.lanes[lane].counts = after;
+        }
+        let it = &mut self.lanes[lane];
+        (it.counts, it.refiller) = (counts, refiller);
+        let (is_idle, queue) = (it.is_idle(), it.queue);
+        if moves {
             self.link_length(lane);
         }
+        let entry = self.entry_mut(self.queues[queue].entry);
+        entry.held = entry.held + counts.held() - before.held();
+        match (was_idle, is_idle) {
+            (true, false) => self.remove_idle(lane),
+            (false, true) => self.push_idle(lane),
+            _ => {}
+        }
+    }
+
+    /// Adds a lane to its database's list of idle ones, at the end.
+    fn push_idle(&mut self, lane: u32) {
+        let entry = self.queues[self.lanes[lane].queue].entry;
+        let entry = &mut self.globals.entries[entry as usize];
+        entry.idle_len += 1;
+        list::push(&mut Idle(&mut self.lanes), &mut entry.idle, lane);
+    }
+
+    /// Takes a lane out of its database's list of idle ones.
+    fn remove_idle(&mut self, lane: u32) {
+        let entry = self.queues[self.lanes[lane].queue].entry;
+        let entry = &mut self.globals.entries[entry as usize];
+        entry.idle_len -= 1;
+        list::remove(&mut Idle(&mut self.lanes), &mut entry.idle, lane);
     }
 
     pub(crate) fn longest_lane(&mut self) -> Option<u32> {
@@ -244,6 +298,15 @@ impl Board<'_> {
     pub(crate) fn unlink_length(&mut self, lane: u32) {
         let lengths = self.globals.lengths;
         self.globals.lengths = treap::remove(&mut ByLength(self), lengths, lane);
+    }
+}
+
+/// The lanes, as their databases' lists of idle ones link them.
+pub(crate) struct Idle<'p, 'a>(pub(crate) &'p mut Pool<'a, Lane>);
+
+impl ListNodes for Idle<'_, '_> {
+    fn link(&mut self, lane: u32) -> &mut Link {
+        &mut self.0[lane].idle_link
     }
 }
 
@@ -288,6 +351,6 @@ impl TreapNodes for ByLength<'_, '_> {
         &mut self.0.lanes[lane].by_length
     }
     fn before(&self, a: u32, b: u32) -> bool {
-        (self.0.lanes[a].length(), a) < (self.0.lanes[b].length(), b)
+        (self.0.lanes[a].counts.queued, a) < (self.0.lanes[b].counts.queued, b)
     }
 }

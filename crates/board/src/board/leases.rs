@@ -64,8 +64,9 @@ pub enum Next {
     NeedsRefill(NeedsRefill),
     /// As `NeedsRefill`, and another process refills the lane already.
     Refilling,
-    /// No lane has anything, but some found no place on the board: the table may have their tasks.
-    Spilled,
+    /// No lane has anything, but so often one of the database found no place on the board: the
+    /// table may have its tasks.
+    Spilled(u32),
     /// Nothing is to be handed out.
     Empty,
 }
@@ -129,8 +130,8 @@ impl Board<'_> {
                 .min_by_key(|lane| self.front(*lane)),
         });
         let Some(lane) = lane else {
-            let spilled = self.entry(entry).lanes_spilled > 0;
-            return if spilled { Next::Spilled } else { Next::Empty };
+            let spilled = self.entry(entry).lanes_spilled;
+            return if spilled > 0 { Next::Spilled(spilled) } else { Next::Empty };
         };
         let it = &self.lanes[lane];
         if it.first != NIL && self.slots[it.first].rank() < it.cursor {
@@ -231,6 +232,7 @@ impl Board<'_> {
         let slot = &self.slots[at];
         match slot.state {
             State::Leased | State::Reserved => self.stop_timer(at),
+            State::Queued if !self.fits(at, &mut self.room_of(entry)) => return Extended::No,
             // Expired, and no worker owned it since: its worker has it again.
             State::Queued => {
                 self.dequeue(at);
@@ -282,8 +284,8 @@ impl Board<'_> {
     }
 
     /// Takes a ready task that no worker owns off its lane, for a transaction that ends it or makes
-    /// it wait; its slot is made if the lane has not come to it. `None`: no slot can be made, since
-    /// all are leased.
+    /// it wait; its slot is made if the lane has not come to it. `None`: no slot can be made or
+    /// held, since the free ones are other databases' shares.
     pub fn withdraw(
         &mut self,
         entry: u32,
@@ -295,6 +297,7 @@ impl Board<'_> {
         let at = self.ensure_slot(entry, name, rank, timeout)?;
         let slot = &self.slots[at];
         Some(match slot.state {
+            State::Queued if !self.fits(at, &mut self.room_of(entry)) => return None,
             State::Queued => {
                 self.dequeue(at);
                 Ok(self.mark_ending(at, holder).0)

@@ -8,6 +8,7 @@ pub mod leases;
 pub mod notify;
 pub mod offers;
 pub mod refill;
+pub mod shares;
 pub mod waiters;
 pub mod wakes;
 
@@ -164,6 +165,7 @@ impl<'a> Board<'a> {
             waiting: 0,
             joined: 0,
             signalled: ListHead::EMPTY,
+            registered: 0,
             entries: [DatabaseEntry::VACANT; MAX_DATABASES],
         };
     }

@@ -29,7 +29,7 @@ impl Board<'_> {
             return Offered::Known;
         }
         let Some(lane) = self.find_or_add_lane(entry, name) else {
-            self.entry_mut(entry).lanes_spilled += 1;
+            self.note_spilled(entry);
             self.wake_without_lane(entry, name);
             return Offered::LeftToTable;
         };
@@ -139,7 +139,7 @@ impl Board<'_> {
                 true
             }
             None => {
-                self.entry_mut(entry).lanes_spilled += 1;
+                self.note_spilled(entry);
                 false
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::board::offers::Offered;
+use crate::layout::lane::LaneRef;
 use crate::layout::names::{ACTION_MAX, Name};
 use crate::layout::rank::Rank;
 use crate::time::Micros;
@@ -16,6 +17,13 @@ pub struct NeedsRefill {
     /// The lane's action.
     pub action: Name<ACTION_MAX>,
     pub(crate) lane_id: u32,
+}
+
+impl NeedsRefill {
+    /// The lane.
+    pub fn lane_ref(&self) -> LaneRef {
+        LaneRef { lane: self.lane, lane_id: self.lane_id }
+    }
 }
 
 impl Board<'_> {
@@ -91,8 +99,6 @@ impl Board<'_> {
     }
 
     fn set_refiller(&mut self, lane: u32, refiller: i32) {
-        self.unlink_length(lane);
-        self.lanes[lane].refiller = refiller;
-        self.link_length(lane);
+        self.change(lane, self.lanes[lane].counts, refiller);
     }
 }

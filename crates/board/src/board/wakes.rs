@@ -8,7 +8,6 @@
 //! filter admitted another action, or because it ended, goes on to the next and comes to an end.
 
 use crate::board::Board;
-use crate::board::refill::NeedsRefill;
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::layout::entry::DatabaseEntry;
@@ -60,10 +59,9 @@ impl Board<'_> {
         }
     }
 
-    /// Notes that a process waits on, though a lane has something: all slots are leased, so that it
-    /// cannot be read. Notification rounds wake processes to look again.
-    pub fn found_no_room(&mut self, process: u32, wanted: &NeedsRefill) {
-        let wanted = LaneRef { lane: wanted.lane, lane_id: wanted.lane_id };
+    /// Notes that a process waits on, though a lane has something, since there is no room to lease
+    /// it. Notification rounds wake processes to look again.
+    pub fn found_no_room(&mut self, process: u32, wanted: LaneRef) {
         let waiter = &mut self.waiters[process as usize];
         if waiter.woken_for == wanted {
             waiter.woken_for = LaneRef::NONE;

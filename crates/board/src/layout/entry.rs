@@ -43,6 +43,14 @@ pub struct DatabaseEntry {
     pub one_by_one: u32,
     /// The tree of reserved and leased slots by deadline, the first to expire first.
     pub(crate) timer: u32,
+    /// How many slots cannot be evicted: reserved, leased or ending ones.
+    pub(crate) held: u32,
+    /// How many lanes the database has.
+    pub(crate) lanes: u32,
+    /// Lanes that can be spilled, the one that is idle longest first.
+    pub(crate) idle: ListHead,
+    /// How many lanes `idle` has.
+    pub(crate) idle_len: u32,
     /// Whether the database's part of the board is built.
     pub build_state: BuildState,
     /// Countdowns were deferred that the scheduler is to run.
@@ -91,6 +99,10 @@ impl DatabaseEntry {
         ended_persisted: 0,
         one_by_one: 0,
         timer: NIL,
+        held: 0,
+        lanes: 0,
+        idle: ListHead::EMPTY,
+        idle_len: 0,
         build_state: BuildState::Vacant,
         countdown_deferred: false,
         refresh: false,
@@ -129,6 +141,11 @@ impl DatabaseEntry {
     /// itself shows that the database is in use, and it would get the tasks that are ready already.
     pub fn may_fire_for_caller(&self) -> bool {
         self.may_hand_out()
+    }
+
+    /// How many lanes cannot be spilled.
+    pub(crate) fn held_lanes(&self) -> u32 {
+        self.lanes - self.idle_len
     }
 
     /// Pauses or resumes the database; whether it was paused.

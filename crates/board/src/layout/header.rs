@@ -39,5 +39,7 @@ pub struct Globals {
     pub(crate) joined: u64,
     /// Waiters that were woken and whose latches are to be set.
     pub(crate) signalled: ListHead,
+    /// How many of the entries were ever used since the board was cleared.
+    pub(crate) registered: u32,
     pub(crate) entries: [DatabaseEntry; MAX_DATABASES],
 }

@@ -18,6 +18,8 @@ pub struct Lane {
     pub(crate) by_front: TreapLinks,
     /// In the tree of all lanes.
     pub(crate) by_length: TreapLinks,
+    /// In the entry's list of idle lanes.
+    pub(crate) idle_link: Link,
     pub(crate) queue: u32,
     /// The tree of queued slots.
     pub(crate) root: u32,
@@ -54,6 +56,13 @@ pub struct LaneCounts {
     pub(crate) queued: u32,
     /// Slots in all states.
     pub(crate) slots: u32,
+}
+
+impl LaneCounts {
+    /// Slots that cannot be evicted: reserved, leased, ending or withheld.
+    pub(crate) fn held(self) -> u32 {
+        self.slots - self.queued
+    }
 }
 
 /// How far a lane has come with waking processes that wait for its work.
@@ -105,5 +114,10 @@ impl Lane {
     /// The lane's action.
     pub fn action(&self) -> &[u8] {
         self.action.as_bytes()
+    }
+
+    /// Whether the lane can be spilled: its tasks are then known to the table only.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.counts.held() == 0 && self.refiller == 0
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use board::{BuildState, Monotonic, Next, Rank, Slot, State, Wall};
+use board::{BuildState, LaneAudit, Monotonic, Next, Rank, Slot, State, Wall};
 
 use super::world::{
     ACTIONS, Card, Key, LaneKey, MAX_DATABASES, QUEUES, Snapshot, World, action_name, queue_name,
@@ -39,6 +39,11 @@ impl Snapshot {
     fn longest(&self) -> usize {
         self.lanes.values().map(|it| it.queued.len()).max().unwrap_or(0)
     }
+}
+
+/// Whether a lane can go: none of its slots is held, and it is not being refilled.
+fn is_idle(lane: &LaneAudit) -> bool {
+    lane.slots as usize == lane.queued.len() && lane.refiller == 0
 }
 
 impl World<'_> {
@@ -124,7 +129,7 @@ impl World<'_> {
         if !after.lanes.contains_key(&card.lane) {
             assert!(after.spilled[card.lane.0 as usize], "a task without a lane is spilled");
             assert_eq!(before.lanes.len() as u32, full.lanes, "there was no room for a lane");
-            assert!(before.lanes.values().all(|it| it.slots > 0 || it.refiller != 0));
+            assert!(before.lanes.values().all(|it| !is_idle(it)), "no lane could go for it");
             return false;
         }
         if !expect.read && card.rank >= before.cursor(card.lane) {
@@ -149,6 +154,12 @@ impl World<'_> {
         evicted: &[Card],
     ) {
         let came = expect.arrivals.iter().filter(|key| self.cards.contains_key(key)).count();
+        let (spilled, evicted): (Vec<&Card>, Vec<&Card>) =
+            evicted.iter().partition(|card| !after.lanes.contains_key(&card.lane));
+        for card in spilled {
+            assert_eq!(card.state, State::Queued, "a lease is never evicted");
+            assert!(is_idle(&before.lanes[&card.lane]), "an idle lane goes");
+        }
         assert!(evicted.len() <= came, "evicted for no other: {evicted:?}");
         self.tally.evicted += evicted.len() as u64;
         for card in evicted {
@@ -274,9 +285,9 @@ impl World<'_> {
                 let cursor = under_way.min().expect("a refill under way");
                 assert!(best.is_none_or(|best| cursor <= best), "a lane is refilled from there");
             }
-            Next::Spilled | Next::Empty => {
+            Next::Spilled(_) | Next::Empty => {
                 let spilled = self.board.entry(entry).lanes_spilled > 0;
-                assert_eq!(matches!(front, Next::Spilled), spilled);
+                assert_eq!(matches!(front, Next::Spilled(_)), spilled);
                 assert_eq!(best, None, "empty when there is nothing");
                 assert!(lanes().all(|(_, it)| it.cursor == Rank::END));
             }

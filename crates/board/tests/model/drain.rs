@@ -68,7 +68,7 @@ impl World<'_> {
 
     fn is_drained(&mut self, entry: u32, queue: u8) -> bool {
         let front = self.board.next_task(entry, &super::world::queue_name(queue), None);
-        matches!(front, board::Next::Empty | board::Next::Spilled)
+        matches!(front, board::Next::Empty | board::Next::Spilled(_))
     }
 
     fn end_all(&mut self) {

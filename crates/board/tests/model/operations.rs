@@ -345,7 +345,7 @@ impl World<'_> {
                     let at = self.refills.iter().position(wanted).expect("a refill under way");
                     self.refill_at_once(at, 3);
                 }
-                Next::Refilling | Next::Spilled | Next::Empty => break,
+                Next::Refilling | Next::Spilled(_) | Next::Empty => break,
             }
         }
     }
