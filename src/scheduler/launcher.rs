@@ -1,6 +1,7 @@
 //! The launcher: finds the databases that have the extension, and keeps one scheduler for each.
 
 use crate::error;
+use crate::memory;
 use crate::pg::lock::try_lock_database;
 use crate::pg::{datum, process, time};
 use crate::scheduler::process::{Commit, builder, install_signal_handlers, sleep, transaction};
@@ -65,11 +66,13 @@ pub extern "C-unwind" fn scylla_launcher(_arg: pg_sys::Datum) {
         pg_sys::BackgroundWorkerInitializeConnection(std::ptr::null(), std::ptr::null(), 0);
     }
     segment::serve_as(None);
-    let mut launcher = Launcher::default();
-    loop {
-        let pause = launcher.supervise();
-        sleep(pause);
-    }
+    memory::with_reserve(|| {
+        let mut launcher = Launcher::default();
+        loop {
+            let pause = launcher.supervise();
+            sleep(pause);
+        }
+    })
 }
 
 impl Launcher {

@@ -1,6 +1,7 @@
 //! The scheduler of one database: sleeps until the next duty, and does it.
 
 use crate::guc;
+use crate::memory;
 use crate::pg::{process, time};
 use crate::scheduler::duties;
 use crate::scheduler::firing::Firing;
@@ -41,6 +42,12 @@ pub extern "C-unwind" fn scylla_scheduler(database: pg_sys::Datum) {
         let database = pg_sys::Oid::from_u32(database);
         pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
     }
+    memory::with_reserve(serve_while_there);
+    schedulers::note_absent(database);
+}
+
+/// Serves the database until the extension is dropped.
+fn serve_while_there() {
     settings::pin();
     loop {
         match transaction("find the extension", Commit::Ahead, database::find_again) {
@@ -54,7 +61,6 @@ pub extern "C-unwind" fn scylla_scheduler(database: pg_sys::Datum) {
         }
     }
     remove_others(None);
-    schedulers::note_absent(database);
 }
 
 /// Serves the database until the extension is dropped, created again, or given another owner.
