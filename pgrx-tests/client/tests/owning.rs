@@ -357,3 +357,24 @@ fn returned_task_may_go_to_any_worker() {
     assert_eq!(ids(&b.own("other", "q", 1)), [id]);
     assert_eq!(b.entry(id)["owner"], "other");
 }
+
+/// I8: each action counts once, however often the call names it.
+#[test]
+fn repeated_actions_cost_no_more() {
+    let database = database();
+    let mut s = database.connect();
+    s.run(
+        "select from scylla.submit_tasks((
+             select jsonb_agg(jsonb_build_object('queue', 'q', 'action', 'a'))
+             from generate_series(1, 60000) i))",
+    );
+    let mut cost = |actions: &str| {
+        let before = processor_time(s.pid);
+        let own = format!("select count(*) from scylla.own_tasks('w', 'q', 20000, {actions})");
+        assert_eq!(s.count(&own), 20_000);
+        processor_time(s.pid) - before
+    };
+    cost("'{a}'");
+    let (once, often) = (cost("'{a}'"), cost("array_fill('a'::text, array[1024])"));
+    assert!(often <= 3 * once + 5, "{often} ticks, and {once} for one");
+}
