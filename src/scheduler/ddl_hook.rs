@@ -4,9 +4,9 @@
 //! board.
 
 use crate::memory;
-use crate::pg::time;
+use crate::pg::{process, time};
 use crate::shmem::schedulers;
-use crate::shmem::segment::{self, with_board};
+use crate::shmem::segment;
 use crate::shmem::xact::{self, Change};
 use board::Micros;
 use pgrx::pg_sys;
@@ -105,7 +105,7 @@ unsafe fn needed_database(node: *mut pg_sys::Node, is_top_level: bool) -> Option
                 let may = outside_block()
                     && is_owner(database)
                     && !is_template(database)
-                    && database != pg_sys::MyDatabaseId;
+                    && database != process::database();
                 may.then_some(database)
             }
             pg_sys::NodeTag::T_RenameStmt => {
@@ -117,14 +117,14 @@ unsafe fn needed_database(node: *mut pg_sys::Node, is_top_level: bool) -> Option
                 let may = is_owner(database)
                     && may_create_databases()
                     && find(rename.newname).is_none()
-                    && database != pg_sys::MyDatabaseId;
+                    && database != process::database();
                 may.then_some(database)
             }
             pg_sys::NodeTag::T_AlterDatabaseStmt => {
                 let alter = &*node.cast::<pg_sys::AlterDatabaseStmt>();
                 option(alter.options, "tablespace")?;
                 let database = find(alter.dbname)?;
-                let may = outside_block() && is_owner(database) && database != pg_sys::MyDatabaseId;
+                let may = outside_block() && is_owner(database) && database != process::database();
                 may.then_some(database)
             }
             pg_sys::NodeTag::T_CreatedbStmt => {
@@ -280,26 +280,27 @@ unsafe extern "C-unwind" fn object_access(
 ) {
     // SAFETY: written once, before the hook can be called.
     unsafe {
-        if access == pg_sys::ObjectAccessType::OAT_DROP {
-            note_drop(class, object);
-        }
+        note_object(access, class, object);
         if let Some(next) = BEFORE_ACCESS {
             next(access, class, object, sub_id, arg);
         }
     }
 }
 
-/// What is dropped takes along what it has on the board.
+/// What is dropped takes along what it has on the board; so does what is created and rolled back.
 #[pg_guard]
-unsafe extern "C-unwind" fn note_drop(class: pg_sys::Oid, object: pg_sys::Oid) {
-    if class == pg_sys::DatabaseRelationId {
-        memory::with_reserve(|| xact::at_commit_of(object.to_u32(), 0, [Change::Drop]));
-    } else if class == pg_sys::ExtensionRelationId {
-        // SAFETY: reads this process's database.
-        let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-        if with_board(|board| board.find_entry(database, object.to_u32())).is_some() {
-            let changes = [Change::Drop];
-            memory::with_reserve(|| xact::at_commit_of(database, object.to_u32(), changes));
-        }
-    }
+unsafe extern "C-unwind" fn note_object(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+) {
+    use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_CREATE};
+    let (here, oid) = (process::database().to_u32(), object.to_u32());
+    let (database, extension, change) = match (class, access) {
+        (pg_sys::DatabaseRelationId, OAT_DROP) => (oid, 0, Change::Drop),
+        (pg_sys::ExtensionRelationId, OAT_DROP) => (here, oid, Change::Drop),
+        (pg_sys::ExtensionRelationId, OAT_POST_CREATE) => (here, oid, Change::Create),
+        _ => return,
+    };
+    memory::with_reserve(|| xact::at_commit_of(database, extension, [change]));
 }

@@ -91,6 +91,7 @@ impl Launcher {
 
         let mut pause = RESCAN_INTERVAL;
         let mut looks = self.looks_under_way(&called);
+        let mut has_place = true;
         // Those that call for a scheduler come first: they have an entry, so they have the
         // extension.
         let (first, then): (Vec<_>, Vec<_>) =
@@ -102,16 +103,17 @@ impl Launcher {
             if state.worker.is_some() || !is_called && (state.is_absent || looks >= LOOKS_AT_ONCE) {
                 continue;
             }
-            match state.tend(database) {
+            match state.tend(database, has_place) {
                 Tended::Runs => {}
                 Tended::Started => looks += usize::from(!is_called),
                 Tended::Later(after) => pause = pause.min(after),
                 Tended::NoPlace => {
+                    has_place = false;
+                    pause = pause.min(NO_PLACE_INTERVAL);
                     // Looks end in a moment.
                     if is_called && looks == 0 {
                         state.warn(database);
                     }
-                    return pause.min(NO_PLACE_INTERVAL);
                 }
             }
         }
@@ -128,7 +130,7 @@ impl Launcher {
                 !matches!(worker.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted))
             };
             if state.worker.as_ref().is_some_and(is_over) {
-                state.ended(absent.contains(database));
+                state.ended();
             }
         }
     }
@@ -154,8 +156,9 @@ enum Tended {
 }
 
 impl WorkerState {
-    /// Starts a scheduler, unless there is one or it must wait.
-    fn tend(&mut self, database: &Listed) -> Tended {
+    /// Starts a scheduler, unless there is one or it must wait. `has_place`: there may be a
+    /// background worker left.
+    fn tend(&mut self, database: &Listed, has_place: bool) -> Tended {
         let now = time::monotonic();
         if schedulers::scheduler_of(database.oid).is_some() {
             return Tended::Runs;
@@ -166,7 +169,7 @@ impl WorkerState {
         if now < self.not_before {
             return Tended::Later(self.not_before - now);
         }
-        match start(database.oid) {
+        match has_place.then(|| start(database.oid)).flatten() {
             Some(worker) => {
                 self.worker = Some(worker);
                 self.started = now;
@@ -186,10 +189,9 @@ impl WorkerState {
         }
     }
 
-    /// `is_absent`: it ended since it found no extension.
-    fn ended(&mut self, is_absent: bool) {
+    fn ended(&mut self) {
         let now = time::monotonic();
-        let is_healthy = is_absent || now - self.started >= HEALTHY_RUNTIME;
+        let is_healthy = self.is_absent || now - self.started >= HEALTHY_RUNTIME;
         self.worker = None;
         self.failures = if is_healthy { 0 } else { self.failures + 1 };
         if self.failures > 0 {

@@ -73,6 +73,8 @@ pub enum Change {
     Refresh,
     /// The database hands out and fires tasks, or does not any more (I12).
     Open(bool),
+    /// The extension is created: at a rollback what calls made of it leaves the board.
+    Create,
     /// The extension is dropped, or the whole database: what is of them leaves the board.
     Drop,
 }
@@ -80,7 +82,7 @@ pub enum Change {
 impl Change {
     /// Whether it shows that the database is used, not restored.
     fn is_use(&self) -> bool {
-        !matches!(self, Change::Refresh | Change::Open(_) | Change::Drop)
+        !matches!(self, Change::Refresh | Change::Open(_) | Change::Create | Change::Drop)
     }
 
     /// Whether others act on it as on what has happened for good: the end of a try, and of a task
@@ -349,19 +351,20 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::Settled(_) if withholds => {}
         Change::Settled(id) => board.note_settled(entry, *id),
         Change::Open(open) => _ = board.entry_mut(entry).set_paused(!open),
-        Change::Refresh | Change::Drop => {}
+        Change::Refresh | Change::Create | Change::Drop => {}
     });
+    // What is dropped makes room for an extension that is created in the same transaction.
+    for dropped in pending.iter().filter(|it| matches!(it.change, Change::Drop)) {
+        remove_dropped(dropped.database, dropped.extension);
+    }
     let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
     for change in pending.iter().filter(|it| refreshes(&it.change)) {
         ask_for_refresh(change.database, change.extension);
     }
-    for dropped in pending.iter().filter(|it| matches!(it.change, Change::Drop)) {
-        remove_dropped(dropped.database, dropped.extension);
-    }
 }
 
-/// Takes what was dropped off the board: an extension, or with 0 all of a database. A scheduler
-/// that serves it is told to do that itself.
+/// Takes what is no more off the board: an extension, or with 0 all of a database. A scheduler that
+/// serves it is told to do that itself.
 fn remove_dropped(database: u32, extension: u32) {
     let is_meant = |key: &EntryKey| key.0 == database && [0, key.1].contains(&extension);
     for key in database::entries().into_iter().filter(is_meant) {
@@ -421,8 +424,12 @@ fn revert(pending: &[PendingChange]) {
         | Change::Settled(_)
         | Change::Refresh
         | Change::Open(_)
+        | Change::Create
         | Change::Drop => {}
     });
+    for created in pending.iter().filter(|it| matches!(it.change, Change::Create)) {
+        remove_dropped(created.database, created.extension);
+    }
 }
 
 fn rows_released(board: &mut Board, entry: u32, soon: Monotonic) {

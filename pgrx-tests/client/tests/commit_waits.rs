@@ -130,7 +130,7 @@ fn slow_disk_holds_up_no_firing() {
         s.own_with("w", "lost", 4, &format!("timeout => '{} ms'", 40 * n));
     }
     let late = lateness(&mut s, "due", 40);
-    assert!(late[35] < 0.05, "nine of ten are on time: {late:?}");
+    assert!(late[20] < 0.04, "most are on time: {late:?}");
     let expired = "select count(*) from scylla.task where queue = 'lost' and tries = 1";
     eventually(seconds(5), "all have expired", || (s.count(expired) == 200).then_some(()));
     eventually(seconds(5), "all are ready", || (!s.own("w", "lost", 200).is_empty()).then_some(()));

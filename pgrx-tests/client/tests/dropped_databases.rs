@@ -56,6 +56,32 @@ fn extension_created_again_and_again_makes_room() {
     server.assert_log_is_clean();
 }
 
+/// Nor does one whose creation is rolled back, after a call of it, keep a place.
+#[test]
+fn extension_whose_creation_is_rolled_back_makes_room() {
+    let server = Server::start(&["fsync = off", "max_worker_processes = 2"]);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let database = server.bare_database();
+                let mut s = database.connect();
+                s.run("set statement_timeout = '1 s'");
+                for _ in 0..65 {
+                    s.run("begin; create extension scylla; set local statement_timeout = '20 ms'");
+                    // It would wait for a board that is built of what has been committed.
+                    assert_eq!(s.refused("select scylla.own_tasks('w', 'q')"), "57014");
+                    s.run("rollback");
+                }
+            });
+        }
+    });
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit("q");
+    s.own_one("q");
+    server.assert_log_is_clean();
+}
+
 /// Its leases go with it.
 #[test]
 fn dropped_extension_takes_its_leases_along() {

@@ -53,8 +53,12 @@ fn commit_of_a_stranger_ends_what_has_expired() {
     }
     assert_eq!((s.status(id), s.status(later)), ("ready".into(), "ready".into()));
     assert_eq!(s.history(id), ["Assignment", "Timeout"]);
-    assert_eq!(s.own_one("q").tries, 2);
+    assert_eq!(s.own_one_with("q", "timeout => '50 ms'").tries, 2);
     assert_eq!(s.own_one("later").id, later);
+    // And by one in the middle of a procedure.
+    sleep(milliseconds(80));
+    stranger.run("do $$ begin perform scylla.own_tasks('w', 'none'); commit; end $$");
+    assert_eq!(s.own_one("q").tries, 3);
     server.assert_log_is_clean();
 }
 

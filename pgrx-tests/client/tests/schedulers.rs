@@ -68,7 +68,7 @@ fn launcher_that_ends_leaves_the_schedulers_as_they_are() {
         eventually(seconds(10), "there is another scheduler", || {
             database.schedulers().iter().any(|pid| *pid != old[0]).then_some(())
         });
-        assert!(begun.elapsed() < seconds(1), "took {:?}", begun.elapsed());
+        assert!(begun.elapsed() < seconds(2), "took {:?}", begun.elapsed());
         assert_duties_are_done(database);
     }
     assert_one_scheduler_each(&server, &all, milliseconds(200));
