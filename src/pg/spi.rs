@@ -48,6 +48,10 @@ pub(crate) use statement;
 
 /// An SPI session as the owner of the tables, with a search path of pg_catalog only. Begins with
 /// its first statement and ends when it is dropped, also by an error.
+///
+/// Triggers on the tables run in it. They may belong to a role with fewer rights than the caller,
+/// and must leave nothing behind that would run as the caller at the commit: PostgreSQL refuses
+/// deferred triggers and cursors WITH HOLD here, and what they set ends with the session.
 pub struct Session {
     owner: pg_sys::Oid,
     begun: OnceCell<Begun>,
@@ -58,7 +62,8 @@ struct Begun {
     context: i32,
     /// Whether the session pushed a snapshot, because the caller had none.
     snapshot: bool,
-    path: SearchPath,
+    /// The nest level of settings that the session opened.
+    settings: i32,
 }
 
 impl Begun {
@@ -69,15 +74,18 @@ impl Begun {
         unsafe {
             pg_sys::SPI_connect();
             pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-            let switched = context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
-            pg_sys::SetUserIdAndSecContext(owner, switched);
+            let restricted =
+                pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
+            pg_sys::SetUserIdAndSecContext(owner, context | restricted as i32);
+            let settings = pg_sys::NewGUCNestLevel();
+            restrict_search_path();
             // Values that are stored out of line are read under an active snapshot, as long as the
             // rows live. A transaction that a procedure began has none.
             let snapshot = !pg_sys::ActiveSnapshotSet();
             if snapshot {
                 pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
             }
-            Begun { user, context, snapshot, path: SearchPath::restrict() }
+            Begun { user, context, snapshot, settings }
         }
     }
 }
@@ -156,9 +164,10 @@ fn spread(arguments: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<std::
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        self.path.restore();
         // SAFETY: as in new. An error may leave other snapshots above this one: the abort pops all.
         unsafe {
+            restore_search_path();
+            pg_sys::AtEOXact_GUC(false, self.settings);
             if self.snapshot && !std::thread::panicking() {
                 pg_sys::PopActiveSnapshot();
             }
@@ -213,42 +222,31 @@ impl Rows {
     }
 }
 
-/// The search path of a session: pg_catalog only. PostgreSQL plans a kept statement again when the
-/// path differs from that of the plan, so it is the same each time.
-#[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
-struct SearchPath;
-
-#[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
-impl SearchPath {
-    fn restrict() -> SearchPath {
+/// Sets the search path of a session: pg_catalog only. PostgreSQL plans a kept statement again when
+/// the path differs from that of the plan, so it is the same each time.
+///
+/// # Safety
+/// To be restored before the session's level of settings ends.
+unsafe fn restrict_search_path() {
+    #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+    // SAFETY: PostgreSQL copies the path, and pops it when the transaction aborts.
+    unsafe {
         let mut path = pg_sys::OverrideSearchPath { addCatalog: true, ..Default::default() };
-        // SAFETY: PostgreSQL copies the path, and pops it when the transaction aborts.
-        unsafe { pg_sys::PushOverrideSearchPath(&mut path) };
-        SearchPath
+        pg_sys::PushOverrideSearchPath(&mut path);
     }
-
-    fn restore(&self) {
-        // SAFETY: sessions nest, so the path on top is that of restrict.
-        unsafe { pg_sys::PopOverrideSearchPath() };
+    #[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
+    // SAFETY: a setting, which ends with the session's level.
+    unsafe {
+        pg_sys::RestrictSearchPath();
     }
 }
 
-#[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
-struct SearchPath(i32);
-
-#[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
-impl SearchPath {
-    fn restrict() -> SearchPath {
-        // SAFETY: restore ends the nest level of settings, or the abort of the transaction.
-        unsafe {
-            let level = pg_sys::NewGUCNestLevel();
-            pg_sys::RestrictSearchPath();
-            SearchPath(level)
-        }
-    }
-
-    fn restore(&self) {
-        // SAFETY: ends the level that restrict began.
-        unsafe { pg_sys::AtEOXact_GUC(false, self.0) };
+/// # Safety
+/// Sessions nest, so the path on top is that of restrict.
+unsafe fn restore_search_path() {
+    #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        pg_sys::PopOverrideSearchPath();
     }
 }
