@@ -39,7 +39,7 @@ pub extern "C-unwind" fn _PG_init() {
     quieten();
     memory::raise_failed_allocations();
     guc::define();
-    pg::planner::register();
+    pg::planner::register(shmem::members::require_members);
     shmem::segment::request_memory();
     shmem::on_board::load_board_with(ops::maintenance::load_board::build);
     scheduler::register_launcher();

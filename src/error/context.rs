@@ -25,6 +25,23 @@ pub fn not_created() -> Error {
         .hint("Run CREATE EXTENSION scylla in this database.")
 }
 
+/// Tables of the extension's names are not the extension's.
+pub fn not_in_place() -> Error {
+    not_available("schema \"scylla\" does not have the tables of extension \"scylla\"")
+        .detail("The schema was renamed, or its tables do not belong to the extension any more.")
+        .hint("Restore the schema's name, or add the tables with ALTER EXTENSION scylla ADD TABLE.")
+}
+
+/// The extension is created in a schema whose owner could replace its objects.
+pub fn schema_of_another_role() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        "must be owner of schema \"scylla\" to create extension \"scylla\"",
+    )
+    .detail("The schema's owner could replace the objects of the extension.")
+    .hint("Drop the schema, or change its owner with ALTER SCHEMA scylla OWNER TO CURRENT_USER.")
+}
+
 /// Tasks cannot be found by their ids.
 pub fn no_primary_key() -> Error {
     not_available("table \"scylla.task\" has been altered")

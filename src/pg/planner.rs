@@ -4,6 +4,7 @@ use crate::pg::settings;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::OnceLock;
 
 /// Marks a statement of the extension among its cursor options, which PostgreSQL hands to the
 /// planner as they are. PostgreSQL does not use this bit.
@@ -22,9 +23,15 @@ const OFF: [&CStr; 6] = [
 
 static mut BEFORE: pg_sys::planner_hook_type = None;
 
+/// Checks a statement of the extension before it is planned. It belongs to a higher floor, which
+/// registers it.
+static CHECK: OnceLock<unsafe fn(*mut pg_sys::Query)> = OnceLock::new();
+
 /// Hooks into the planner; called while the library is preloaded. The settings are in force while a
 /// statement of the extension is planned, not while it runs: a trigger has those of its session.
-pub fn register() {
+/// Each time that PostgreSQL plans such a statement, `check` gets it first.
+pub fn register(check: unsafe fn(*mut pg_sys::Query)) {
+    let _ = CHECK.set(check);
     // SAFETY: the postmaster has one thread, and calls an earlier hook in turn.
     unsafe {
         BEFORE = pg_sys::planner_hook;
@@ -67,6 +74,10 @@ unsafe extern "C-unwind" fn plan_ours(
     options: c_int,
     parameters: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
+    if let Some(check) = CHECK.get() {
+        // SAFETY: a whole query, as PostgreSQL calls.
+        unsafe { check(query) };
+    }
     settings::with(OFF.map(|name| (name, c"off")), || {
         // SAFETY: as above. Guarded, since an error unwinds through here.
         unsafe { pg_sys::ffi::pg_guard_ffi_boundary(|| next(query, text, options, parameters)) }

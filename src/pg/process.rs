@@ -24,6 +24,12 @@ pub fn database() -> Oid {
     unsafe { pg_sys::MyDatabaseId }
 }
 
+/// The role that the process acts as now.
+pub fn user() -> Oid {
+    // SAFETY: see above.
+    unsafe { pg_sys::GetUserId() }
+}
+
 /// Whether the server is a standby, or recovers from a crash.
 pub fn is_in_recovery() -> bool {
     // SAFETY: see above; the server's state is read from shared memory.

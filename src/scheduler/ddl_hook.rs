@@ -5,6 +5,7 @@
 
 use crate::memory;
 use crate::pg::{process, time};
+use crate::shmem::members;
 use crate::shmem::schedulers;
 use crate::shmem::segment;
 use crate::shmem::xact::{self, Change};
@@ -299,7 +300,10 @@ unsafe extern "C-unwind" fn note_object(
     let (database, extension, change) = match (class, access) {
         (pg_sys::DatabaseRelationId, OAT_DROP) => (oid, 0, Change::Drop),
         (pg_sys::ExtensionRelationId, OAT_DROP) => (here, oid, Change::Drop),
-        (pg_sys::ExtensionRelationId, OAT_POST_CREATE) => (here, oid, Change::Create),
+        (pg_sys::ExtensionRelationId, OAT_POST_CREATE) => {
+            members::require_own_schema(object);
+            (here, oid, Change::Create)
+        }
         _ => return,
     };
     memory::with_reserve(|| xact::at_commit_of(database, extension, [change]));

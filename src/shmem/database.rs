@@ -3,6 +3,7 @@
 use crate::error;
 use crate::pg::process;
 use crate::pg::{datum, relcache};
+use crate::shmem::members;
 use crate::shmem::segment::{wake_launcher, with_board};
 use board::{Board, BuildState, MAX_DATABASES};
 use pgrx::pg_sys;
@@ -27,7 +28,7 @@ thread_local! {
 }
 
 /// This backend's database, from the cache or the catalogs; `None` where the extension does not
-/// exist.
+/// exist, or its tables are not where the statements look for them.
 pub fn cached_or_find() -> Option<Database> {
     CURRENT.get().or_else(find_database)
 }
@@ -40,15 +41,11 @@ pub fn find_again() -> Option<Database> {
 
 fn find_database() -> Option<Database> {
     relcache::on_change(table_changed);
-    // SAFETY: catalog look-ups inside a transaction; the tuple is released before it is left.
-    let db = unsafe {
-        let extension = pg_sys::get_extension_oid(c"scylla".as_ptr(), true);
-        if extension == pg_sys::InvalidOid {
-            return None;
-        }
-        let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
-        let task = pg_sys::get_relname_relid(c"task".as_ptr(), schema);
-        let finished = pg_sys::get_relname_relid(c"finished".as_ptr(), schema);
+    let extension = members::extension()?;
+    let task = members::table(extension, c"task")?;
+    let finished = members::table(extension, c"finished")?;
+    // SAFETY: a catalog look-up inside a transaction; the tuple is released.
+    let owner = unsafe {
         let key = pg_sys::SysCacheIdentifier::RELOID as i32;
         let tuple = pg_sys::SearchSysCache1(key, task.into());
         if tuple.is_null() {
@@ -56,12 +53,9 @@ fn find_database() -> Option<Database> {
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
         pg_sys::ReleaseSysCache(tuple);
-        if finished == pg_sys::InvalidOid {
-            return None;
-        }
-        let database = process::database();
-        Database { database, extension, owner, task, finished }
+        owner
     };
+    let db = Database { database: process::database(), extension, owner, task, finished };
     CURRENT.set(Some(db));
     Some(db)
 }
@@ -129,6 +123,11 @@ impl Database {
     /// Takes everything of this database off the board, and closes it.
     pub fn clear(&self) {
         clear_entry(self.key(), |_| true);
+    }
+
+    /// One of the extension's tables.
+    pub fn table(&self, name: &CStr) -> pg_sys::Oid {
+        members::table(self.extension, name).unwrap_or_else(|| error::not_in_place().raise())
     }
 
     /// The index of this database's entry, if it has one.

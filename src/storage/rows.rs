@@ -125,12 +125,3 @@ impl BoardKey {
 pub fn session(db: &Database) -> Session {
     Session::new(db.owner)
 }
-
-/// One of the extension's tables.
-pub fn table(name: &std::ffi::CStr) -> pg_sys::Oid {
-    // SAFETY: catalog look-ups inside a transaction.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"scylla".as_ptr(), true);
-        pg_sys::get_relname_relid(name.as_ptr(), schema)
-    }
-}

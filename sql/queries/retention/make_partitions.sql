@@ -2,9 +2,10 @@
 -- yesterday to three days ahead. Not made: a day of which all tasks would be past, and a day of
 -- which the default partition has tasks already. Each partition has an index and a replica identity
 -- of its own, and comments.
--- Parameters: $1 the time up to which settled tasks are past. Result: a text of five commands each.
+-- Parameters: $1 the time up to which settled tasks are past. Result: of each its name, and a text
+--   of five commands.
 -- Reads the catalog and scylla.finished_default; changes and locks nothing.
-select pg_catalog.format(
+select d.name, pg_catalog.format(
     'create table scylla.%1$I partition of scylla.finished for values from (%2$L) to (%3$L);'
     'alter table scylla.%1$I replica identity full;'
     'create index %4$I on scylla.%1$I (id);'

@@ -8,7 +8,7 @@ use crate::pg::spi::statement;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, Change};
-use crate::storage::rows::{session, table};
+use crate::storage::rows::session;
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{self, Datum};
 
@@ -19,7 +19,7 @@ statement!(USE, "maintenance/note_use", []);
 /// Whether the database is open. Notes it on the board, and in the log when it has been closed.
 /// `None`: another transaction is changing it at this moment.
 pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
-    let incarnation = table(c"incarnation");
+    let incarnation = db.table(c"incarnation");
     // SAFETY: a lock of this transaction, held until its end: a transaction that changes the table
     // tells the board before it releases its own lock.
     if !unsafe { pg_sys::ConditionalLockRelationOid(incarnation, pg_sys::ShareLock as i32) } {
@@ -46,7 +46,9 @@ pub fn open(db: &Database, enabled: bool) {
     // The lanes of a restored database are surveyed before its tasks are handed out.
     let entry = db.on_board(|_, entry| entry);
     // SAFETY: a lock of this transaction: one such call at a time.
-    unsafe { pg_sys::LockRelationOid(table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32) };
+    unsafe {
+        pg_sys::LockRelationOid(db.table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32)
+    };
     session(db).run(&OPEN, &[Some(Datum::from(enabled))]);
     if enabled {
         refill::survey(db, entry);

@@ -3,16 +3,18 @@
 //! a time.
 
 use crate::ops::maintenance::identity;
-use crate::pg::datum::{self, BIGINT, Kind, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
-use crate::pg::spi::statement;
-use crate::pg::{settings, time};
-use crate::shmem::database::Database;
-use crate::storage::rows::{ROWS_PER_TX, session, table};
+use crate::pg::datum::{self, BIGINT, Kind, OID, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
+use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::{process, settings, time};
+use crate::shmem::database::{self, Database};
+use crate::storage::rows::{ROWS_PER_TX, session};
 use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(PARTITIONS, "retention/make_partitions", [TIMESTAMPTZ]);
-statement!(DAYS, "retention/partitions", []);
+statement!(KEEP_SCHEMA, "retention/keep_schema", []);
+statement!(COPY_ACCESS, "retention/copy_access", [OID, TEXTS]);
+statement!(DAYS, "retention/partitions", [OID]);
 
 const DELETE_PAST: &str = include_str!("../../../sql/queries/retention/delete_expired.sql");
 const DELETE_PAST_KINDS: [Kind; 6] = [TIMESTAMPTZ, TEXTS, TIMESTAMPTZS, BIGINT, BIGINT, BIGINT];
@@ -74,7 +76,7 @@ pub struct Deleted {
 /// All partitions of `scylla.finished`.
 pub fn days(db: &Database) -> Vec<Day> {
     let session = session(db);
-    let rows = session.run(&DAYS, &[]);
+    let rows = session.run(&DAYS, &[Some(db.finished.into())]);
     let time = |row, column| rows.get(row, column).map(datum::wall);
     (0..rows.len())
         .map(|row| Day {
@@ -90,25 +92,37 @@ pub fn days(db: &Database) -> Vec<Day> {
 /// Makes the missing partitions of yesterday to three days ahead. False when another transaction
 /// uses the default partition at this moment.
 pub fn make_partitions(db: &Database, past: Past) -> bool {
-    let session = session(db);
     let until = [Some(datum::timestamptz(past.until))];
-    if session.run(&PARTITIONS, &until).len() == 0 {
+    if session(db).run(&PARTITIONS, &until).len() == 0 {
         return true;
     }
-    if !is_unused(table(c"finished_default")) {
+    if !is_unused(db.table(c"finished_default")) {
+        return false;
+    }
+    // The commands name the tables, so the names must go on to mean the extension's.
+    Session::new(process::user()).run(&KEEP_SCHEMA, &[]);
+    if database::find_again() != Some(*db) {
         return false;
     }
     wait_briefly();
+    let session = session(db);
     session.run_text(b"lock table only scylla.finished in access exclusive mode", &[], &[]);
     // Once more, now that no transaction can add rows to the default partition. Readers of the
     // other partitions are not blocked.
     let rows = session.run(&PARTITIONS, &until);
-    let commands: Vec<Vec<u8>> = (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect();
-    for command in commands {
-        session.run_text(&command, &[], &[]);
-    }
+    let names = datum::array(TEXTS, (0..rows.len()).map(|row| rows.get(row, 0)));
+    run_commands(&session, &rows, 1);
+    let rows = session.run(&COPY_ACCESS, &[Some(db.finished.into()), Some(names)]);
+    run_commands(&session, &rows, 0);
     identity::note_use(db);
     true
+}
+
+/// Runs the texts in a column of a result.
+fn run_commands(session: &Session, rows: &Rows, column: usize) {
+    for row in 0..rows.len() {
+        session.run_text(&datum::text(rows.get(row, column)), &[], &[]);
+    }
 }
 
 /// Drops a partition. False when another transaction uses it at this moment.

@@ -1,0 +1,339 @@
+//! What the owner of the tables, or of the schema, cannot make a superuser or the scheduler do; and
+//! who may read partitions.
+
+use client::*;
+
+/// The tables belong to a role of no special rights, whose triggers are functions of its own. Roles
+/// are the server's, so each test names its own.
+fn handed_over(database: &Database, owner: &str) -> Session {
+    let mut s = database.connect();
+    s.run(&format!(
+        "create role {owner};
+         create schema {owner} authorization {owner};
+         create table {owner}.seen (by text);
+         alter table {owner}.seen owner to {owner};
+         grant usage, create on schema scylla to {owner};
+         grant execute on all functions in schema scylla to {owner}"
+    ));
+    let hand_over = s.text(&format!(
+        "select string_agg(format('alter table %s owner to {owner}', c.oid::regclass), ';')
+         from pg_class c where c.relnamespace = 'scylla'::regnamespace and c.relkind in ('r', 'p')"
+    ));
+    s.run(&hand_over);
+    s
+}
+
+/// Creates a trigger of that role on `scylla.task`, whose function does this.
+fn create_trigger(s: &mut Session, owner: &str, body: &str, deferral: &str, event: &str) {
+    let kind = if deferral.is_empty() { "" } else { "constraint" };
+    s.run(&format!(
+        "set session authorization {owner};
+         create function {owner}.act() returns trigger language plpgsql as
+             $$begin {body} return null; end$$;
+         create {kind} trigger act after {event} on scylla.task {deferral}
+             for each row execute function {owner}.act();
+         reset session authorization"
+    ));
+}
+
+fn drop_role(s: &mut Session, owner: &str) {
+    s.run(&format!(
+        "drop schema {owner} cascade; reassign owned by {owner} to postgres;
+         drop owned by {owner}; drop role {owner}"
+    ));
+}
+
+fn is_superuser(s: &mut Session, role: &str) -> bool {
+    s.value("select rolsuper from pg_roles where rolname = $1", &[&role])
+}
+
+/// A deferred trigger would run at the commit, as the role that commits.
+#[test]
+fn deferred_trigger_of_the_tables_owner_never_runs_as_a_superuser() {
+    let database = database();
+    let mut s = handed_over(&database, "defers");
+    let body = "insert into defers.seen values (current_user);
+                if current_user = 'postgres' then alter role defers superuser; end if;";
+    create_trigger(&mut s, "defers", body, "deferrable initially deferred", "insert");
+    let answer = s.query("select scylla.submit('q')", &[]);
+    assert!(!is_superuser(&mut s, "defers"), "by a superuser's submission");
+    let refusal = failure(answer, "submit");
+    assert_eq!(refusal.code().code(), "42501", "{refusal:?}");
+    assert!(refusal.message().contains("deferred trigger"), "{refusal:?}");
+    assert_eq!(s.count("select count(*) from defers.seen"), 0);
+    // The same for one that is deferred by the transaction.
+    s.run("drop trigger act on scylla.task; drop function defers.act()");
+    create_trigger(&mut s, "defers", body, "deferrable initially immediate", "insert");
+    assert_eq!(
+        s.refused("begin; set constraints all deferred; select scylla.submit('q')"),
+        "42501"
+    );
+    s.run("rollback");
+    assert!(!is_superuser(&mut s, "defers"));
+    s.submit("q");
+    assert_eq!(s.text("select string_agg(by, ',') from defers.seen"), "defers");
+    drop_role(&mut s, "defers");
+}
+
+#[test]
+fn deferred_trigger_of_the_tables_owner_never_runs_as_the_scheduler() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = handed_over(&database, "defers");
+    s.submit("q");
+    let body = "if current_user = 'postgres' then alter role defers superuser; end if;";
+    create_trigger(&mut s, "defers", body, "deferrable initially deferred", "update");
+    let lease = s.own_one_with("q", "timeout => '100 ms'");
+    let refused = "cannot fire deferred trigger";
+    eventually(seconds(10), "the scheduler has ended the lease, or said why not", || {
+        let ended = s.status(lease.id) == "ready";
+        (ended || server.log().contains(refused)).then_some(())
+    });
+    sleep(milliseconds(200));
+    assert!(!is_superuser(&mut s, "defers"));
+    assert!(server.log().contains(refused));
+    server.assert_log_is_clean();
+}
+
+/// So would the query of a cursor that outlives its transaction.
+#[test]
+fn held_cursor_of_the_tables_owner_never_runs_as_a_superuser() {
+    let database = database();
+    let mut s = handed_over(&database, "holds");
+    s.run(
+        "set session authorization holds;
+         create function holds.rise() returns int language plpgsql as $$
+         begin
+             if current_user = 'postgres' then alter role holds superuser; end if;
+             return 1;
+         end$$;
+         reset session authorization",
+    );
+    let body = "execute 'declare c cursor with hold for select holds.rise()';";
+    create_trigger(&mut s, "holds", body, "", "insert");
+    let answer = s.query("select scylla.submit('q')", &[]);
+    assert!(!is_superuser(&mut s, "holds"), "by a superuser's submission");
+    let refusal = failure(answer, "submit");
+    assert_eq!(refusal.code().code(), "42501", "{refusal:?}");
+    drop_role(&mut s, "holds");
+}
+
+/// A foreign key that is checked at the commit is a deferred trigger, too. One that is checked at
+/// once works.
+#[test]
+fn deferred_foreign_key_on_the_tables_is_refused() {
+    let database = database();
+    let mut s = database.connect();
+    let key = "create table noted (task uuid constraint live references scylla.task";
+    s.run(&format!("{key} deferrable initially deferred)"));
+    let id = s.submit("q");
+    s.run(&format!("insert into noted values ('{id}')"));
+    let lease = s.own_one("q");
+    let refusal = s.not_returned(&lease);
+    assert_eq!(refusal.code().code(), "42501", "{refusal:?}");
+    assert!(refusal.message().contains("deferred trigger"), "{refusal:?}");
+    s.run("drop table noted");
+    s.run(&format!("{key} on delete cascade deferrable); insert into noted values ('{id}')"));
+    s.complete(&lease);
+    assert_eq!(s.count("select count(*) from noted"), 0);
+}
+
+/// What a trigger sets ends with the call.
+#[test]
+fn setting_of_a_trigger_does_not_outlive_the_call() {
+    let database = database();
+    let mut s = handed_over(&database, "sets");
+    let body = "perform set_config('search_path', 'sets', false),
+                    set_config('application_name', 'sets', false);";
+    create_trigger(&mut s, "sets", body, "", "insert or update");
+    let shown =
+        "select current_setting('search_path') || ' ' || current_setting('application_name')";
+    let before = s.text(shown);
+    s.submit("q");
+    assert_eq!(s.text(shown), before);
+    s.run("begin");
+    s.submit("q");
+    assert_eq!(s.text(shown), before);
+    s.run("commit");
+    assert_eq!(s.text(shown), before);
+    // In the scheduler, too, where the trigger runs as the lease ends.
+    let lease = s.own_one_with("q", "timeout => '100 ms'");
+    let pid = database.worker();
+    eventually(seconds(10), "the lease ends", || (s.status(lease.id) == "ready").then_some(()));
+    let name: String =
+        s.value("select application_name from pg_stat_activity where pid = $1", &[&pid]);
+    assert_ne!(name, "sets");
+    drop_role(&mut s, "sets");
+}
+
+/// The owner of the schema could put other functions and tables in the place of the extension's.
+#[test]
+fn schema_of_another_role_is_refused() {
+    let database = Server::shared().bare_database();
+    let mut s = database.connect();
+    s.run("create role squatter; create schema scylla authorization squatter");
+    let refusal = s.refusal("create extension scylla", &[]);
+    assert_eq!(refusal.code().code(), "42501", "{refusal:?}");
+    assert!(refusal.message().contains("schema \"scylla\""), "{refusal:?}");
+    s.run("alter schema scylla owner to current_user; create extension scylla");
+    s.submit("q");
+    s.own_one("q");
+    s.run("drop extension scylla; drop schema scylla");
+    // One that belongs to another superuser is as good as one's own: a dump brings such a schema.
+    s.run("alter role squatter superuser; create schema scylla authorization squatter");
+    s.run("create extension scylla; drop extension scylla; drop schema scylla; drop role squatter");
+}
+
+/// A table that leaves the extension, and another one of its name.
+#[test]
+fn table_that_is_no_member_is_not_used() {
+    let database = database();
+    let mut s = database.connect();
+    let id = s.submit("q");
+    s.run(
+        "alter extension scylla drop table scylla.task;
+         alter table scylla.task rename to hidden_task;
+         create table scylla.task (like scylla.hidden_task including all);
+         insert into scylla.task select * from scylla.hidden_task",
+    );
+    let mut other = database.connect();
+    for session in [&mut s, &mut other] {
+        assert_eq!(session.refused("select scylla.submit('q')"), "55000");
+        assert_eq!(session.refused(&format!("select scylla.cancel('{id}')")), "55000");
+    }
+    assert_eq!(s.count("select count(*) from scylla.task"), 1);
+    s.run("drop table scylla.task; alter table scylla.hidden_task rename to task");
+    assert_eq!(other.refused("select scylla.submit('q')"), "55000");
+    s.run("alter extension scylla add table scylla.task");
+    assert_eq!(other.own_one("q").id, id);
+}
+
+/// What a rule of a table adds is its owner's business.
+#[test]
+fn rule_may_use_tables_of_others() {
+    let database = database();
+    let mut s = database.connect();
+    s.run(
+        "create table noted (queue text);
+         create rule noted as on insert to scylla.task
+             do also insert into noted values (new.queue)",
+    );
+    s.submit("q");
+    assert_eq!(s.text("select queue from noted"), "q");
+}
+
+/// Tables of the extension's names, in a schema of its name, that are not the extension's.
+#[test]
+fn tables_that_only_have_the_extensions_names_are_left_alone() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit("q");
+    s.own_one_with("q", "timeout => '700 ms'");
+    s.run("create role mimic; alter schema scylla owner to mimic");
+    s.run(&format!("grant create on database {} to mimic", database.name));
+    s.run(
+        "begin;
+         create schema mimic authorization mimic;
+         alter schema scylla rename to hidden;
+         create schema scylla authorization mimic",
+    );
+    for table in ["task", "dependency", "countdown", "lease", "incarnation"] {
+        s.run(&format!("create table scylla.{table} (like hidden.{table} including all)"));
+    }
+    s.run(
+        "create table scylla.finished (like hidden.finished including all)
+             partition by range (updated);
+         create table scylla.finished_default partition of scylla.finished default",
+    );
+    s.run(
+        "insert into scylla.incarnation select * from hidden.incarnation;
+         insert into scylla.task select * from hidden.task;
+         create function scylla._newest(jsonb) returns jsonb language sql as 'select $1';
+         create function scylla._history_with(jsonb, text, timestamptz) returns jsonb
+             language sql as 'select $1';
+         create table mimic.seen (by text);
+         grant insert on mimic.seen to public;
+         create function mimic.act() returns trigger language plpgsql as
+             $$begin insert into mimic.seen values (current_user); return null; end$$;
+         create trigger act after insert or update or delete on scylla.task
+             for each row execute function mimic.act();
+         commit",
+    );
+    sleep(milliseconds(2_500));
+    assert_eq!(s.count("select count(*) from mimic.seen"), 0, "the scheduler changed them");
+    // Nor does a function of the extension.
+    assert_eq!(s.refused("select hidden.submit('q')"), "55000");
+    assert_eq!(s.refused("select hidden.cancel((select id from hidden.task))"), "55000");
+    assert_eq!(s.count("select count(*) from mimic.seen"), 0);
+    assert_eq!(s.count("select count(*) from scylla.task"), 1);
+    s.run(
+        "drop schema scylla cascade; alter schema hidden rename to scylla;
+         alter schema scylla owner to current_user",
+    );
+    eventually(seconds(10), "the lease ends", || (s.tasks("ready") == 1).then_some(()));
+    s.own_one("q");
+    s.run("drop schema mimic cascade; drop owned by mimic; drop role mimic");
+}
+
+/// Partitions have the privileges of their table, whatever their owner's default privileges are.
+#[test]
+fn partitions_have_the_privileges_of_their_table() {
+    let server = Server::start(&[]);
+    let database = server.bare_database();
+    let mut s = database.connect();
+    s.run("create role reader; create role auditor");
+    s.run(
+        "alter default privileges grant select on tables to public;
+         alter default privileges grant all on tables to reader;
+         alter default privileges grant usage on sequences to public",
+    );
+    s.run("create extension scylla");
+    let open = "select count(*) from pg_class c, aclexplode(c.relacl) a
+                where c.relnamespace = 'scylla'::regnamespace and a.grantee = 0";
+    assert_eq!(s.count(open), 0);
+    let list = |of| {
+        format!(
+            "(select array_agg(row(a.grantee, a.privilege_type, a.is_grantable)::text order by 1)
+              from aclexplode(coalesce({of}.relacl, acldefault('r', {of}.relowner))) a)"
+        )
+    };
+    let differ = &format!(
+        "select count(*) from pg_inherits i
+         join pg_class p on p.oid = i.inhparent join pg_class c on c.oid = i.inhrelid
+         where p.oid = 'scylla.finished'::regclass and {} is distinct from {}",
+        list("c"),
+        list("p")
+    );
+    let partitions =
+        "select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass";
+    s.submit("q");
+    eventually(seconds(10), "the days are made", || (s.count(partitions) == 6).then_some(()));
+    assert_eq!(s.count(open), 0, "open to everybody");
+    assert_eq!(s.count(differ), 0);
+    // What is granted later, the next days have as well.
+    let grant = |table| {
+        format!(
+            "grant select on scylla.{table} to auditor;
+             grant insert on scylla.{table} to auditor with grant option;
+             revoke all on scylla.{table} from reader"
+        )
+    };
+    s.run(&grant("finished"));
+    let drop = s.text(
+        "select string_agg('drop table ' || inhrelid::regclass, ';') from pg_inherits
+         where inhparent = 'scylla.finished'::regclass
+             and inhrelid <> 'scylla.finished_default'::regclass",
+    );
+    s.run(&drop);
+    server.configure("scylla.retention", "9 d");
+    eventually(seconds(15), "the days are made again", || (s.count(partitions) == 6).then_some(()));
+    s.run(&grant("finished_default"));
+    assert_eq!(s.count(differ), 0);
+    let today =
+        s.text("select 'scylla.finished_' || to_char(now() at time zone 'utc', 'YYYYMMDD')");
+    let may = |s: &mut Session, role: &str, right: &str| {
+        s.value::<bool>("select has_table_privilege($1, $2::text, $3)", &[&role, &today, &right])
+    };
+    assert!(may(&mut s, "auditor", "select") && may(&mut s, "auditor", "insert with grant option"));
+    assert!(!may(&mut s, "reader", "select") && !may(&mut s, "auditor", "delete"));
+}

@@ -1,0 +1,159 @@
+//! What belongs to the extension. Names alone do not tell: the owner of the schema may rename it,
+//! and put another one with tables of the same names in its place.
+
+use crate::error;
+use pgrx::pg_sys::{self, Oid};
+use pgrx::prelude::*;
+use std::ffi::{CStr, c_void};
+
+const EXTENSION: &CStr = c"scylla";
+const SCHEMA: &CStr = c"scylla";
+
+/// This database's creation of the extension; `None`: it does not exist.
+pub fn extension() -> Option<Oid> {
+    // SAFETY: a catalog look-up inside a transaction.
+    let extension = unsafe { pg_sys::get_extension_oid(EXTENSION.as_ptr(), true) };
+    (extension != pg_sys::InvalidOid).then_some(extension)
+}
+
+/// The extension's table of this name, where the statements find it; `None`: no table has the name
+/// there, or one that does not belong to the extension.
+pub fn table(extension: Oid, name: &CStr) -> Option<Oid> {
+    // SAFETY: catalog look-ups inside a transaction.
+    let table = unsafe {
+        let schema = pg_sys::get_namespace_oid(SCHEMA.as_ptr(), true);
+        pg_sys::get_relname_relid(name.as_ptr(), schema)
+    };
+    (table != pg_sys::InvalidOid && is_member(extension, table)).then_some(table)
+}
+
+fn is_member(extension: Oid, table: Oid) -> bool {
+    // SAFETY: a catalog look-up inside a transaction.
+    unsafe { pg_sys::getExtensionOfObject(pg_sys::RelationRelationId, table) == extension }
+}
+
+// pgrx has no binding.
+unsafe extern "C-unwind" {
+    fn get_partition_parent(table: Oid, even_if_detached: bool) -> Oid;
+}
+
+/// Whether a statement of the extension may use a table: one of PostgreSQL's catalogs, of the
+/// extension, or of its partitions, which are not members themselves.
+fn may_use(extension: Option<Oid>, table: Oid) -> bool {
+    let is_ours = |table| extension.is_some_and(|extension| is_member(extension, table));
+    // SAFETY: catalog look-ups inside a transaction; a partition has a parent.
+    let parent = || unsafe {
+        pg_sys::get_rel_relispartition(table).then(|| get_partition_parent(table, true))
+    };
+    table.to_u32() < pg_sys::FirstNormalObjectId || is_ours(table) || parent().is_some_and(is_ours)
+}
+
+/// Refuses a statement of the extension whose names lead to tables that are not the extension's.
+/// PostgreSQL has just looked them up: the plan will use what is checked here. What a rule adds is
+/// its table's owner's business.
+///
+/// # Safety
+/// A whole query, as the planner gets it.
+pub unsafe fn require_members(query: *mut pg_sys::Query) {
+    let mut extension = extension();
+    // SAFETY: the caller's promise. The list's elements are entries of a range table.
+    unsafe {
+        let is_rules = (*query).querySource != pg_sys::QuerySource::QSRC_ORIGINAL;
+        if is_rules {
+            // It begins with the entries of the query that the rule is for, the table first.
+            require_entries((*query).rtable, 1, extension);
+        } else {
+            walk(query.cast(), (&raw mut extension).cast());
+        }
+    }
+}
+
+/// Walks through a tree of queries and expressions.
+#[pg_guard]
+unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, extension: *mut c_void) -> bool {
+    #[cfg(any(feature = "pg14", feature = "pg15"))]
+    use pg_sys::{expression_tree_walker, query_tree_walker};
+    #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+    use pg_sys::{
+        expression_tree_walker_impl as expression_tree_walker,
+        query_tree_walker_impl as query_tree_walker,
+    };
+    // SAFETY: PostgreSQL's walkers call with nodes, and with what require_members passed.
+    unsafe {
+        if node.is_null() {
+            false
+        } else if (*node).type_ == pg_sys::NodeTag::T_Query {
+            let query: *mut pg_sys::Query = node.cast();
+            require_entries((*query).rtable, usize::MAX, *extension.cast());
+            query_tree_walker(query, Some(walk), extension, 0)
+        } else {
+            expression_tree_walker(node, Some(walk), extension)
+        }
+    }
+}
+
+/// Checks the first entries of a range table, at most so many.
+///
+/// # Safety
+/// A range table, or null.
+unsafe fn require_entries(entries: *mut pg_sys::List, most: usize, extension: Option<Oid>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let count = if entries.is_null() { 0 } else { (*entries).length as usize };
+        for at in 0..count.min(most) {
+            let entry = &*(*(*entries).elements.add(at)).ptr_value.cast::<pg_sys::RangeTblEntry>();
+            if entry.relid != pg_sys::InvalidOid && !may_use(extension, entry.relid) {
+                error::not_in_place().raise();
+            }
+        }
+    }
+}
+
+/// Refuses to create the extension in a schema that another role owns, who could put other objects
+/// in the place of the extension's. A superuser has no need to. `created` has just got its row.
+pub fn require_own_schema(created: Oid) {
+    // SAFETY: scans a catalog, and closes what it opens.
+    let (schema, installer) = unsafe {
+        let mut key: pg_sys::ScanKeyData = std::mem::zeroed();
+        pg_sys::ScanKeyInit(
+            &mut key,
+            pg_sys::Anum_pg_extension_oid as i16,
+            pg_sys::BTEqualStrategyNumber as u16,
+            Oid::from_u32(pg_sys::F_OIDEQ),
+            created.into(),
+        );
+        let lock = pg_sys::AccessShareLock as i32;
+        let catalog = pg_sys::table_open(pg_sys::ExtensionRelationId, lock);
+        let index = Oid::from_u32(pg_sys::ExtensionOidIndexId);
+        // The command that inserted the row has not ended.
+        let snapshot = &raw mut pg_sys::SnapshotSelfData;
+        let scan = pg_sys::systable_beginscan(catalog, index, true, snapshot, 1, &mut key);
+        let tuple = pg_sys::systable_getnext(scan);
+        let found = (!tuple.is_null()).then(|| {
+            let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_extension>();
+            let is_ours = CStr::from_ptr(row.extname.data.as_ptr()) == EXTENSION;
+            is_ours.then_some((row.extnamespace, row.extowner))
+        });
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(catalog, lock);
+        let Some(row) = found.flatten() else { return };
+        row
+    };
+    // SAFETY: a catalog look-up inside a transaction; the tuple is released.
+    let owner = unsafe {
+        let key = pg_sys::SysCacheIdentifier::NAMESPACEOID as i32;
+        let tuple = pg_sys::SearchSysCache1(key, schema.into());
+        if tuple.is_null() {
+            return;
+        }
+        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_namespace>()).nspowner;
+        pg_sys::ReleaseSysCache(tuple);
+        owner
+    };
+    // SAFETY: reads the server's mode, and a catalog. pg_upgrade creates what was there before.
+    let may =
+        unsafe { owner == installer || pg_sys::superuser_arg(owner) || pg_sys::IsBinaryUpgrade };
+    if !may {
+        error::schema_of_another_role().raise();
+    }
+}
