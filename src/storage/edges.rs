@@ -4,18 +4,29 @@ use crate::pg::datum::{self, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::storage::rows::{id_at, ids};
+use board::Wall;
 use pgrx::pg_sys::Datum;
 
 statement!(DELETE_EDGES_AFTER, "dependencies/delete_edges_after", [UUIDS]);
 statement!(DELETE_EDGES, "dependencies/delete_edges", [UUIDS, UUIDS]);
 
-/// Deletes the edges that begin at the tasks in `after`; returns them.
+/// An edge that has been deleted.
+pub struct DeletedEdge {
+    pub after: Uuid,
+    pub task: Uuid,
+    /// When the task was submitted.
+    pub created: Wall,
+}
+
+/// Deletes the edges that begin at the tasks in `after`; returns those of live tasks.
 pub fn delete_edges_after(
     session: &Session,
     after: impl Iterator<Item = Uuid>,
-) -> Vec<(Uuid, Uuid)> {
+) -> Vec<DeletedEdge> {
     let rows = session.run(&DELETE_EDGES_AFTER, &[ids(after)]);
-    edges_in(&rows).collect()
+    let created = |row| datum::wall(rows.get(row, 2).unwrap_or(Datum::from(0)));
+    let edges = edges_in(&rows).enumerate();
+    edges.map(|(row, (after, task))| DeletedEdge { after, task, created: created(row) }).collect()
 }
 
 /// The edges in the first two columns of a result.

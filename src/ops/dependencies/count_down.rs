@@ -11,7 +11,7 @@ use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, time};
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
-use crate::storage::edges::{delete_edges, delete_edges_after, edges_of};
+use crate::storage::edges::{DeletedEdge, delete_edges, delete_edges_after, edges_of};
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::rows::{BoardKey, id_at, ids, session};
@@ -41,11 +41,16 @@ pub struct SettledCount {
     failed: i32,
     /// One of the failed predecessors.
     cause: Option<Uuid>,
-    /// When the task was submitted, if that is known: another task may have got its id since.
+    /// When the task was submitted: another task may have got its id since. `None`: none may.
     created: Option<Wall>,
 }
 
 impl SettledCount {
+    fn of(after: Uuid, failed: bool, created: Option<Wall>) -> SettledCount {
+        let cause = failed.then_some(after);
+        SettledCount { settled: 1, failed: failed.into(), cause, created }
+    }
+
     fn add(&mut self, other: SettledCount) {
         self.settled += other.settled;
         self.failed += other.failed;
@@ -59,10 +64,15 @@ impl SettledCount {
 pub struct SettledCounts(HashMap<Uuid, SettledCount>);
 
 impl SettledCounts {
-    /// Notes that the predecessor `after` of `task` has settled.
+    /// Notes that the predecessor `after` of `task` has settled. This transaction has inserted or
+    /// locked the task's row.
     pub fn note(&mut self, after: Uuid, task: Uuid, failed: bool) {
-        let cause = failed.then_some(after);
-        self.add(task, SettledCount { settled: 1, failed: failed.into(), cause, created: None });
+        self.add(task, SettledCount::of(after, failed, None));
+    }
+
+    /// Notes that the predecessor of an edge has settled, or is deleted.
+    pub fn note_edge(&mut self, edge: &DeletedEdge, failed: bool) {
+        self.add(edge.task, SettledCount::of(edge.after, failed, Some(edge.created)));
     }
 
     pub fn tasks(&self) -> impl Iterator<Item = Uuid> {
@@ -126,8 +136,8 @@ fn counts_of(session: &Session, ended: &[Ended]) -> SettledCounts {
         return counts;
     }
     with_dependents.sort_unstable();
-    for (after, task) in delete_edges_after(session, with_dependents.iter().map(|(id, _)| *id)) {
-        counts.note(after, task, with_dependents.binary_search(&(after, true)).is_ok());
+    for edge in delete_edges_after(session, with_dependents.iter().map(|(id, _)| *id)) {
+        counts.note_edge(&edge, with_dependents.binary_search(&(edge.after, true)).is_ok());
     }
     counts
 }

@@ -61,8 +61,8 @@ pub fn delete(db: &Database, wanted: &[Uuid]) -> usize {
         let places = gone.iter().filter_map(|id| locked.ids.binary_search(id).ok());
         xact::at_commit(db, places.map(|at| locked.removal(at)));
         locked.delete_edges(&session, &gone);
-        for (after, task) in delete_edges_after(&session, gone.iter().copied()) {
-            counts.note(after, task, false);
+        for edge in delete_edges_after(&session, gone.iter().copied()) {
+            counts.note_edge(&edge, false);
         }
         session.run(&DELETE_LIVE, &[ids(gone.iter().copied())]);
     }
