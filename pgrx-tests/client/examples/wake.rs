@@ -1,9 +1,9 @@
 //! wake work|notify N: how long after a submission a worker hears of it, N times.
 //! wake listen N: N sessions that listen, until the standard input ends.
 //!
-//! Connects as PGHOST, PGPORT, PGUSER and PGDATABASE say; the queue is `wake`. Prints in milliseconds the
-//! median, what 99 of 100 take at most, and the longest. The time begins when the submission is
-//! sent, so the commit is in it.
+//! Connects as PGHOST, PGPORT, PGUSER and PGDATABASE say; the queue is `wake`. Prints the median,
+//! the 99th percentile and the maximum, in milliseconds. The time begins when the submission is
+//! sent, so it includes the commit.
 
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::{Client, Config, NoTls};
@@ -20,7 +20,7 @@ fn connect() -> Client {
     config.connect(NoTls).expect("connect")
 }
 
-/// Tells when it has heard of a task, and takes it.
+/// Reports when the worker has heard of a task, and owns the task.
 fn hear_by_waiting(heard: &Sender<Instant>) {
     let mut client = connect();
     let wait = client.prepare("call scylla.wait_for_work('wake', '1 hour')").expect("prepare");
@@ -64,7 +64,7 @@ fn measure(hear: fn(&Sender<Instant>), count: usize) {
     thread::sleep(Duration::from_millis(500));
     let mut times: Vec<Duration> = (0..count)
         .map(|n| {
-            // at any moment of the clock's interval
+            // so that submissions fall on every point of the scheduler's interval
             thread::sleep(Duration::from_micros(5_000 + (n as u64 * 7_919) % 13_000));
             let sent = Instant::now();
             client.query(&submit, &[]).expect("submit");

@@ -4,7 +4,7 @@ use crate::wait::{milliseconds, seconds};
 use postgres::Config;
 use std::sync::{Arc, RwLock};
 
-/// Where a server listens; it takes another port whenever it is started again.
+/// Where a server listens. A restart of the server takes another port.
 pub(crate) type Address = Arc<RwLock<(String, u16)>>;
 
 pub(crate) fn config(address: &Address, database: &str) -> Config {

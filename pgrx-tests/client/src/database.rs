@@ -3,7 +3,7 @@ use crate::session::Session;
 use crate::wait::{eventually, seconds};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A database of one test; dropped with it.
+/// A database of one test, dropped with this value.
 pub struct Database {
     pub(crate) address: Address,
     pub name: String,
@@ -36,7 +36,7 @@ impl Database {
         self.try_connect().expect("connect")
     }
 
-    /// Where its server listens: a folder with a socket, or an address; and the port.
+    /// Where the server listens: a folder with a socket, or an address; and the port.
     pub fn reach(&self) -> (String, u16) {
         self.address.read().unwrap().clone()
     }
@@ -45,7 +45,7 @@ impl Database {
         Session::open(&config(&self.address, &self.name))
     }
 
-    /// The process ids of the background workers that scylla has in this database now.
+    /// The process ids of the schedulers that run in this database now.
     #[track_caller]
     pub fn schedulers(&self) -> Vec<i32> {
         let mut session = self.elsewhere().expect("connect to postgres");
@@ -54,10 +54,10 @@ impl Database {
         session.value(sql, &[&self.name])
     }
 
-    /// The process id of this database's scylla worker, waiting until there is one.
+    /// The process id of this database's scheduler. Waits until one runs.
     #[track_caller]
-    pub fn worker(&self) -> i32 {
-        eventually(seconds(10), "the database has a scylla worker", || {
+    pub fn scheduler(&self) -> i32 {
+        eventually(seconds(10), "the database has a scheduler", || {
             let mut session = self.elsewhere().ok()?;
             let look = "select min(pid) from pg_stat_activity where backend_type ilike '%scylla%' and datname = $1";
             session.try_value::<Option<i32>>(look, &[&self.name]).ok().flatten()

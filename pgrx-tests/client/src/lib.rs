@@ -1,5 +1,6 @@
-//! The harness of the client tests: private servers, databases of one's own, and sessions that
-//! speak the contract. Each test binary shares one server; tests that break theirs start another.
+//! The harness of the client tests: private servers, databases, and sessions that call the SQL
+//! functions. Each test binary shares one server; tests that crash or reconfigure a server start
+//! their own.
 
 mod address;
 mod database;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A private server with scylla preloaded, in a folder of its own that goes with it.
+/// A private server with scylla preloaded, in its own folder, which is removed with this value.
 pub struct Server {
     folder: PathBuf,
     address: Address,
@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// Makes a cluster and starts it with these lines added to its configuration.
+    /// Makes a cluster, adds these lines to its configuration, and starts it.
     pub fn start(lines: &[&str]) -> Server {
         let server = Server::planned();
         // STATEMENT lines would put tokens that a test wrote as literals into the log
@@ -54,7 +54,7 @@ impl Server {
         server
     }
 
-    /// A hot standby of this server, following it.
+    /// A hot standby that replicates this server.
     pub fn standby(&self) -> Server {
         let standby = Server::planned();
         let folder = standby.folder.to_str().unwrap();
@@ -63,8 +63,8 @@ impl Server {
         standby
     }
 
-    /// Runs one of PostgreSQL's client programs as the server's user; returns what it printed, and
-    /// panics when it fails.
+    /// Runs one of PostgreSQL's client programs as the server's user and returns its output. Panics
+    /// when the program fails.
     pub fn tool(&self, name: &str, arguments: &[&str]) -> String {
         let (host, port) = self.address.read().unwrap().clone();
         let reach = self.pg("env", &[]);
@@ -74,19 +74,19 @@ impl Server {
         succeed(command.arg("run-as-server").arg(program).args(connection).args(arguments))
     }
 
-    /// A path in the server's folder, for what its user reads and writes.
+    /// A path in the server's folder, which the server's user can read and write.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Sets something in the configuration, and has it read again.
+    /// Sets a setting in the configuration and reloads it.
     pub fn configure(&self, setting: &str, value: &str) {
         let mut session = self.connect();
         session.run(&format!("alter system set {setting} = '{value}'"));
         session.run("select pg_reload_conf()");
     }
 
-    /// Stops it and starts it again as pg_upgrade does.
+    /// Restarts the server as pg_upgrade does.
     pub fn restart_for_upgrade(&self) {
         let reach = self.pg("env", &[]);
         self.stop("fast");
@@ -96,7 +96,7 @@ impl Server {
         succeed(Command::new(SCRIPT).arg("run-as-server").arg(program).args(options));
     }
 
-    /// Another server with what this one has, by pg_upgrade; this one is stopped.
+    /// Upgrades this server to another cluster with pg_upgrade, and stops this one.
     pub fn upgrade(&self) -> Server {
         let other = Server::planned();
         other.launch(&[]);
@@ -113,7 +113,7 @@ impl Server {
         other
     }
 
-    /// The server that all tests of this binary may share. No test may crash it.
+    /// The server that all tests of this binary share. No test may crash it.
     pub fn shared() -> &'static Server {
         SHARED.get_or_init(|| {
             // SAFETY: registers a plain function without arguments
@@ -122,12 +122,12 @@ impl Server {
         })
     }
 
-    /// Starts it again after `kill` or `stop`.
+    /// Starts the server again after `kill` or `stop`.
     pub fn start_again(&self) {
         self.launch(&[]);
     }
 
-    /// The same with more lines in its configuration.
+    /// Starts the server again with more lines in its configuration.
     pub fn start_with(&self, lines: &[&str]) {
         self.launch(lines);
     }
@@ -148,7 +148,7 @@ impl Server {
         self.pg("kill", &[]);
     }
 
-    /// Stops it and deletes its folder.
+    /// Stops the server and deletes its folder.
     pub fn remove(&self) {
         if std::env::var_os("SCYLLA_KEEP").is_some() {
             eprintln!("kept: {}", self.folder.display());
@@ -198,7 +198,7 @@ impl Server {
         Session::open(&config(&self.address, "postgres"))
     }
 
-    /// Waits for a server that recovers from a crash.
+    /// Waits until a server that recovers from a crash accepts connections.
     pub fn wait_until_up(&self) {
         eventually(seconds(60), "the server accepts connections", || {
             let session = self.try_connect().ok();
@@ -214,8 +214,8 @@ impl Server {
         unsafe { libc::kill(pid, signal) };
     }
 
-    /// `kill -9` of a process, which makes the postmaster restart everything; returns when the
-    /// server is back.
+    /// Kills a process with `kill -9`, so that the postmaster restarts all others. Returns when the
+    /// server accepts connections again.
     pub fn kill_process(&self, pid: i32) {
         let mut canary = self.connect();
         let started = "select pg_postmaster_start_time()::text";
@@ -233,7 +233,8 @@ impl Server {
         .into_owned()
     }
 
-    /// No PANIC, no assertion, no internal error, nothing left open was logged.
+    /// Asserts that the log has no PANIC, no failed assertion, no internal error and no resource
+    /// leak.
     #[track_caller]
     pub fn assert_log_is_clean(&self) {
         let log = self.log();
@@ -250,7 +251,7 @@ impl Server {
         }
     }
 
-    /// The process ids of scylla's background workers that are in no database: its launcher.
+    /// The process ids of scylla's background workers that have no database: the launcher.
     #[track_caller]
     pub fn launchers(&self) -> Vec<i32> {
         let sql = "select coalesce(array_agg(pid order by pid), '{}') from pg_stat_activity
@@ -258,7 +259,7 @@ impl Server {
         self.connect().value(sql, &[])
     }
 
-    /// Ends the launcher by a signal; returns when there is another one.
+    /// Ends the launcher by a signal. Returns when another one runs.
     #[track_caller]
     pub fn replace_launcher(&self, signal: i32) {
         let before = self.launchers();
@@ -269,7 +270,7 @@ impl Server {
         });
     }
 
-    /// Has the launcher look at the databases now.
+    /// Makes the launcher check the databases now.
     #[track_caller]
     pub fn call_launcher(&self) {
         let mut session = self.connect();
@@ -277,12 +278,12 @@ impl Server {
         session.run("drop database called");
     }
 
-    /// Ends the sessions of the scylla worker of `database`; returns once they are gone.
-    pub fn terminate_worker(&self, database: &Database) {
-        let pid = database.worker();
+    /// Terminates the scheduler of `database`. Returns when it has ended.
+    pub fn terminate_scheduler(&self, database: &Database) {
+        let pid = database.scheduler();
         let mut session = self.connect();
         session.value::<bool>("select pg_terminate_backend($1)", &[&pid]);
-        eventually(seconds(10), "the worker obeys SIGTERM", || {
+        eventually(seconds(10), "the scheduler obeys SIGTERM", || {
             (session.value::<i64>("select count(*) from pg_stat_activity where pid = $1", &[&pid])
                 == 0)
                 .then_some(())
@@ -291,7 +292,7 @@ impl Server {
 }
 
 impl Database {
-    /// The same database on another server, such as a standby; it goes with that server.
+    /// The same database on another server, such as a standby. It is removed with that server.
     pub fn on(&self, server: &Server) -> Database {
         Database { address: server.address.clone(), name: self.name.clone() }
     }

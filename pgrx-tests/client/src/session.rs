@@ -23,16 +23,16 @@ pub struct Lease {
     pub priority: i64,
     pub tries: i32,
     pub num_failures: i32,
-    /// From the database's clock to the deadline; `None` when it never expires.
+    /// From the database's clock to the deadline; `None` when the lease never expires.
     pub seconds_left: Option<f64>,
 }
 
-/// The SQLSTATE of a failure; `lost` when it was the connection that failed.
+/// The SQLSTATE of an error; `lost` when the connection failed.
 pub fn code(error: &Error) -> String {
     error.code().map_or("lost".to_owned(), |state| state.code().to_owned())
 }
 
-/// A failure in one line: the SQLSTATE and the message.
+/// An error in one line: the SQLSTATE and the message.
 fn explain(error: &Error) -> String {
     match error.as_db_error() {
         Some(complaint) => format!("{}: {}", complaint.code().code(), complaint.message()),
@@ -40,14 +40,14 @@ fn explain(error: &Error) -> String {
     }
 }
 
-/// The connection is no more, for whatever reason the server had.
+/// Whether the connection was lost, for any reason.
 pub fn is_lost(error: &Error) -> bool {
     error.is_closed()
         || matches!(code(error).as_str(), "lost" | "57P01" | "57P02" | "57P03")
         || code(error).starts_with("08")
 }
 
-/// The server's complaint; panics when the call succeeded or the connection broke.
+/// The server's error. Panics when the call succeeded or the connection broke.
 #[track_caller]
 pub fn failure<T>(result: Result<T, Error>, what: &str) -> DbError {
     match result {
@@ -128,7 +128,7 @@ impl Session {
         failure(answer, sql)
     }
 
-    /// The SQLSTATE with which a script is refused.
+    /// The SQLSTATE of the error that a script raises.
     #[track_caller]
     pub fn refused(&mut self, sql: &str) -> String {
         let answer = self.client.batch_execute(sql);
@@ -136,7 +136,7 @@ impl Session {
         failure(answer, sql).code().code().to_owned()
     }
 
-    /// The server reports an error before it rolls back: another round trip waits for that.
+    /// The server reports an error before it rolls back. Another round trip waits for the rollback.
     fn settle(&mut self) {
         self.client.batch_execute("").expect("the connection lives");
     }
@@ -152,7 +152,7 @@ impl Session {
         self.value("select scylla.submit($1)", &[&queue])
     }
 
-    /// `options`: more arguments, as in `priority => 3, action => 'a'`.
+    /// Submits with `options`: more arguments, as in `priority => 3, action => 'a'`.
     #[track_caller]
     pub fn submit_with(&mut self, queue: &str, options: &str) -> Uuid {
         self.value(&format!("select scylla.submit($1, {options})"), &[&queue])
@@ -200,7 +200,7 @@ impl Session {
         Ok(self.client.query(&sql, &[&worker, &queue, &max_tasks])?.iter().map(lease).collect())
     }
 
-    /// Owns the one task that must be there.
+    /// Owns a task, which must be ready.
     #[track_caller]
     pub fn own_one(&mut self, queue: &str) -> Lease {
         self.own_one_with(queue, "timeout => null")
@@ -228,8 +228,8 @@ impl Session {
         self.value(&format!("select scylla.extend($1, $2, {options})"), &[&lease.id, &lease.token])
     }
 
-    /// Returns a task; an aborted one with `an_error`.
-    pub fn give(&mut self, lease: &Lease, outcome: &str) -> Result<String, Error> {
+    /// Returns a task; passes `an_error` if it is aborted.
+    pub fn return_task(&mut self, lease: &Lease, outcome: &str) -> Result<String, Error> {
         let error = (outcome == "aborted").then(an_error);
         self.try_value(
             "select scylla.return_task($1, $2, $3, error => $4)",
@@ -239,16 +239,16 @@ impl Session {
 
     #[track_caller]
     pub fn complete(&mut self, lease: &Lease) {
-        match self.give(lease, "completed") {
+        match self.return_task(lease, "completed") {
             Ok(status) => assert_eq!(status, "completed"),
             Err(error) => panic!("return_task: {}", explain(&error)),
         }
     }
 
-    /// The complaint about a return that must not succeed.
+    /// The error of a return that must fail.
     #[track_caller]
     pub fn not_returned(&mut self, lease: &Lease) -> DbError {
-        failure(self.give(lease, "completed"), "return_task")
+        failure(self.return_task(lease, "completed"), "return_task")
     }
 
     #[track_caller]
@@ -256,19 +256,19 @@ impl Session {
         self.value("select scylla.cancel($1)", &[&id])
     }
 
-    /// Submits a task that waits for others; `options` as in `submit_with`.
+    /// Submits a task that depends on others; `options` as in `submit_with`.
     #[track_caller]
     pub fn submit_after(&mut self, queue: &str, after: &[Uuid], options: &str) -> Uuid {
         let sql = format!("select scylla.submit($1, after => $2, {options})");
         self.value(&sql, &[&queue, &after])
     }
 
-    /// Makes a task wait for another.
+    /// Makes the task `run` depend on the task `after`.
     pub fn link(&mut self, after: Uuid, run: Uuid) -> Result<i32, Error> {
         self.link_all(&[(after, run)])
     }
 
-    /// Makes the second of each pair wait for the first.
+    /// Makes the second task of each pair depend on the first.
     pub fn link_all(&mut self, links: &[(Uuid, Uuid)]) -> Result<i32, Error> {
         let (after, run): (Vec<Uuid>, Vec<Uuid>) = links.iter().copied().unzip();
         self.try_value("select scylla.add_dependencies($1, $2)", &[&after, &run])
@@ -283,7 +283,7 @@ impl Session {
     #[track_caller]
     pub fn end(&mut self, id: Uuid, outcome: &str) {
         let lease = self.try_own_task(id).unwrap_or_else(|error| panic!("{}", explain(&error)));
-        if let Err(error) = self.give(&lease, outcome) {
+        if let Err(error) = self.return_task(&lease, outcome) {
             panic!("return_task({outcome}): {}", explain(&error));
         }
     }
@@ -316,7 +316,7 @@ impl Session {
     }
 }
 
-/// What an aborted task is given as its error.
+/// The error with which the tests abort tasks.
 pub fn an_error() -> Value {
     json!({"code": "test", "args": {"n": 1}, "description": "a test made this"})
 }

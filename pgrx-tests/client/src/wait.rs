@@ -1,4 +1,4 @@
-//! Time, as the tests spend it.
+//! Durations, and waiting for a condition.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ pub fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Asks every few milliseconds until there is an answer; panics when `limit` has passed.
+/// Polls every few milliseconds until there is an answer. Panics after `limit`.
 #[track_caller]
 pub fn eventually<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();

@@ -1,9 +1,9 @@
-//! What an administrator adds to the tables: indexes that refuse rows, triggers that suppress them,
-//! triggers that set the planner's settings.
+//! Objects that an administrator adds to the tables: unique indexes, triggers that suppress or
+//! change rows, and triggers that change the planner's settings.
 
 use client::*;
 
-/// A session whose calls end soon, one way or the other.
+/// A session with a statement timeout, so that no call hangs.
 fn bounded(database: &Database) -> Session {
     let mut s = database.connect();
     s.run("set statement_timeout = '5 s'");
@@ -17,7 +17,7 @@ fn trigger(s: &mut Session, when: &str, body: &str) {
     ));
 }
 
-/// 23505, with the index's name, from each call that submits.
+/// An added unique index makes each call that submits fail with 23505 and the index's name.
 #[test]
 fn an_added_unique_index_refuses_by_its_name() {
     let database = database();
@@ -43,7 +43,7 @@ fn an_added_unique_index_refuses_by_its_name() {
         assert_eq!(said.code().code(), "23505", "{call}: {}", said.message());
         assert!(said.message().contains("\"one_"), "{call}: {}", said.message());
     }
-    // what the index lets through is taken as ever
+    // Rows that do not violate the index are accepted as before.
     s.run("select scylla.submit('q', '{\"n\": 3}', key => 'k')");
     let ignored: Uuid = s
         .value("select scylla.submit('q', '{\"n\": 3}', key => 'k', on_conflict => 'ignore')", &[]);
@@ -53,7 +53,8 @@ fn an_added_unique_index_refuses_by_its_name() {
     assert_eq!(s.status(first), "running");
 }
 
-/// 55000, with the trigger's name; nothing is announced that is not there.
+/// A trigger that suppresses a task makes the call fail with 55000 and the trigger's name, and the
+/// scheduler sends no notification for that task.
 #[test]
 fn a_trigger_that_suppresses_a_row_is_named() {
     let database = database();
@@ -78,7 +79,7 @@ fn a_trigger_that_suppresses_a_row_is_named() {
         assert!(told.contains("\"added\""), "{call}: {told}");
     }
     assert_eq!(s.count("select count(*) from scylla.task"), 0);
-    // other rows pass, keys and all
+    // Other rows are inserted, including those with keys.
     s.run("select scylla.submit('q', key => 'k')");
     s.run("select scylla.submit('q', key => 'k', on_conflict => 'ignore')");
     s.run("select scylla.submit('q', key => 'k', on_conflict => 'replace')");
@@ -89,7 +90,8 @@ fn a_trigger_that_suppresses_a_row_is_named() {
     assert_eq!(s.own("w", "q", 10).len(), 1);
 }
 
-/// A message that is not there is not said to wait.
+/// A trigger that suppresses a message makes the call fail with 55000: the call never reports a
+/// message as delayed that was not inserted.
 #[test]
 fn a_trigger_that_suppresses_a_message_is_named() {
     let database = database();
@@ -101,7 +103,8 @@ fn a_trigger_that_suppresses_a_message_is_named() {
     }
 }
 
-/// A row under another id than the one that was given out is no task that anybody can find.
+/// A trigger that changes a task's id makes the call fail with 55000, since the caller would get an
+/// id that does not exist.
 #[test]
 fn a_trigger_that_changes_an_id_is_named() {
     let database = database();
@@ -122,7 +125,7 @@ const SETTINGS: &str =
     "concat_ws(' ', current_setting('enable_seqscan'), current_setting('enable_sort'),
     current_setting('enable_nestloop'), current_setting('jit'))";
 
-/// What a trigger sets for its transaction is as it was before, after the transaction.
+/// A setting that a trigger sets for its transaction has its old value after the transaction.
 #[test]
 fn a_triggers_settings_end_with_its_transaction() {
     let database = database();
@@ -143,7 +146,7 @@ fn a_triggers_settings_end_with_its_transaction() {
     assert_eq!(s.text(&format!("select {SETTINGS}")), "on on on on");
 }
 
-/// What a trigger reads, and what its own statements are planned with, is the session's.
+/// A trigger, and the statements it runs, see the session's settings.
 #[test]
 fn a_trigger_runs_with_the_sessions_settings() {
     let database = database();

@@ -1,4 +1,5 @@
-//! Bad input: the SQLSTATE of the contract, nothing half done, the connection and the server alive.
+//! Bad input raises the SQLSTATE of the contract, changes nothing, and leaves the connection and
+//! the server usable.
 
 use client::*;
 
@@ -34,15 +35,16 @@ impl Fixture {
         }
     }
 
-    /// All that can be seen of the tasks.
+    /// The state of all tasks, as the view shows it.
     fn state(&mut self) -> String {
         self.s.text(
             "select coalesce(string_agg(t::text, e'\\n' order by id), '') from scylla.tasks t",
         )
     }
 
-    /// Fills in ids and tokens: the running task `{r}` and its token `{t}`, the completed task `{c}`
-    /// and its token `{ct}`, the ready task `{y}`, the cancelled task `{x}`, no task `{n}`.
+    /// Replaces placeholders by ids and tokens: the running task `{r}` and its token `{t}`, the
+    /// completed task `{c}` and its token `{ct}`, the ready task `{y}`, the cancelled task `{x}`,
+    /// an absent task `{n}`.
     fn fill(&self, sql: &str) -> String {
         sql.replace("{r}", &self.lease.id.to_string())
             .replace("{t}", &self.lease.token.to_string())
@@ -53,7 +55,8 @@ impl Fixture {
             .replace("{n}", "99999999-0000-4000-8000-000000000000")
     }
 
-    /// Each call is refused as the table says, by a server and a session that live on; all mismatches at once.
+    /// Asserts that each call raises the SQLSTATE of the table and leaves the session usable.
+    /// Reports all mismatches at once.
     #[track_caller]
     fn refuses(mut self, table: &[(&str, &str)]) {
         let before = self.state();
@@ -288,9 +291,9 @@ fn cancel_and_task_refuse_bad_arguments() {
     ]);
 }
 
-/// 42501: PUBLIC may do nothing.
+/// PUBLIC has no privileges: each call raises 42501.
 #[test]
-fn stranger_may_do_nothing() {
+fn role_without_privileges_may_do_nothing() {
     let mut fixture = Fixture::new();
     fixture.s.run("do $$ begin create role stranger; exception when duplicate_object then null; end $$; set role stranger");
     let mut wrong = Vec::new();

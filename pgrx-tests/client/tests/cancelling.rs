@@ -1,10 +1,10 @@
-//! Cancelling, and its races against returning and owning.
+//! Cancelling tasks, and its races with returning and owning.
 
 use client::*;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// B52, B53
+/// B52, B53: a cancelled task is never owned.
 #[test]
 fn cancelled_task_is_never_owned() {
     let database = database();
@@ -12,7 +12,7 @@ fn cancelled_task_is_never_owned() {
     let kept = s.submit_with("q", "priority => 1");
     let gone = s.submit_with("q", "priority => 2");
     assert!(s.cancel(gone));
-    assert!(!s.cancel(gone), "it was terminal already");
+    assert!(!s.cancel(gone), "it was already terminal");
     let owned: Vec<Uuid> = s.own("w", "q", 5).iter().map(|lease| lease.id).collect();
     assert_eq!(owned, [kept]);
     let entry = s.entry(gone);
@@ -24,7 +24,8 @@ fn cancelled_task_is_never_owned() {
     assert_eq!(absent.code().code(), "P0002");
 }
 
-/// B54: the worker learns at its next call; neither it nor its deadline brings the task back.
+/// B54: the worker of a cancelled task learns of the cancel at its next call. Neither that call nor
+/// the deadline makes the task ready again.
 #[test]
 fn worker_of_a_cancelled_task_learns_at_its_next_call() {
     let database = database();
@@ -35,7 +36,7 @@ fn worker_of_a_cancelled_task_learns_at_its_next_call() {
         assert!(other.cancel(lease.id));
         assert!(!worker.extend_with(lease, "timeout => '1 hour', progress => 0.5"));
         for outcome in ["completed", "aborted", "retry", "yield"] {
-            let complaint = failure(worker.give(lease, outcome), outcome);
+            let complaint = failure(worker.return_task(lease, outcome), outcome);
             assert_eq!(complaint.code().code(), "55000");
             assert!(complaint.message().contains("cancelled"), "{complaint}");
         }
@@ -53,7 +54,7 @@ fn worker_of_a_cancelled_task_learns_at_its_next_call() {
     assert!(other.own("w", "q", 5).is_empty());
 }
 
-/// One answer per id, in order; NULL: no such task.
+/// `cancel_tasks` returns one answer for each id, in order; NULL if there is no such task.
 #[test]
 fn bulk_cancel_answers_for_each_task() {
     let database = database();
@@ -70,7 +71,7 @@ fn bulk_cancel_answers_for_each_task() {
     assert!(!s.extend(&leases[0]) && s.own("w", "q", 5).is_empty());
 }
 
-/// B52: what an expired lease left behind can be cancelled too.
+/// B52: a task whose lease has expired can be cancelled.
 #[test]
 fn expired_task_is_cancelled_like_any_other() {
     let database = database();
@@ -84,7 +85,8 @@ fn expired_task_is_cancelled_like_any_other() {
     assert!(s.own("w", "q", 5).is_empty());
 }
 
-/// I3: a cancel overtakes an own that has not committed; the owner's own end frees only the slot.
+/// I3: a cancel succeeds while the task's owner has not committed. The end of the owner's
+/// transaction frees only the slot.
 #[test]
 fn cancel_overtakes_an_uncommitted_own() {
     let database = database();
@@ -103,7 +105,8 @@ fn cancel_overtakes_an_uncommitted_own() {
     }
 }
 
-/// B55: 2,000 tasks, each returned and cancelled at the same moment: one winner each, as the table says.
+/// B55: of a return and a cancel at the same moment, exactly one settles the task, and the table
+/// agrees with the answers. Repeated for 2,000 tasks.
 #[test]
 fn cancel_against_return_has_one_winner() {
     let database = database();
@@ -118,16 +121,16 @@ fn cancel_against_return_has_one_winner() {
                 let (mut returner, mut canceller) = (database.connect(), database.connect());
                 let returns = scope.spawn(move || {
                     let outcomes = ["completed", "aborted", "retry", "completed"];
-                    let give = |(n, lease): (usize, &Lease)| {
+                    let end = |(n, lease): (usize, &Lease)| {
                         barrier.wait();
-                        returner.give(lease, outcomes[n % 4]).map_err(|error| code(&error))
+                        returner.return_task(lease, outcomes[n % 4]).map_err(|error| code(&error))
                     };
-                    mine.iter().enumerate().map(give).collect::<Vec<_>>()
+                    mine.iter().enumerate().map(end).collect::<Vec<_>>()
                 });
                 let cancels = scope.spawn(move || {
                     let cancel = |(n, lease): (usize, &Lease)| {
                         barrier.wait();
-                        // now and then later, so that both sides win some
+                        // now earlier and then later, so that both sides win sometimes
                         let until =
                             Instant::now() + std::time::Duration::from_micros((n % 7) as u64 * 60);
                         while Instant::now() < until {}
@@ -154,7 +157,7 @@ fn cancel_against_return_has_one_winner() {
     for (id, returned, cancelled) in verdicts {
         let status = s.status(id);
         match (&returned, cancelled) {
-            // a retry settles nothing, so a cancel may follow it
+            // a retry does not settle the task, so a cancel may follow it
             (Ok(now), true) => assert_eq!((now.as_str(), status.as_str()), ("ready", "cancelled")),
             (Ok(now), false) => assert_eq!(*now, status),
             (Err(code), true) => {
@@ -168,7 +171,8 @@ fn cancel_against_return_has_one_winner() {
     assert!(s.own("w", "q", 5).iter().all(|lease| lease.tries == 2), "only retried tasks are left");
 }
 
-/// B53: cancels beside owners: no worker gets a task after its cancel was acknowledged.
+/// B53: no worker owns a task after its cancel was acknowledged, while cancels and owners run
+/// concurrently.
 #[test]
 fn cancel_against_own_never_hands_out_a_cancelled_task() {
     let database = database();

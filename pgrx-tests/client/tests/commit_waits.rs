@@ -1,9 +1,9 @@
-//! A commit that waits for a standby or for the disk holds up what must wait for it, and nothing else.
+//! A commit that waits for a standby or for the disk delays only the tasks that must wait for it.
 
 use client::*;
 
-/// How late the tasks of a queue fired, in seconds after their `run_at`, in order of lateness; fails
-/// when they are not all there within a while.
+/// How late the tasks of a queue fired, in seconds after their `run_at`, in ascending order. Fails
+/// when some have not fired within a time limit.
 #[track_caller]
 fn lateness(s: &mut Session, queue: &str, tasks: usize) -> Vec<f64> {
     let look = "select extract(epoch from updated - run_at)::float8 from scylla.task
@@ -14,7 +14,7 @@ fn lateness(s: &mut Session, queue: &str, tasks: usize) -> Vec<f64> {
     })
 }
 
-/// Submits tasks that fall due one after the other, from 100 ms on.
+/// Submits tasks that become due one after the other, from 100 ms on.
 fn submit_due(s: &mut Session, queue: &str, tasks: usize, step: &str) {
     let sql = format!(
         "select count(scylla.submit($1, run_at => clock_timestamp() + interval '100 ms' + n * interval '{step}'))
@@ -23,7 +23,7 @@ fn submit_due(s: &mut Session, queue: &str, tasks: usize, step: &str) {
     assert_eq!(s.value::<i64>(&sql, &[&queue]), tasks as i64);
 }
 
-/// A server whose synchronous standby is down, until this is dropped.
+/// The synchronous standby of a server is down until this value is dropped.
 struct StandbyDown<'s>(&'s Server);
 
 impl StandbyDown<'_> {
@@ -48,9 +48,9 @@ fn is_written(s: &mut Session, lease: &Lease) -> bool {
     s.value("select exists (select from scylla.lease where id = $1)", &[&lease.id])
 }
 
-/// A standby that is down: tasks fire, and are announced, though a lease has expired and others are
-/// to be written behind. What has expired is offered again once its end is as durable as the others'
-/// commits (I1), and not before; until then its worker may still return it.
+/// While the synchronous standby is down, tasks fire and the scheduler sends notifications,
+/// although a lease has expired and others must be persisted. The task of an expired lease is
+/// offered only when the lease's end is durable (I1). Until then its worker may still return it.
 #[test]
 fn standby_that_is_down_holds_up_no_firing() {
     let server = Server::start(&["scylla.persist_leases_after = '10 ms'"]);
@@ -68,12 +68,14 @@ fn standby_that_is_down_holds_up_no_firing() {
     assert!(late[9] < 1.0, "{late:?}");
     use postgres::fallible_iterator::FallibleIterator;
     let heard = s.notifications().timeout_iter(seconds(2)).next().expect("the connection lives");
-    assert!(heard.is_some(), "they are announced");
-    eventually(seconds(3), "the lease is written behind", || {
-        is_written(&mut s, &long).then_some(())
-    });
-    // They have expired; the one that was not leased is ready.
-    assert_eq!(s.own("w", "q", 10).len(), 1, "no try is over before that is durable");
+    assert!(heard.is_some(), "the scheduler sends a notification");
+    eventually(seconds(3), "the lease is persisted", || is_written(&mut s, &long).then_some(()));
+    // The other leases have expired. The task that was not leased is ready.
+    assert_eq!(
+        s.own("w", "q", 10).len(),
+        1,
+        "no task is offered before the end of its lease is durable"
+    );
     let expired = "select count(*) from scylla.task where queue = 'q' and tries = 1";
     eventually(seconds(3), "the ends are in the table", || (s.count(expired) == 2).then_some(()));
     assert!(short.iter().all(|lease| s.status(lease.id) == "running"), "not ready before that");
@@ -88,7 +90,7 @@ fn standby_that_is_down_holds_up_no_firing() {
     server.assert_log_is_clean();
 }
 
-/// A scheduler that ends meanwhile strands nothing.
+/// A scheduler that ends while the standby is down leaves no task stuck.
 #[test]
 fn scheduler_that_ends_while_a_standby_is_down_strands_nothing() {
     let server = Server::start(&[]);
@@ -99,7 +101,7 @@ fn scheduler_that_ends_while_a_standby_is_down_strands_nothing() {
     s.own_with("w", "q", 3, "timeout => '100 ms'");
     let down = StandbyDown::of(&server);
     sleep(milliseconds(400));
-    let pid = database.worker();
+    let pid = database.scheduler();
     server.signal(pid, libc::SIGTERM);
     eventually(seconds(5), "there is another scheduler", || {
         database.schedulers().iter().any(|it| *it != pid).then_some(())
@@ -113,7 +115,8 @@ fn scheduler_that_ends_while_a_standby_is_down_strands_nothing() {
     server.assert_log_is_clean();
 }
 
-/// A disk that takes 100 ms for each flush: tasks fire at their time though leases expire all the while.
+/// While the disk takes 100 ms for each flush and leases expire all the time, tasks fire at their
+/// time.
 #[test]
 fn slow_disk_holds_up_no_firing() {
     let server = Server::start(&[

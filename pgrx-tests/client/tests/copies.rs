@@ -1,14 +1,15 @@
-//! A database that was copied or restored starts closed (I12), and dumps come out equal.
+//! A copied or restored database starts closed (I12), and a dump that is restored has equal
+//! contents.
 
 use client::*;
 use std::time::Instant;
 
-/// Unfinished and finished tasks, of all kinds.
+/// Submits tasks of all kinds, unfinished and finished.
 fn fill(s: &mut Session) {
     for (n, outcome) in ["completed", "aborted", "retry"].iter().enumerate() {
         s.submit_with("q", &format!("priority => {}, spec => '{{\"é\": [1, null]}}'", 9 - n));
         let lease = s.own_one("q");
-        s.give(&lease, outcome).unwrap();
+        s.return_task(&lease, outcome).unwrap();
     }
     let cancelled = s.submit("q");
     s.cancel(cancelled);
@@ -17,7 +18,7 @@ fn fill(s: &mut Session) {
     s.value::<String>("select scylla.register_worker()", &[]);
 }
 
-/// All that a dump is to keep.
+/// All rows that a dump must keep.
 fn all(s: &mut Session) -> Vec<String> {
     let sql = "select to_jsonb(t)::text from scylla.task t
                union all select to_jsonb(d)::text from scylla.dependency d
@@ -30,7 +31,7 @@ fn all(s: &mut Session) -> Vec<String> {
 fn own_nothing(s: &mut Session) {
     let begun = Instant::now();
     assert!(s.own("w", "q", 10).is_empty());
-    assert!(begun.elapsed() < seconds(2), "no call waits for a database to be opened");
+    assert!(begun.elapsed() < seconds(2), "no call waits until a database is opened");
 }
 
 #[track_caller]
@@ -45,7 +46,7 @@ fn assert_closed(s: &mut Session) {
     assert!(why.contains("closed"), "{why}");
 }
 
-/// I12: it hands out nothing until it is opened, and its origin goes on.
+/// I12: a copied database hands out nothing until it is opened. The original database goes on.
 #[test]
 fn copied_database_starts_closed() {
     let server = Server::start(&["scylla.persist_leases_after = '10 ms'"]);
@@ -67,7 +68,7 @@ fn copied_database_starts_closed() {
     assert_closed(&mut c);
     let line = format!("LOG:  scylla is closed in database \"{name}\"");
     assert!(server.log().contains(&line) && server.log().contains("HINT:  Call scylla.open()"));
-    // What is held goes on, and so does the origin.
+    // In the copy, leases remain valid. The original is not affected.
     assert!(c.extend(&held));
     c.complete(&held);
     let mut s = database.connect();
@@ -76,7 +77,7 @@ fn copied_database_starts_closed() {
     eventually(seconds(5), "it fires", || (s.status(waiting) == "ready").then_some(()));
     assert_eq!(c.status(waiting), "waiting", "but not in the copy");
 
-    // Nor does a restart open it; that is said once more.
+    // A restart does not open the copy; the server logs the warning again.
     server.stop("fast");
     server.start_again();
     let mut c = copy.connect();
@@ -100,7 +101,8 @@ fn copied_database_starts_closed() {
     server.assert_log_is_clean();
 }
 
-/// pg_upgrade makes no copy: the old server is not to run again.
+/// A database is open after pg_upgrade: that is not a copy, since the old server must not run
+/// again.
 #[test]
 fn upgraded_database_is_open() {
     let server = Server::start(&[]);
@@ -117,7 +119,7 @@ fn upgraded_database_is_open() {
     upgraded.assert_log_is_clean();
 }
 
-/// A closed database's clock deletes nothing and drops nothing.
+/// The scheduler of a closed database deletes no rows and drops no partitions.
 #[test]
 fn closed_database_keeps_what_is_past() {
     let server = Server::start(&["scylla.retention = '1 h'"]);
@@ -136,7 +138,8 @@ fn closed_database_keeps_what_is_past() {
     eventually(seconds(5), "it is deleted", || (s.count(count) == 0).then_some(()));
 }
 
-/// Every way to dump and restore comes out without an error and equal, and nothing runs meanwhile.
+/// After each way to dump and restore, the contents are equal, no error was raised, and no task ran
+/// meanwhile.
 #[test]
 fn dumps_come_out_equal_and_closed() {
     let server = Server::start(&[]);
@@ -166,7 +169,7 @@ fn dumps_come_out_equal_and_closed() {
         if ["over", "data"].contains(&name) {
             let mut r = restored.connect();
             r.run("create extension scylla");
-            restored.worker();
+            restored.scheduler();
             assert!(r.own("w", "q", 10).is_empty(), "its board is built");
         }
         server.tool(tool, &[&["-d", &restored.name], options, &[&path(file)]].concat());
@@ -184,16 +187,16 @@ fn dumps_come_out_equal_and_closed() {
         assert_eq!(r.own("w", "q", 10).len(), 2, "{name}");
         let partitions =
             "select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass";
-        eventually(seconds(5), "its clock makes partitions", || {
+        eventually(seconds(5), "its scheduler makes partitions", || {
             (r.count(partitions) == 6).then_some(())
         });
-        // An index each, wherever it came from.
+        // Each partition has its indexes, whichever way it was restored.
         let indexed =
             "select count(*) from pg_inherits p join pg_index i on i.indrelid = p.inhrelid
                        where p.inhparent = 'scylla.finished'::regclass and i.indkey::text = '1'";
         assert_eq!(r.count(indexed), 6, "{name}");
     }
-    // Nothing ran in the origin's name.
+    // No task ran under the original's name.
     assert_eq!(all(&mut s), before);
     let log = server.log();
     assert!(!log.contains("already exists"), "{log}");

@@ -1,23 +1,24 @@
-//! What outlives a crash: every task, result, terminal status and try; leases of some age: I1.
+//! After a crash every task, result, terminal status and try is there, and so are leases of some
+//! age: I1.
 
 use client::*;
 use std::time::Instant;
 
-/// How long a lease may take to be written down after it has come of age.
+/// How long the scheduler may take to persist a lease that is old enough.
 const WRITTEN: std::time::Duration = seconds(5);
 
 fn server(lines: &[&str]) -> Server {
     Server::start(&[&["scylla.persist_leases_after = '200 ms'"], lines].concat())
 }
 
-/// Waits until the clock has written down this many leases.
+/// Waits until the scheduler has persisted this many leases.
 fn written(s: &mut Session, n: i64) {
-    eventually(WRITTEN, "the leases are written down", || {
+    eventually(WRITTEN, "the leases are persisted", || {
         (s.count("select count(*) from scylla.lease") == n).then_some(())
     });
 }
 
-/// Owns and completes everything as it becomes ready, until `n` tasks have been completed.
+/// Owns and completes tasks as they become ready, until `n` have been completed.
 fn drain(database: &Database, n: usize) {
     let mut s = database.connect();
     let mut done = 0;
@@ -31,7 +32,7 @@ fn drain(database: &Database, n: usize) {
     assert_eq!((done, s.tasks("ready") + s.tasks("running")), (n, 0));
 }
 
-/// I1, I2: what a killed backend had in flight is undone, whatever it was.
+/// I1, I2: all uncommitted calls of a killed backend are undone.
 #[test]
 fn killed_backend_leaves_nothing_half_done() {
     let server = server(&[]);
@@ -53,7 +54,8 @@ fn killed_backend_leaves_nothing_half_done() {
     server.assert_log_is_clean();
 }
 
-/// I1: the token is good after the restart, for one full length, and no other worker gets the task.
+/// I1: after a crash the token of a persisted lease is valid for one full length, and no other
+/// worker owns the task.
 #[test]
 fn lease_of_some_age_outlives_a_crash() {
     let server = server(&[]);
@@ -68,7 +70,10 @@ fn lease_of_some_age_outlives_a_crash() {
     server.start_again();
     let restarted = Instant::now();
     let mut s = database.connect();
-    assert!(s.own("thief", "q", 20).is_empty(), "restored before anybody is served");
+    assert!(
+        s.own("thief", "q", 20).is_empty(),
+        "leases are restored before any task is handed out"
+    );
     assert_eq!(s.tasks("running"), 20);
     let least =
         "select min(extract(epoch from deadline - clock_timestamp()))::float8 from scylla.tasks";
@@ -93,7 +98,7 @@ fn lease_of_some_age_outlives_a_crash() {
     server.assert_log_is_clean();
 }
 
-/// I1: a crash may forget young leases, never a task.
+/// I1: a crash may lose young leases, never a task.
 #[test]
 fn young_lease_may_be_forgotten_but_no_task_is() {
     let server = Server::start(&["scylla.persist_leases_after = '60 s'"]);
@@ -109,7 +114,7 @@ fn young_lease_may_be_forgotten_but_no_task_is() {
     drain(&database, 90);
 }
 
-/// I1: expiries are in the table.
+/// I1: tries that ended by expiry are counted after a crash.
 #[test]
 fn tries_of_expired_leases_outlive_a_crash() {
     let server = server(&[]);
@@ -129,7 +134,7 @@ fn tries_of_expired_leases_outlive_a_crash() {
     assert_eq!(s.own_one("q").tries, 3, "the last try");
 }
 
-/// I1
+/// I1: terminal statuses and results are the same after a crash.
 #[test]
 fn terminal_statuses_and_results_outlive_a_crash() {
     let server = server(&[]);
@@ -139,10 +144,10 @@ fn terminal_statuses_and_results_outlive_a_crash() {
     let leases = s.own("w", "q", 3);
     let sql = "select scylla.return_task($1, $2, result => '{\"n\": [1, 2]}')";
     s.value::<String>(sql, &[&leases[0].id, &leases[0].token]);
-    s.give(&leases[1], "aborted").unwrap();
+    s.return_task(&leases[1], "aborted").unwrap();
     s.cancel(leases[2].id);
     let waiting = s.own_one("q");
-    s.give(&waiting, "retry").unwrap();
+    s.return_task(&waiting, "retry").unwrap();
     let ids: Vec<Uuid> = leases.iter().map(|lease| lease.id).chain([waiting.id]).collect();
     let before: Vec<Value> = ids.iter().map(|id| s.entry(*id)).collect();
     server.kill();
@@ -158,7 +163,8 @@ fn terminal_statuses_and_results_outlive_a_crash() {
     assert!(s.own("w", "q", 5).is_empty());
 }
 
-/// Both ways to stop a server; the fast one is done in time (I9), and no lease of age is lost.
+/// I9: a fast shutdown is done in time. After a fast or an immediate one, no persisted lease is
+/// lost.
 #[test]
 fn stopped_server_goes_on_where_it_was() {
     let server = server(&[]);
@@ -183,9 +189,9 @@ fn stopped_server_goes_on_where_it_was() {
     server.assert_log_is_clean();
 }
 
-/// B61, I9: the scheduler obeys SIGTERM, is started again and expires overdue leases.
+/// B61, I9: a terminated scheduler ends, is started again, and expires overdue leases.
 #[test]
-fn terminated_worker_comes_back_and_goes_on() {
+fn terminated_scheduler_comes_back_and_goes_on() {
     let server = server(&[]);
     let database = server.database();
     let mut s = database.connect();
@@ -193,8 +199,8 @@ fn terminated_worker_comes_back_and_goes_on() {
         let id = s.submit("q");
         s.own_one_with("q", "timeout => '300 ms'");
         let struck = Instant::now();
-        server.terminate_worker(&database);
-        database.worker();
+        server.terminate_scheduler(&database);
+        database.scheduler();
         assert!(struck.elapsed() < seconds(4), "back after {:?}", struck.elapsed());
         let expired = || (s.status(id) == "ready").then_some(());
         eventually(seconds(4), "expiry goes on", expired);
@@ -203,9 +209,9 @@ fn terminated_worker_comes_back_and_goes_on() {
     }
 }
 
-/// I1: `kill -9` of the clock takes everything in memory with it, and nothing else.
+/// I1: `kill -9` of the scheduler loses the contents of shared memory and no task.
 #[test]
-fn killed_worker_loses_no_task() {
+fn killed_scheduler_loses_no_task() {
     let server = server(&[]);
     let database = server.database();
     let mut s = database.connect();
@@ -213,7 +219,7 @@ fn killed_worker_loses_no_task() {
     let held = s.own_with("w", "q", 10, "timeout => '1 hour'");
     written(&mut s, 10);
     s.own_with("w", "q", 10, "timeout => '300 ms'");
-    server.kill_process(database.worker());
+    server.kill_process(database.scheduler());
     let mut s = database.connect();
     assert!(held.iter().all(|lease| s.extend(lease)));
     held.iter().for_each(|lease| s.complete(lease));
@@ -221,7 +227,7 @@ fn killed_worker_loses_no_task() {
     server.assert_log_is_clean();
 }
 
-/// The launcher too: without it no new database would get its worker.
+/// A terminated launcher is started again. Without it a new database would get no scheduler.
 #[test]
 fn terminated_launcher_comes_back() {
     let server = server(&[]);
@@ -236,10 +242,10 @@ fn terminated_launcher_comes_back() {
         || s.value::<Vec<i32>>(launchers, &[]).iter().any(|pid| !pids.contains(pid)).then_some(());
     eventually(seconds(15), "the launcher is back", back);
     let database = server.database();
-    database.worker();
+    database.scheduler();
 }
 
-/// B26: not even a crash brings a worker's name back.
+/// B26: names of workers are unique even across a crash.
 #[test]
 fn worker_names_are_unique_across_a_crash() {
     let server = server(&[]);

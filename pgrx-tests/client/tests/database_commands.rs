@@ -1,10 +1,10 @@
-//! Commands that want a database for themselves send its scheduler away: for those who may give them,
-//! and for as long as they take.
+//! Commands that need a database without connections end its scheduler: only if the caller may run
+//! the command, and only until it is done.
 
 use client::*;
 use std::time::Instant;
 
-/// A role that may create databases and owns nothing, and a session of its own.
+/// A session as a role that may create databases and owns none.
 fn creator(server: &Server) -> Session {
     let mut s = server.connect();
     s.run("create role creator createdb");
@@ -12,19 +12,19 @@ fn creator(server: &Server) -> Session {
     s
 }
 
-/// The scheduler that was there is there still, after a while in which it could have ended.
+/// Asserts that the scheduler is the same as before, after a while in which it could have ended.
 #[track_caller]
 fn assert_undisturbed(database: &Database, before: i32, what: &str) {
     sleep(milliseconds(150));
     assert_eq!(database.schedulers(), [before], "after {what}");
 }
 
-/// CREATEDB is no right to the databases of others.
+/// A role with CREATEDB cannot end the scheduler of a database that it does not own.
 #[test]
-fn role_that_may_create_databases_sends_no_scheduler_away() {
+fn role_that_may_create_databases_ends_no_scheduler() {
     let server = Server::start(&["fsync = off"]);
     let database = server.database();
-    let before = database.worker();
+    let before = database.scheduler();
     let name = &database.name;
     let mut s = creator(&server);
     for command in [
@@ -39,12 +39,12 @@ fn role_that_may_create_databases_sends_no_scheduler_away() {
     }
 }
 
-/// What the command itself refuses is refused before anything happens to the database.
+/// A command that PostgreSQL refuses does not end the scheduler.
 #[test]
-fn command_that_is_refused_sends_no_scheduler_away() {
+fn command_that_is_refused_ends_no_scheduler() {
     let server = Server::start(&["fsync = off"]);
     let database = server.database();
-    let before = database.worker();
+    let before = database.scheduler();
     let name = &database.name;
     let mut s = server.connect();
     s.run("create database taken template template0");
@@ -84,12 +84,12 @@ fn command_that_is_refused_sends_no_scheduler_away() {
     s.run(&format!("alter database {name} is_template false"));
 }
 
-/// However many commands one session has given, those of others find room.
+/// The commands of one session never use up the slots that other sessions' commands need.
 #[test]
-fn nobody_uses_up_the_room_for_such_commands() {
+fn no_session_uses_up_the_slots_for_such_commands() {
     let server = Server::start(&["fsync = off"]);
     let database = server.database();
-    database.worker();
+    database.scheduler();
     let mut s = creator(&server);
     (0..20).for_each(|n| s.run(&format!("create database mine_{n} template template0")));
     s.run("begin");
@@ -103,22 +103,22 @@ fn nobody_uses_up_the_room_for_such_commands() {
     s.run("rollback");
 }
 
-/// What a savepoint takes back is given back at once.
+/// A rollback to a savepoint before the command lets the scheduler start again at once.
 #[test]
-fn scheduler_is_back_when_a_savepoint_takes_the_command_back() {
+fn scheduler_is_back_when_a_savepoint_rolls_the_command_back() {
     let server = Server::start(&["fsync = off"]);
     let database = server.database();
-    let before = database.worker();
+    let before = database.scheduler();
     let mut s = server.connect();
     s.run("begin; savepoint s");
     s.run(&format!("alter database {} rename to other", database.name));
     assert!(database.schedulers().is_empty());
     s.run("rollback to s");
     let begun = Instant::now();
-    assert_ne!(database.worker(), before);
+    assert_ne!(database.scheduler(), before);
     assert!(begun.elapsed() < seconds(2), "took {:?}", begun.elapsed());
     s.run("commit");
-    // And while a command that is not taken back is not committed, none tries to get in.
+    // While a command has not committed and is not rolled back, no scheduler tries to connect.
     s.run("begin");
     s.run(&format!("alter database {} rename to other", database.name));
     sleep(milliseconds(500));
@@ -127,10 +127,10 @@ fn scheduler_is_back_when_a_savepoint_takes_the_command_back() {
         0
     );
     s.run("rollback");
-    database.worker();
+    database.scheduler();
 }
 
-/// An owner who is no superuser drops a database with its scheduler in it, by force too.
+/// An owner who is not a superuser can drop a database while its scheduler runs, also with FORCE.
 #[test]
 fn owner_drops_a_database_with_its_scheduler() {
     let server = Server::start(&["fsync = off"]);
@@ -140,7 +140,7 @@ fn owner_drops_a_database_with_its_scheduler() {
         for force in ["", " with (force)"] {
             let database = server.database();
             s.run(&format!("alter database {} owner to owner", database.name));
-            database.worker();
+            database.scheduler();
             s.run("set role owner");
             let begun = Instant::now();
             s.run(&format!("{command} {}{force}", database.name));

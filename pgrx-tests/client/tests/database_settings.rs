@@ -1,9 +1,9 @@
-//! Settings of a database change nothing for its scheduler that its duties depend on.
+//! The settings of a database change nothing that its scheduler's duties depend on.
 
 use client::*;
 
-/// What an owner or an administrator may set for a whole database, and what scylla's own statements
-/// must not be touched by.
+/// Settings that an owner or an administrator may set for a database, and that must not affect
+/// scylla's own statements.
 const SETTINGS: [&str; 26] = [
     "default_tablespace = 'elsewhere'",
     "default_table_access_method = 'other_heap'",
@@ -46,11 +46,11 @@ fn settings_of_a_database_leave_the_duties_alone() {
          create schema hostile;
          create function hostile.now() returns timestamptz language sql as 'select null::timestamptz'",
     );
-    let before = database.worker();
+    let before = database.scheduler();
     for setting in SETTINGS {
         s.run(&format!("alter database {} set {setting}", database.name));
     }
-    // The partitions of days to come are to be made again, now by a scheduler with these settings.
+    // The partitions ahead must be made again, now by a scheduler with these settings.
     let partitions = "from pg_inherits i join pg_class c on c.oid = i.inhrelid
                       where i.inhparent = 'scylla.finished'::regclass";
     let all = eventually(seconds(5), "they have been made", || {
@@ -75,7 +75,7 @@ fn settings_of_a_database_leave_the_duties_alone() {
     eventually(seconds(10), "there is another scheduler", || {
         database.schedulers().iter().any(|pid| *pid != before).then_some(())
     });
-    // The sessions of this test are made before the settings, or take them back.
+    // The sessions of this test begin before the settings, or reset them.
     eventually(seconds(10), "the partitions are there", || {
         (d.count(&format!("select count(*) {partitions}")) == all).then_some(())
     });
@@ -83,7 +83,7 @@ fn settings_of_a_database_leave_the_duties_alone() {
         "select count(*) {partitions} and (c.reltablespace <> 0 or c.relam <> (select oid from pg_am where amname = 'heap'))"
     );
     assert_eq!(d.count(&odd), 0, "partitions are where the others are, and as they are");
-    // A lease with an odd progress expires; one is written behind; a task fires.
+    // A lease with an odd progress expires, another is persisted, and a task fires.
     let expired = d.submit("q");
     let lease = d.own_one_with("q", "timeout => '300 ms'");
     assert!(d.extend_with(&lease, "progress => 0.1234567890123456"));

@@ -1,4 +1,4 @@
-//! Delays: when a task becomes ready that is not to run yet, and what the clock does for it.
+//! Delays: when a delayed task becomes ready, and what the scheduler does for it.
 
 use client::*;
 use std::time::Instant;
@@ -6,7 +6,8 @@ use std::time::Instant;
 /// How late a task may become ready while other tests keep both processors busy.
 const LATE: f64 = 2.0;
 
-/// When the tasks of a queue became ready, in seconds after their `run_at`; none: they wait.
+/// When the tasks of a queue became ready, in seconds after their `run_at`; empty if they still
+/// wait.
 fn lateness(s: &mut Session, queue: &str) -> Vec<f64> {
     let look = "select extract(epoch from updated - run_at)::float8 from scylla.tasks
                 where queue = $1 and status <> 'waiting' order by run_at";
@@ -22,7 +23,7 @@ fn until_none_waits(s: &mut Session, queue: &str) {
     eventually(seconds(20), "none waits any more", || (waiting(s, queue) == 0).then_some(()));
 }
 
-/// B80, B81, B114: neither early nor late, whatever the order they were submitted in.
+/// B80, B81, B114: tasks fire neither early nor late, in any order of submission.
 #[test]
 fn tasks_fire_at_their_time() {
     let database = database();
@@ -40,10 +41,10 @@ fn tasks_fire_at_their_time() {
     assert_eq!(s.own("w", "q", 20).len(), 20);
 }
 
-/// An earlier one wakes the clock, though it means to sleep longer; B62: only the database's clock
-/// counts.
+/// A task with an earlier time wakes the scheduler from a longer sleep. B62: only the database's
+/// clock counts.
 #[test]
-fn an_earlier_time_wakes_the_clock() {
+fn an_earlier_time_wakes_the_scheduler() {
     let server =
         Server::start(&["scylla.sweep_interval = '1h'", "scylla.persist_leases_after = '1h'"]);
     let database = server.database();
@@ -54,7 +55,7 @@ fn an_earlier_time_wakes_the_clock() {
     let soon = s.submit_with("q", "run_at => clock_timestamp() + interval '300 ms'");
     eventually(seconds(10), "it fires", || (s.status(soon) == "ready").then_some(()));
     assert!(submitted.elapsed() > milliseconds(250));
-    // brought forward, while the clock sleeps for another hour
+    // advanced while the scheduler sleeps for another hour
     let brought = s.submit_with("q", "run_at => clock_timestamp() + interval '50 minutes'");
     assert!(s.value::<bool>(
         "select scylla.delay($1, clock_timestamp() + interval '200 ms')",
@@ -63,7 +64,7 @@ fn an_earlier_time_wakes_the_clock() {
     eventually(seconds(10), "it fires", || (s.status(brought) == "ready").then_some(()));
     let both: Vec<Uuid> = s.own("w", "q", 5).iter().map(|lease| lease.id).collect();
     assert_eq!(both, [soon, brought]);
-    // settings are read again within a second, though the clock would sleep for an hour
+    // the scheduler reads changed settings within a second, even while it sleeps for an hour
     s.run("alter system set scylla.timing_advance = '59min'");
     s.run("select pg_reload_conf()");
     let advanced =
@@ -72,19 +73,19 @@ fn an_earlier_time_wakes_the_clock() {
     eventually(seconds(10), "it fires early", || (s.status(advanced) == "ready").then_some(()));
     let late = lateness(&mut s, "q").pop().expect("it fired");
     assert!((-3540.0..-3540.0 + LATE).contains(&late), "B81: at its time less the advance: {late}");
-    // within the advance is at once
+    // a task due within the advance is ready at once
     let at_once = s.submit_with("q", "run_at => clock_timestamp() + interval '58 minutes'");
     assert_eq!(s.status(at_once), "ready");
 }
 
-/// I1: the clock looks at the tables after a restart, and after its own end.
+/// I1: waiting tasks fire after a restart of the server, and after the scheduler has ended.
 #[test]
-fn what_waits_outlives_the_clock_and_the_server() {
+fn waiting_tasks_outlive_the_scheduler_and_the_server() {
     let server = Server::start(&["scylla.sweep_interval = '1h'"]);
     let database = server.database();
     let mut s = database.connect();
     let first = s.submit_with("q", "run_at => clock_timestamp() + interval '700 ms'");
-    server.terminate_worker(&database);
+    server.terminate_scheduler(&database);
     eventually(seconds(10), "it fires", || (s.status(first) == "ready").then_some(()));
     let second = s.submit_with("q", "run_at => clock_timestamp() + interval '500 ms'");
     server.kill();
@@ -92,16 +93,16 @@ fn what_waits_outlives_the_clock_and_the_server() {
     let mut s = database.connect();
     eventually(seconds(10), "it fires", || (s.status(second) == "ready").then_some(()));
     assert_eq!(s.own("w", "q", 9).len(), 2);
-    // what an administrator made due is found by refresh()
+    // `refresh` finds a task that an administrator made due
     let third = s.submit_with("q", "run_at => clock_timestamp() + interval '1 hour'");
     s.run("update scylla.task set due = now()");
     s.run("select scylla.refresh()");
     eventually(seconds(10), "it fires", || (s.status(third) == "ready").then_some(()));
 }
 
-/// The backstop: a due time that the board does not know is found at the sweep.
+/// The scheduler's periodic scan finds a due task that the board does not know.
 #[test]
-fn the_sweep_finds_what_nobody_told() {
+fn the_sweep_finds_a_task_unknown_to_the_board() {
     let database = database();
     let mut s = database.connect();
     let id = s.submit_with("q", "run_at => clock_timestamp() + interval '1 hour'");
@@ -109,29 +110,29 @@ fn the_sweep_finds_what_nobody_told() {
     eventually(seconds(10), "it fires", || (s.status(id) == "ready").then_some(()));
 }
 
-/// I10: a locked row delays no other, and fires soon after its lock is released.
+/// I10: a locked row delays no other task, and its task fires soon after the lock is released.
 #[test]
-fn a_held_task_delays_no_other() {
+fn a_locked_task_delays_no_other() {
     let server = Server::start(&["scylla.sweep_interval = '1h'"]);
     let database = server.database();
     let (mut s, mut holder) = (database.connect(), database.connect());
-    let held = s.submit_with("held", "run_at => clock_timestamp() + interval '300 ms'");
+    let locked = s.submit_with("locked", "run_at => clock_timestamp() + interval '300 ms'");
     holder.run("begin");
-    holder.run(&format!("select from scylla.task where id = '{held}' for update"));
+    holder.run(&format!("select from scylla.task where id = '{locked}' for update"));
     s.run("select from scylla.submit_tasks((
         select jsonb_agg(jsonb_build_object('queue', 'q', 'run_at', clock_timestamp() + interval '1 ms' * (400 + n)))
         from generate_series(1, 300) n))");
     until_none_waits(&mut s, "q");
     let lateness = lateness(&mut s, "q");
     assert!(lateness.iter().all(|late| *late < LATE), "{:?}", lateness.last());
-    assert_eq!(s.status(held), "waiting");
+    assert_eq!(s.status(locked), "waiting");
     let released = Instant::now();
     holder.run("commit");
-    eventually(seconds(10), "it fires", || (s.status(held) == "ready").then_some(()));
+    eventually(seconds(10), "it fires", || (s.status(locked) == "ready").then_some(()));
     assert!(released.elapsed() < seconds(2), "{:?}", released.elapsed());
 }
 
-/// I10: a row that cannot be written is set aside and named in the log; the rest goes on, at full
+/// I10: a row that cannot be written is quarantined and named in the log. All others fire at full
 /// speed.
 #[test]
 fn a_bad_row_stops_no_other() {
@@ -155,7 +156,7 @@ fn a_bad_row_stops_no_other() {
     server.assert_log_is_clean();
 }
 
-/// 1,000 at a time, in due order; none is lost or fired twice.
+/// A backlog fires 1,000 tasks at a time, in due order; none is lost or fired twice.
 #[test]
 fn a_backlog_fires_once_each() {
     let database = database();
@@ -171,7 +172,7 @@ fn a_backlog_fires_once_each() {
     assert!(s.own("w", "q", 1).is_empty());
 }
 
-/// A task that waits for others, too, is due once they have settled, at its time, new or old.
+/// A task with predecessors and a time becomes due at its time, once the predecessors have settled.
 #[test]
 fn a_task_waits_for_others_and_for_its_time() {
     let server = Server::start(&["scylla.sweep_interval = '1h'"]);

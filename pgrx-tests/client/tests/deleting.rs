@@ -1,9 +1,9 @@
-//! Deleting tasks, and with them what is left with nothing to wait for.
+//! Deleting tasks together with the dependents that have nothing left to wait for.
 
 use client::*;
 use std::collections::BTreeMap;
 
-/// Tasks by name, submitted in one batch: each with those that it waits for.
+/// Submits tasks by name in one batch, each with the names of its predecessors.
 fn graph(s: &mut Session, tasks: &[(&'static str, &[&str])]) -> BTreeMap<&'static str, Uuid> {
     let ids: BTreeMap<&str, Uuid> = tasks.iter().map(|it| (it.0, Uuid::new_v4())).collect();
     let batch: Vec<Value> = tasks
@@ -25,7 +25,7 @@ fn live(s: &mut Session) -> String {
     )
 }
 
-/// B72: a chain with an extra link goes whole.
+/// B72: deleting the first task of a chain with an extra edge deletes the whole chain.
 #[test]
 fn chain_goes_whole() {
     let database = database();
@@ -37,9 +37,9 @@ fn chain_goes_whole() {
     assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
 }
 
-/// B72: of several roots only what has nothing left to wait for.
+/// B72: a dependent that still waits for another predecessor is not deleted.
 #[test]
-fn what_waits_for_another_root_stays() {
+fn dependent_of_another_root_stays() {
     let database = database();
     let mut s = database.connect();
     let it = graph(&mut s, &[("0", &[]), ("1", &[]), ("2", &["0", "1"]), ("3", &["0"])]);
@@ -50,7 +50,7 @@ fn what_waits_for_another_root_stays() {
     assert_eq!((lease.id, lease.num_failures), (it["2"], 0), "a deleted one did not fail");
 }
 
-/// B72: a tree goes whole, though its branches meet.
+/// B72: deleting the root deletes the whole tree, even where branches meet.
 #[test]
 fn tree_goes_whole() {
     let database = database();
@@ -73,7 +73,7 @@ fn tree_goes_whole() {
     assert_eq!(s.delete(&[other, it["1"]]), 1);
 }
 
-/// B72: dependents of a completed task stay.
+/// B72: dependents of a completed task are not deleted with it.
 #[test]
 fn dependents_of_a_completed_task_stay() {
     let database = database();
@@ -86,9 +86,9 @@ fn dependents_of_a_completed_task_stay() {
     s.end(it["2"], "completed");
 }
 
-/// B72: a task that was already done takes no follower with it that others still need.
+/// B72: deleting a completed task deletes no dependent that still waits for another task.
 #[test]
-fn done_task_takes_no_follower_that_others_need() {
+fn completed_task_takes_no_dependent_that_waits_for_others() {
     let database = database();
     let mut s = database.connect();
     let it = graph(&mut s, &[("0", &[]), ("1", &[]), ("2", &["0", "1"]), ("3", &["2"])]);
@@ -99,8 +99,8 @@ fn done_task_takes_no_follower_that_others_need() {
     assert_eq!(live(&mut s), "");
 }
 
-/// I2: the worker of a deleted task learns at its next call; a rollback leaves everything as it
-/// was.
+/// I2: the worker of a deleted task learns of it at its next call. A rollback of the deletion
+/// changes nothing.
 #[test]
 fn deletion_ends_leases_unless_it_rolls_back() {
     let database = database();
@@ -114,16 +114,17 @@ fn deletion_ends_leases_unless_it_rolls_back() {
     assert!(s.extend(&lease));
     let ready = s.own_one("q");
     assert_eq!(ready.id, it["2"]);
-    assert_eq!(s.give(&ready, "yield").unwrap(), "ready");
+    assert_eq!(s.return_task(&ready, "yield").unwrap(), "ready");
     assert_eq!(other.delete(&[it["0"], it["2"]]), 3);
     assert!(!s.extend(&lease));
     assert_eq!(s.not_returned(&lease).code().code(), "P0002");
     assert!(s.own("w", "q", 9).is_empty());
 }
 
-/// What has settled counts, also if the clock has yet to count it down.
+/// A predecessor that has settled counts as settled, even if the scheduler has not counted it down
+/// yet.
 #[test]
-fn deletion_heeds_what_was_put_off() {
+fn deletion_counts_deferred_countdowns() {
     let database = database();
     let (mut s, mut holder) = (database.connect(), database.connect());
     for _ in 0..20 {
@@ -131,7 +132,7 @@ fn deletion_heeds_what_was_put_off() {
         let lease = holder.try_own_task(it["0"]).unwrap();
         holder.run("begin");
         holder.complete(&lease);
-        s.end(it["1"], "completed"); // 3 is held
+        s.end(it["1"], "completed"); // the row of 3 is locked
         holder.run("commit");
         assert_eq!(s.delete(&[it["2"]]), 2);
         assert_eq!(live(&mut s), "");

@@ -1,4 +1,5 @@
-//! Tasks that wait for others: when they run, when they are aborted, what may be made to wait for what.
+//! Tasks that depend on others: when they become ready, when they are aborted, and which edges are
+//! refused.
 
 use client::*;
 
@@ -7,7 +8,7 @@ fn statuses(s: &mut Session, ids: &[Uuid]) -> Vec<String> {
     ids.iter().map(|id| s.status(*id)).collect()
 }
 
-/// What is ready, owned and completed at once.
+/// Owns and completes each ready task of a queue.
 fn run_all(s: &mut Session, queue: &str) -> Vec<Uuid> {
     let leases = s.own("w", queue, 100);
     leases.iter().for_each(|lease| s.complete(lease));
@@ -19,33 +20,33 @@ fn sorted(mut ids: Vec<Uuid>) -> Vec<Uuid> {
     ids
 }
 
-/// B63
+/// B63: a task is owned only after each of its predecessors has settled.
 #[test]
-fn follower_is_owned_only_after_every_predecessor_settled() {
+fn dependent_is_owned_only_after_every_predecessor_settled() {
     let database = database();
     let mut s = database.connect();
     let (a, b) = (s.submit("q"), s.submit("other"));
-    let follower = s.submit_after("q", &[a, b], "priority => 9");
-    assert_eq!(s.status(follower), "waiting");
-    assert_eq!(s.try_own_task(follower).map_err(|e| code(&e)).unwrap_err(), "55000");
+    let dependent = s.submit_after("q", &[a, b], "priority => 9");
+    assert_eq!(s.status(dependent), "waiting");
+    assert_eq!(s.try_own_task(dependent).map_err(|e| code(&e)).unwrap_err(), "55000");
     assert_eq!(run_all(&mut s, "q"), [a]);
     assert!(s.own("w", "q", 9).is_empty(), "one of two is not enough");
     assert_eq!(run_all(&mut s, "other"), [b]);
     let lease = s.own_one("q");
-    assert_eq!((lease.id, lease.num_failures, lease.tries), (follower, 0, 1));
+    assert_eq!((lease.id, lease.num_failures, lease.tries), (dependent, 0, 1));
     s.complete(&lease);
-    assert_eq!(s.entry(follower)["after"], json!([a, b]));
+    assert_eq!(s.entry(dependent)["after"], json!([a, b]));
     let late = s.submit_after("q", &[a, b, Uuid::new_v4()], "priority => 1");
     assert_eq!(s.status(late), "ready", "settled and absent ones are not waited for");
 }
 
-/// B65: what does not settle a task signals no dependent, and what settles it signals each once.
+/// B65: each end that settles a task signals each dependent once; no other end signals a dependent.
 #[test]
 fn each_settling_signals_each_dependent_once() {
     let database = database();
     let mut s = database.connect();
     let (a, b) = (s.submit("a"), s.submit("b"));
-    let followers = [0; 3].map(|_| s.submit_after("q", &[a, a, b], "on_failure => 'run'"));
+    let dependents = [0; 3].map(|_| s.submit_after("q", &[a, a, b], "on_failure => 'run'"));
     for outcome in ["yield", "retry"] {
         s.end(a, outcome);
     }
@@ -59,11 +60,11 @@ fn each_settling_signals_each_dependent_once() {
     assert_eq!(s.delete(&[a]), 1, "a settled task is deleted, and signals no dependent again");
     assert!(s.own("w", "q", 9).is_empty(), "b has not settled");
     s.end(b, "completed");
-    assert_eq!(sorted(run_all(&mut s, "q")), sorted(followers.to_vec()));
+    assert_eq!(sorted(run_all(&mut s, "q")), sorted(dependents.to_vec()));
     assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
 }
 
-/// B66
+/// B66: a dependent that runs on failure counts its failed predecessors.
 #[test]
 fn failed_predecessors_are_counted() {
     let database = database();
@@ -74,21 +75,22 @@ fn failed_predecessors_are_counted() {
     let exhausted = s.submit_with("q", "max_tries => 1");
     let expired = s.submit_with("expiring", "max_tries => 1");
     let all = [early, done, aborted, cancelled, exhausted, expired, Uuid::new_v4(), early];
-    let follower = s.submit_after("f", &all, "on_failure => 'run'");
-    assert_eq!(s.link(late, follower).unwrap(), 1);
-    assert_eq!(s.link(early, follower).unwrap(), 0);
+    let dependent = s.submit_after("f", &all, "on_failure => 'run'");
+    assert_eq!(s.link(late, dependent).unwrap(), 1);
+    assert_eq!(s.link(early, dependent).unwrap(), 0);
     s.end(done, "completed");
     s.end(aborted, "aborted");
     s.cancel(cancelled);
     s.end(exhausted, "retry");
     s.own_one_with("expiring", "timeout => '20 ms'");
     s.end(late, "aborted");
-    eventually(seconds(5), "all have settled", || (s.status(follower) == "ready").then_some(()));
+    eventually(seconds(5), "all have settled", || (s.status(dependent) == "ready").then_some(()));
     assert_eq!(s.own_one("f").num_failures, 6, "each once");
-    assert_eq!(s.entry(follower)["num_failures"], json!(6));
+    assert_eq!(s.entry(dependent)["num_failures"], json!(6));
 }
 
-/// B67: through a chain, a fork and a join; a task that runs on failure stops it.
+/// B67: an abort aborts all successors through a chain, a fork and a join, up to a task that runs
+/// on failure.
 #[test]
 fn abort_aborts_all_successors() {
     let database = database();
@@ -125,7 +127,7 @@ fn abort_aborts_all_successors() {
         s.end(right, "completed");
         assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
     }
-    // a task whose predecessor has failed already is aborted at once
+    // A task that is submitted after a failed predecessor is aborted at once.
     let failed = s.submit("q");
     s.end(failed, "aborted");
     let late = s.submit_after("q", &[failed], "action => ''");
@@ -133,7 +135,8 @@ fn abort_aborts_all_successors() {
     assert!(s.own("w", "q", 9).is_empty());
 }
 
-/// B68: chain, group, chord and diamond, each submitted in one batch, backwards.
+/// B68: chain, group, chord and diamond run in their order, each submitted in one batch, in
+/// reverse.
 #[test]
 fn structures_run_in_their_order() {
     let database = database();
@@ -163,7 +166,8 @@ fn structures_run_in_their_order() {
     }
 }
 
-/// B69: all links or none; a settled predecessor is safe, one that failed does what it does.
+/// B69: a call adds all edges or none. A completed predecessor counts as settled; a failed one
+/// counts as failed.
 #[test]
 fn added_dependencies_are_atomic() {
     let database = database();
@@ -188,10 +192,10 @@ fn added_dependencies_are_atomic() {
         s.run(end);
         let leases = s.own("w", "q", 9);
         assert_eq!(leases.len(), 3, "{end}: all are ready again");
-        leases.iter().for_each(|lease| assert_eq!(s.give(lease, "yield").unwrap(), "ready"));
+        leases.iter().for_each(|lease| assert_eq!(s.return_task(lease, "yield").unwrap(), "ready"));
     }
     let [a, b, c] = [0; 3].map(|_| s.submit("p"));
-    // known, settled and absent predecessors; the same link twice, and once more
+    // known, settled and absent predecessors; the same edge twice, and once more
     assert_eq!(s.link_all(&[(a, b), (a, b), (done, b), (Uuid::new_v4(), b), (b, c)]).unwrap(), 2);
     assert_eq!(s.link(a, b).unwrap(), 0);
     assert_eq!(s.link(done, a).unwrap(), 0);
@@ -210,7 +214,7 @@ fn added_dependencies_are_atomic() {
     assert_eq!(run_all(&mut s, "r"), [runner]);
 }
 
-/// B70
+/// B70: a call that would make a cycle is refused.
 #[test]
 fn cycles_are_refused() {
     let database = database();
@@ -229,11 +233,11 @@ fn cycles_are_refused() {
             .query("select outcome from scylla.submit_tasks($1, false)", &[&json!(tasks)])
             .unwrap();
         let outcomes: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        let (last, circle) = outcomes.split_last().unwrap();
-        assert!(circle.iter().all(|it| it == "invalid") && last == "inserted", "{outcomes:?}");
+        let (last, cycle) = outcomes.split_last().unwrap();
+        assert!(cycle.iter().all(|it| it == "invalid") && last == "inserted", "{outcomes:?}");
         s.end(outside, "completed");
         s.delete(&[outside]);
-        // the same by adding: a chain takes all but the last link
+        // The same by adding edges: a chain accepts all but the last.
         let ids: Vec<Uuid> = ids.iter().map(|_| s.submit("q")).collect();
         let chain: Vec<(Uuid, Uuid)> = ids.windows(2).map(|it| (it[0], it[1])).collect();
         assert_eq!(s.link_all(&chain).unwrap(), length as i32 - 1);
@@ -281,18 +285,18 @@ fn bad_arguments_are_refused() {
     assert_eq!(run_all(&mut s, "q"), [a, b]);
 }
 
-/// I2: a savepoint that takes a return, a cancel or a deletion back takes its signals back.
+/// I2: a rollback to a savepoint before a return, a cancel or a deletion also undoes its signals.
 #[test]
 fn rollback_takes_signals_back() {
     let database = database();
     let mut s = database.connect();
     let root = s.submit("root");
-    let follower = s.submit_after("q", &[root], "action => ''");
+    let dependent = s.submit_after("q", &[root], "action => ''");
     let lease = s.own_one_with("root", "timeout => '1 minute'");
     for end in ["rollback", "rollback to savepoint s; commit"] {
         for outcome in ["completed", "aborted"] {
             s.run("begin; savepoint s");
-            s.give(&lease, outcome).unwrap();
+            s.return_task(&lease, outcome).unwrap();
             s.run(end);
         }
         for call in ["cancel($1::uuid)", "delete_tasks(array[$1::uuid])"] {
@@ -300,9 +304,9 @@ fn rollback_takes_signals_back() {
             s.execute(&format!("select scylla.{call}"), &[&root]).unwrap();
             s.run(end);
         }
-        assert_eq!(statuses(&mut s, &[root, follower]), ["running", "waiting"], "{end}");
+        assert_eq!(statuses(&mut s, &[root, dependent]), ["running", "waiting"], "{end}");
         assert!(s.own("w", "q", 9).is_empty(), "{end}");
     }
     s.complete(&lease);
-    assert_eq!(run_all(&mut s, "q"), [follower]);
+    assert_eq!(run_all(&mut s, "q"), [dependent]);
 }

@@ -1,10 +1,10 @@
-//! What is dropped, a database or the extension in it, takes along what it had on the board.
+//! Dropping a database or the extension in it frees its entries on the board.
 
 use client::*;
 
-/// Leases of a database that is dropped leave their slots, with a scheduler or without one.
+/// The leases of a dropped database free their slots, with and without a scheduler.
 #[test]
-fn dropped_database_takes_its_leases_along() {
+fn dropped_database_frees_its_leases() {
     for workers in [8, 0] {
         let server = Server::start(&[
             "scylla.board_size = 64",
@@ -23,7 +23,7 @@ fn dropped_database_takes_its_leases_along() {
     }
 }
 
-/// Nor do databases that are gone keep the places of others, of which there are 128.
+/// Dropped databases free their entries, of which the board has 128.
 #[test]
 fn dropped_databases_make_room_for_others() {
     let server = Server::start(&["fsync = off", "max_worker_processes = 2"]);
@@ -31,7 +31,7 @@ fn dropped_databases_make_room_for_others() {
     let mut s = server.connect();
     for _ in 0..130 {
         s.run(&format!("create database copy template {}", origin.name));
-        // Dropped with the value.
+        // The value is dropped here, and the database with it.
         origin.named("copy").connect().run("select scylla.refresh()");
     }
     let database = server.database();
@@ -41,7 +41,7 @@ fn dropped_databases_make_room_for_others() {
     server.assert_log_is_clean();
 }
 
-/// Where no scheduler runs that would look after it, either.
+/// Dropping the extension frees its entry even where no scheduler runs.
 #[test]
 fn extension_created_again_and_again_makes_room() {
     let server = Server::start(&["fsync = off", "max_worker_processes = 2"]);
@@ -56,7 +56,7 @@ fn extension_created_again_and_again_makes_room() {
     server.assert_log_is_clean();
 }
 
-/// Nor does one whose creation is rolled back, after a call of it, keep a place.
+/// A creation of the extension that is rolled back, after a call, frees its entry.
 #[test]
 fn extension_whose_creation_is_rolled_back_makes_room() {
     let server = Server::start(&["fsync = off", "max_worker_processes = 2"]);
@@ -82,9 +82,9 @@ fn extension_whose_creation_is_rolled_back_makes_room() {
     server.assert_log_is_clean();
 }
 
-/// Its leases go with it.
+/// Dropping the extension frees the slots of its leases.
 #[test]
-fn dropped_extension_takes_its_leases_along() {
+fn dropped_extension_frees_its_leases() {
     let server =
         Server::start(&["scylla.board_size = 64", "max_worker_processes = 0", "fsync = off"]);
     let database = server.bare_database();

@@ -1,4 +1,4 @@
-//! Databases that are not encoded in UTF-8: names are bytes, and stay what they are.
+//! Databases with an encoding other than UTF-8: names are bytes and are never changed.
 
 use client::*;
 use std::ops::{Deref, DerefMut};
@@ -43,7 +43,7 @@ impl Encoded {
         self.call(&format!("select scylla.submit(:Q, action => :A{options})"))
     }
 
-    /// Owns what the queue gives of the action; its id and token.
+    /// Owns all ready tasks of the queue and action; their ids and tokens.
     #[track_caller]
     fn own_all(&mut self, options: &str) -> Vec<(Uuid, Uuid)> {
         let sql = format!(
@@ -53,7 +53,7 @@ impl Encoded {
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     }
 
-    /// Owns the one task that must be ready, soon.
+    /// Owns the task with this id, waiting until it is ready; its token.
     #[track_caller]
     fn own_the(&mut self, id: Uuid, options: &str) -> Uuid {
         let owned = eventually(seconds(5), "the task is handed out", || {
@@ -80,13 +80,13 @@ fn in_each(server: &Server, test: impl Fn(&mut Encoded)) {
             database.name
         ));
         let mut session = database.connect();
-        // names go over the wire as they are
+        // names are sent as they are
         session.run("create extension scylla");
         test(&mut Encoded { database, session });
     }
 }
 
-/// Whatever brings a task back to its lane from its row: the name is read there.
+/// A task whose name is read from its row goes back to its lane.
 #[test]
 fn tasks_come_back_to_their_lane() {
     let server = Server::start(&[]);
@@ -131,13 +131,13 @@ fn tasks_come_back_to_their_lane() {
     server.assert_log_is_clean();
 }
 
-/// A refill and a survey read the lanes' names from the table.
+/// A refill and a survey read the names of the lanes from the table.
 #[test]
 fn a_refresh_finds_each_lane() {
     let server = Server::start(&[]);
     in_each(&server, |s| {
         let id = s.submit_task("");
-        // the row alone is ready: the board does not know
+        // only the row is ready: the board does not know
         s.run(&format!("update scylla.task set ready = false where id = '{id}'"));
         assert_eq!(s.own_all(""), []);
         s.run(&format!("update scylla.task set ready = true where id = '{id}'"));
@@ -146,7 +146,7 @@ fn a_refresh_finds_each_lane() {
     });
 }
 
-/// The board is built from the tables, and leases are restored with their workers.
+/// The board is built from the tables, and leases are restored with the names of their workers.
 #[test]
 fn a_restart_finds_each_lane_and_each_worker() {
     let server = Server::start(&["scylla.persist_leases_after = 0"]);
@@ -171,7 +171,7 @@ fn a_restart_finds_each_lane_and_each_worker() {
     server.assert_log_is_clean();
 }
 
-/// What is said of a name tells its bytes: those that no UTF-8 would have are escaped in errors.
+/// Error messages show names byte for byte: bytes that are not valid UTF-8 are escaped.
 #[test]
 fn messages_tell_one_name_from_another() {
     let server = Server::start(&[]);
@@ -202,18 +202,18 @@ fn messages_tell_one_name_from_another() {
     });
 }
 
-/// A partition that an administrator named is dropped by its name.
+/// A partition with a name given by an administrator is dropped by its name.
 #[test]
 fn a_partition_of_any_name_is_dropped() {
     let server = Server::start(&[]);
     in_each(&server, |s| {
-        // only where there are tasks
+        // the scheduler handles partitions only in a database with tasks
         s.submit_task("");
         s.run(&encode_name(
             "create table scylla.NAME partition of scylla.finished
              for values from ('2001-01-01') to ('2001-01-02')",
         ));
-        // partitions are looked after when the retention changes
+        // the scheduler checks the partitions when the retention changes
         server.configure("scylla.retention", "9 d");
         let left = "select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid
             where inhparent = 'scylla.finished'::regclass

@@ -1,29 +1,29 @@
-//! The extension comes, goes and is changed behind its back; the clock follows.
+//! The extension is created, dropped and changed directly in the tables; the scheduler follows.
 
 use client::*;
 use std::time::Instant;
 
-/// A lease of this database expires, so its clock runs.
+/// Asserts that the scheduler runs: a lease of this database expires.
 #[track_caller]
-fn assert_clock_runs(database: &Database) {
+fn assert_scheduler_runs(database: &Database) {
     let mut s = database.connect();
-    let id = s.submit("clock");
-    s.own_one_with("clock", "timeout => '100 ms'");
+    let id = s.submit("scheduler");
+    s.own_one_with("scheduler", "timeout => '100 ms'");
     eventually(seconds(5), "a lease expires", || (s.status(id) == "ready").then_some(()));
     s.cancel(id);
 }
 
-/// The worker starts at once, in any database.
+/// Each database gets its scheduler at once.
 #[test]
-fn each_database_gets_its_worker() {
+fn each_database_gets_its_scheduler() {
     let (first, second) = (database(), database());
-    let (a, b) = (first.worker(), second.worker());
+    let (a, b) = (first.scheduler(), second.scheduler());
     assert_ne!(a, b);
-    assert_clock_runs(&second);
-    assert_clock_runs(&first);
+    assert_scheduler_runs(&second);
+    assert_scheduler_runs(&first);
 }
 
-/// Two databases know nothing of each other's queues and tokens.
+/// Databases share neither queues nor tokens.
 #[test]
 fn databases_are_apart() {
     let (first, second) = (database(), database());
@@ -40,9 +40,9 @@ fn databases_are_apart() {
     assert_eq!(b.status(id), "running");
 }
 
-/// I12: a new creation knows nothing of the old one's tasks.
+/// I12: after the extension is created again, tasks of the dropped one are unknown.
 #[test]
-fn extension_created_anew_starts_empty() {
+fn extension_created_again_starts_empty() {
     let database = database();
     let mut s = database.connect();
     for round in 0..3 {
@@ -60,11 +60,11 @@ fn extension_created_anew_starts_empty() {
         let reused: Uuid = s.value("select scylla.submit('q', id => $1)", &[&ids[0]]);
         assert_eq!(bystander.own_one("q").id, reused);
         assert!(bystander.cancel(reused));
-        assert_clock_runs(&database);
+        assert_scheduler_runs(&database);
     }
 }
 
-/// I2: a creation and a removal that roll back leave what was there.
+/// I2: a creation or a removal of the extension that rolls back changes nothing.
 #[test]
 fn rolled_back_drop_and_create_change_nothing() {
     let database = database();
@@ -78,23 +78,23 @@ fn rolled_back_drop_and_create_change_nothing() {
     assert_eq!(s.own("w", "q", 5).len(), 2);
     s.run("begin; drop extension scylla; rollback");
     assert!(s.extend(&lease));
-    assert_clock_runs(&database);
+    assert_scheduler_runs(&database);
     let bare = Server::shared().bare_database();
     let mut s = bare.connect();
     s.run("begin; create extension scylla");
     s.submit("q");
     s.run("rollback; create extension scylla");
     assert!(s.own("w", "q", 5).is_empty());
-    assert_clock_runs(&bare);
+    assert_scheduler_runs(&bare);
 }
 
-/// I9: a connected scheduler blocks no command.
+/// I9: a database with a running scheduler is dropped at once.
 #[test]
-fn database_with_a_worker_is_dropped_at_once() {
+fn database_with_a_scheduler_is_dropped_at_once() {
     let database = database();
     let mut s = Server::shared().connect();
     database.connect().submit_many("q", 10);
-    database.worker();
+    database.scheduler();
     let started = Instant::now();
     s.run(&format!("drop database {}", database.name));
     assert!(started.elapsed() < seconds(4), "took {:?}", started.elapsed());
@@ -103,26 +103,27 @@ fn database_with_a_worker_is_dropped_at_once() {
     let mut s = database.connect();
     s.run("create extension scylla");
     assert!(s.own("w", "q", 5).is_empty());
-    assert_clock_runs(&database);
+    assert_scheduler_runs(&database);
 }
 
-/// I9: nor is its copying or renaming held up; its clock comes back after.
+/// I9: a database with a running scheduler is copied and renamed at once, and its scheduler runs
+/// again afterwards.
 #[test]
-fn database_with_a_worker_is_copied_and_renamed_at_once() {
+fn database_with_a_scheduler_is_copied_and_renamed_at_once() {
     let database = database();
     let mut s = Server::shared().connect();
     database.connect().submit_many("q", 1);
-    database.worker();
+    database.scheduler();
     let (name, copy) = (&database.name, format!("{}_copy", database.name));
     let started = Instant::now();
     s.run(&format!("create database {copy} template {name}"));
     s.run(&format!("alter database {copy} rename to {copy}_renamed"));
     s.run(&format!("drop database {copy}_renamed"));
     assert!(started.elapsed() < seconds(8), "took {:?}", started.elapsed());
-    assert_clock_runs(&database);
+    assert_scheduler_runs(&database);
 }
 
-/// I9: a drop of the extension is not held up by its clock, nor does it kill it.
+/// I9: the extension is dropped at once while the scheduler runs, and the scheduler is not killed.
 #[test]
 fn extension_is_dropped_at_once() {
     let database = database();
@@ -134,10 +135,10 @@ fn extension_is_dropped_at_once() {
     assert!(started.elapsed() < seconds(4), "took {:?}", started.elapsed());
     sleep(milliseconds(300));
     s.run("create extension scylla");
-    assert_clock_runs(&database);
+    assert_scheduler_runs(&database);
 }
 
-/// I5: a stray slot is dropped, its neighbours are not.
+/// I5: a slot whose row was deleted is dropped; its neighbours are not.
 #[test]
 fn deleted_row_is_not_handed_out() {
     let database = database();
@@ -149,7 +150,7 @@ fn deleted_row_is_not_handed_out() {
     assert!(s.own("w", "q", 10).is_empty());
 }
 
-/// I4: `refresh` finds what was changed directly, and takes no lease from anybody.
+/// I4: `refresh` finds rows that an administrator changed directly, and ends no lease.
 #[test]
 fn refresh_finds_what_an_administrator_changed() {
     let database = database();
@@ -169,7 +170,7 @@ fn refresh_finds_what_an_administrator_changed() {
         (!leases.is_empty()).then_some(leases)
     });
     assert_eq!(owned.iter().map(|lease| lease.priority).collect::<Vec<_>>(), [7, 5]);
-    assert!(s.extend(&lease), "leases stand");
+    assert!(s.extend(&lease), "leases remain valid");
     s.complete(&lease);
     s.run("delete from scylla.task; select scylla.refresh()");
     assert!(s.own("w", "q", 10).is_empty());
@@ -178,7 +179,7 @@ fn refresh_finds_what_an_administrator_changed() {
     s.own_one("q");
 }
 
-/// The hook on utility commands passes their errors on: a refused one costs the statement only.
+/// A utility command that fails raises its own error, and only the statement fails.
 #[test]
 fn failing_utility_command_does_no_harm() {
     let database = database();
@@ -199,6 +200,6 @@ fn failing_utility_command_does_no_harm() {
         assert_eq!(s.value::<i32>("select pg_backend_pid()", &[]), s.pid, "{command}");
     }
     assert_eq!(s.text("select pg_postmaster_start_time()::text"), started);
-    assert_clock_runs(&database);
+    assert_scheduler_runs(&database);
     Server::shared().assert_log_is_clean();
 }

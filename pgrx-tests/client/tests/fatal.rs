@@ -1,8 +1,8 @@
-//! A session that dies in the middle of a move leaves the state as if it had rolled back.
+//! A session that dies in the middle of an operation leaves the state as after a rollback.
 
 use client::*;
 
-/// Ends the session from outside and waits until its backend is gone.
+/// Terminates the session and waits until its backend has exited.
 fn terminate(mut victim: Session, s: &mut Session) {
     s.value::<bool>("select pg_terminate_backend($1)", &[&victim.pid]);
     eventually(seconds(10), "the backend is gone", || {
@@ -13,7 +13,7 @@ fn terminate(mut victim: Session, s: &mut Session) {
     assert!(victim.is_dead());
 }
 
-/// I2
+/// I2: a death after `submit` leaves no task.
 #[test]
 fn death_after_submit_leaves_no_task() {
     let database = database();
@@ -27,7 +27,7 @@ fn death_after_submit_leaves_no_task() {
     assert_eq!(s.count("select count(*) from scylla.tasks"), 0);
 }
 
-/// I2
+/// I2: a death after an own makes the tasks ready again at once.
 #[test]
 fn death_after_own_puts_the_tasks_back_at_once() {
     let database = database();
@@ -46,7 +46,7 @@ fn death_after_own_puts_the_tasks_back_at_once() {
     assert!(leases.iter().all(|lease| lease.tries == 1));
 }
 
-/// `extend` is not transactional: the lease is good either way.
+/// `extend` is not transactional: the lease stays extended after a death.
 #[test]
 fn death_after_extend_leaves_the_lease() {
     let database = database();
@@ -61,7 +61,7 @@ fn death_after_extend_leaves_the_lease() {
     s.complete(&lease);
 }
 
-/// I2: every outcome, singly and in bulk.
+/// I2: a death after a return leaves the lease as it was, with every outcome, singly and in bulk.
 #[test]
 fn death_after_return_leaves_the_lease() {
     let database = database();
@@ -81,7 +81,7 @@ fn death_after_return_leaves_the_lease() {
                     &[&vec![id], &vec![lease.token], &outcome, &errors],
                 );
             } else {
-                victim.give(&lease, outcome).unwrap();
+                victim.return_task(&lease, outcome).unwrap();
             }
             terminate(victim, &mut s);
             assert_eq!(s.entry(id), before, "{outcome}");
@@ -92,7 +92,7 @@ fn death_after_return_leaves_the_lease() {
     }
 }
 
-/// I2
+/// I2: a death after a cancel leaves the task as it was.
 #[test]
 fn death_after_cancel_leaves_the_task() {
     let database = database();
@@ -109,7 +109,8 @@ fn death_after_cancel_leaves_the_task() {
     assert_eq!(s.own_one("q").id, ready);
 }
 
-/// I2: struck inside the statement itself, at whatever point: all or nothing, and nothing stuck.
+/// I2: a statement that is terminated at any point has all of its effects or none, and blocks no
+/// other session.
 #[test]
 fn death_inside_a_statement_is_all_or_nothing() {
     const N: i32 = 3000;
@@ -131,7 +132,7 @@ fn death_inside_a_statement_is_all_or_nothing() {
         let done = std::thread::scope(|scope| {
             let victim = scope.spawn(move || victim.batch_execute(call).is_ok());
             sleep(milliseconds(1 + (round / 4) * 4));
-            // every other time an error instead of a death
+            // every other time a cancelled query instead of a terminated session
             let strike = if round % 8 < 4 {
                 "select pg_terminate_backend($1)"
             } else {
@@ -141,7 +142,7 @@ fn death_inside_a_statement_is_all_or_nothing() {
             victim.join().unwrap()
         });
         struck += i32::from(!done);
-        // a cancelled session has gone with its thread; a terminated one may still be rolling back
+        // a cancelled session has ended with its thread; a terminated one may still be rolling back
         let gone = "select count(*) from pg_stat_activity where pid = $1";
         eventually(seconds(10), "the backend is gone", || {
             (s.value::<i64>(gone, &[&pid]) == 0).then_some(())
@@ -165,10 +166,10 @@ fn death_inside_a_statement_is_all_or_nothing() {
     server.assert_log_is_clean();
 }
 
-/// I4: owners of a board that is always too small, struck at random: a refill that dies with its
-/// session, a reservation, a settling slot block no other session.
+/// I4: owners on a board that is always too small are terminated at random. A refill, a reservation
+/// or a return that dies with its session blocks no other session.
 #[test]
-fn death_on_a_crowded_board_stops_nobody() {
+fn death_on_a_crowded_board_stops_no_other() {
     let least = "select min_val from pg_settings where name = 'scylla.board_size'";
     let slots = Server::shared().connect().text(least);
     let server = Server::start(&[&format!("scylla.board_size = {slots}")]);
@@ -186,7 +187,7 @@ fn death_on_a_crowded_board_stops_nobody() {
                 return s.try_value("select count(*) = 0 from scylla.task", &[]);
             }
             for lease in &leases {
-                s.give(lease, "completed")?;
+                s.return_task(lease, "completed")?;
             }
         }
     };
@@ -213,7 +214,7 @@ fn death_on_a_crowded_board_stops_nobody() {
                       order by random() limit 1) victim";
         while !workers.iter().any(|worker| worker.is_finished()) {
             s.value::<i64>(strike, &[&database.name, &s.pid.clone()]);
-            // so seldom that the leases left behind never fill the board
+            // so rarely that the remaining leases never fill the board
             sleep(milliseconds(25));
         }
     });

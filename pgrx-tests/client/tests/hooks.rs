@@ -1,4 +1,4 @@
-//! The hooks into PostgreSQL leave the statements of others as they are: their errors keep every field.
+//! Errors that pass through scylla's hooks keep all their fields.
 
 use client::*;
 

@@ -1,9 +1,9 @@
-//! What callers do for a database that has no scheduler: never at the cost of those they do it for.
+//! A caller does maintenance for a database without a scheduler, without harm to other sessions.
 
 use client::*;
 use std::time::Instant;
 
-/// A server that has no place for any background worker, and a database whose board is built.
+/// A server without slots for background workers, and a database whose board is built.
 fn without_schedulers() -> (Server, Database) {
     let server = Server::start(&["max_worker_processes = 0"]);
     let database = server.database();
@@ -12,44 +12,44 @@ fn without_schedulers() -> (Server, Database) {
     (server, database)
 }
 
-/// 33, 34: a stranger whose transaction stays open has no say over the leases of others: `extend` is
-/// true to its word, and a late return succeeds at once.
+/// 33, 34: an open transaction of another session changes no lease: `extend` returns the truth, and
+/// a late return succeeds at once.
 #[test]
-fn open_transaction_of_a_stranger_keeps_no_lease_from_its_worker() {
+fn open_transaction_of_another_session_keeps_no_lease_from_its_worker() {
     let (server, database) = without_schedulers();
-    let (mut s, mut stranger) = (database.connect(), database.connect());
+    let (mut s, mut other) = (database.connect(), database.connect());
     let ids = s.submit_many("q", 3);
     let leases = s.own_with("w", "q", 3, "timeout => '50 ms'");
     sleep(milliseconds(80));
-    stranger.run("begin");
-    assert!(stranger.own("w", "other", 1).is_empty());
+    other.run("begin");
+    assert!(other.own("w", "other", 1).is_empty());
     let begun = Instant::now();
     assert!(s.extend_with(&leases[0], "timeout => '1 hour'"));
     s.complete(&leases[0]);
     s.complete(&leases[1]);
     assert!(s.cancel(leases[2].id));
     assert!(begun.elapsed() < seconds(1), "took {:?}", begun.elapsed());
-    stranger.run("commit");
+    other.run("commit");
     let statuses = ids.iter().map(|id| s.status(*id)).collect::<Vec<_>>();
     assert_eq!(statuses.iter().filter(|it| *it == "completed").count(), 2);
     assert!(ids.iter().all(|id| !s.history(*id).contains(&"Timeout".to_owned())));
     server.assert_log_is_clean();
 }
 
-/// 22, 56: what has expired is ended by the commit of a caller, once, and not if it rolls back.
+/// 22, 56: a caller's commit ends expired leases, once; a rollback does not.
 #[test]
-fn commit_of_a_stranger_ends_what_has_expired() {
+fn commit_of_another_session_ends_expired_leases() {
     let (server, database) = without_schedulers();
-    let (mut s, mut stranger) = (database.connect(), database.connect());
+    let (mut s, mut other) = (database.connect(), database.connect());
     let id = s.submit("q");
     s.own_one_with("q", "timeout => '50 ms'");
     let later = s.submit_with("later", "run_at => clock_timestamp() + interval '50 ms'");
     sleep(milliseconds(80));
     for end in ["rollback", "commit"] {
-        stranger.run("begin");
-        assert!(stranger.own("w", "q", 1).is_empty());
+        other.run("begin");
+        assert!(other.own("w", "q", 1).is_empty());
         assert_eq!((s.status(id), s.status(later)), ("running".into(), "waiting".into()), "{end}");
-        stranger.run(end);
+        other.run(end);
     }
     assert_eq!((s.status(id), s.status(later)), ("ready".into(), "ready".into()));
     assert_eq!(s.history(id), ["Assignment", "Timeout"]);
@@ -62,8 +62,8 @@ fn commit_of_a_stranger_ends_what_has_expired() {
     server.assert_log_is_clean();
 }
 
-/// I10: a row that cannot be written costs its own expiry, neither that of the others nor the caller
-/// that met it.
+/// I10: a row that cannot be written delays only its own expiry; neither other expiries nor the
+/// caller's transaction fail.
 #[test]
 fn bad_row_fails_no_caller() {
     let (server, database) = without_schedulers();

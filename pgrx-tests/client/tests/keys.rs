@@ -1,4 +1,5 @@
-//! Well-known keys: one live task a queue and key, also while many submit, own and return at once.
+//! Keys: one unfinished task for each queue and key, also while many sessions submit, own and
+//! return.
 
 use client::*;
 use std::collections::HashMap;
@@ -10,33 +11,33 @@ fn submit(s: &mut Session, key: &str, on_conflict: &str) -> Result<Uuid, String>
     s.try_value(sql, &[&key, &on_conflict]).map_err(|error| code(&error))
 }
 
-fn bearer(s: &mut Session, key: &str) -> Option<Uuid> {
+fn holder(s: &mut Session, key: &str) -> Option<Uuid> {
     s.value("select scylla.task_id('q', $1)", &[&key])
 }
 
-/// B74
+/// B74: a queue has at most one unfinished task with a key.
 #[test]
-fn well_known_key_admits_one_task() {
+fn key_admits_one_unfinished_task() {
     let database = database();
     let mut s = database.connect();
-    assert_eq!(bearer(&mut s, "k"), None);
+    assert_eq!(holder(&mut s, "k"), None);
     let first = submit(&mut s, "k", "error").unwrap();
     assert_eq!(submit(&mut s, "k", "error"), Err("23505".into()));
     assert_eq!(submit(&mut s, "k", "ignore"), Ok(first));
-    assert_eq!(bearer(&mut s, "k"), Some(first));
+    assert_eq!(holder(&mut s, "k"), Some(first));
     s.submit_with("other", "key => 'k'");
     let lease = s.own_one("q");
     assert_eq!(submit(&mut s, "k", "error"), Err("23505".into()), "a running task is unfinished");
     assert_eq!(submit(&mut s, "k", "ignore"), Ok(first));
     s.complete(&lease);
-    assert_eq!(bearer(&mut s, "k"), None);
+    assert_eq!(holder(&mut s, "k"), None);
     let second = submit(&mut s, "k", "error").unwrap();
     assert_ne!(second, first, "once it is settled, the key is free");
-    // a waiting task holds its key too
+    // a waiting task has its key too
     let waiting = s.submit_after("q", &[second], "key => 'w'");
     assert_eq!(submit(&mut s, "w", "error"), Err("23505".into()));
     s.cancel(second);
-    assert_eq!((s.status(waiting), bearer(&mut s, "w")), ("aborted".into(), None));
+    assert_eq!((s.status(waiting), holder(&mut s, "w")), ("aborted".into(), None));
     let batch = json!([
         {"queue": "q", "key": "a"},
         {"queue": "q", "key": "a"},
@@ -56,7 +57,7 @@ fn well_known_key_admits_one_task() {
     assert!(outcomes[0].1 && outcomes[2].1);
 }
 
-/// A conflict names its constraint, table and schema, so that drivers can map it.
+/// A conflict reports its constraint, table and schema, so that drivers can map it.
 #[test]
 fn conflict_names_its_constraint() {
     let database = database();
@@ -84,7 +85,7 @@ fn conflict_names_its_constraint() {
     assert_eq!(error.detail(), Some(format!("Task {id} holds it.").as_str()));
     let error = s.refusal("select scylla.submit('')", &[]);
     assert_eq!((error.code().code(), error.constraint()), ("22023", None));
-    // A function that catches the error learns the name, too, however often.
+    // A function that catches the error gets these fields too, every time.
     s.run(&format!(
         "do $$
          declare named text; seen text[] := '{{}}';
@@ -101,23 +102,24 @@ fn conflict_names_its_constraint() {
          end $$",
         conflicts[2].0
     ));
-    assert_eq!(s.own("w", "q", 9).len(), 1, "the session goes on");
+    assert_eq!(s.own("w", "q", 9).len(), 1, "the session is usable");
 }
 
-/// B71
+/// B71: `replace` cancels the existing task and submits the new one, unless a worker owns the
+/// existing task.
 #[test]
 fn replace_swaps_a_task_that_is_not_running() {
     let database = database();
     let (mut s, mut other) = (database.connect(), database.connect());
     let old = submit(&mut s, "k", "replace").unwrap();
-    let follower = s.submit_after("f", &[old], "on_failure => 'run'");
+    let dependent = s.submit_after("f", &[old], "on_failure => 'run'");
     let new = submit(&mut s, "k", "replace").unwrap();
-    assert_eq!((s.status(old), bearer(&mut s, "k")), ("cancelled".into(), Some(new)));
+    assert_eq!((s.status(old), holder(&mut s, "k")), ("cancelled".into(), Some(new)));
     assert_eq!(
-        (s.status(follower), &s.entry(follower)["num_failures"]),
+        (s.status(dependent), &s.entry(dependent)["num_failures"]),
         ("ready".into(), &json!(1))
     );
-    // owned, and owned by a transaction that has not ended
+    // owned by a committed transaction, and by an open one
     other.run("begin");
     let lease = other.own_one("q");
     assert_eq!(lease.id, new);
@@ -128,7 +130,7 @@ fn replace_swaps_a_task_that_is_not_running() {
     assert_eq!(lease.id, newer);
     assert_eq!(submit(&mut s, "k", "replace"), Err("55006".into()));
     assert!(other.extend(&lease), "the owner is left alone");
-    assert_eq!(other.give(&lease, "yield").unwrap(), "ready");
+    assert_eq!(other.return_task(&lease, "yield").unwrap(), "ready");
     let newest = submit(&mut s, "k", "replace").unwrap();
     // a task whose lease has expired has no owner
     other.own_one_with("q", "timeout => '20 ms'");
@@ -142,9 +144,10 @@ fn replace_swaps_a_task_that_is_not_running() {
     assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
 }
 
-/// What the replacement waits for may end by it: it does not wait for ever.
+/// A replacement that depends on the replaced task, or on one that ends with it, does not wait for
+/// ever.
 #[test]
-fn replacement_may_wait_for_what_it_replaces() {
+fn replacement_may_depend_on_the_task_it_replaces() {
     let database = database();
     let mut s = database.connect();
     for (policy, status) in [("abort", "aborted"), ("run", "ready")] {
@@ -162,7 +165,7 @@ fn replacement_may_wait_for_what_it_replaces() {
     assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
 }
 
-/// I2
+/// I2: a replacement that rolls back leaves the old task as it was.
 #[test]
 fn rolled_back_replacement_leaves_the_old_task() {
     let database = database();
@@ -175,13 +178,13 @@ fn rolled_back_replacement_leaves_the_old_task() {
         assert!(other.own("w", "q", 9).is_empty(), "neither can be owned meanwhile");
         assert_eq!(other.try_own_task(old).map_err(|e| code(&e)).unwrap_err(), "55000");
         s.run(end);
-        assert_eq!(bearer(&mut s, "k"), Some(old));
+        assert_eq!(holder(&mut s, "k"), Some(old));
         assert_eq!(s.refusal("select scylla.task($1)", &[&new]).code().code(), "P0002");
         let leases = other.own("w", "q", 9);
         assert_eq!(leases.iter().map(|lease| lease.id).collect::<Vec<_>>(), [old], "{end}");
-        assert_eq!(other.give(&leases[0], "yield").unwrap(), "ready");
+        assert_eq!(other.return_task(&leases[0], "yield").unwrap(), "ready");
     }
-    // kept in part: the first replacement remains
+    // partly rolled back: the first replacement remains
     s.run("begin");
     let kept = submit(&mut s, "k", "replace").unwrap();
     s.run("savepoint s");
@@ -192,7 +195,7 @@ fn rolled_back_replacement_leaves_the_old_task() {
     assert_eq!(s.status(old), "cancelled");
 }
 
-/// Two batches with the same keys, in opposite orders: neither gets a 40P01.
+/// Two batches with the same keys in opposite orders do not deadlock: none fails with 40P01.
 #[test]
 fn batches_with_the_same_keys_do_not_deadlock() {
     let database = database();
@@ -214,8 +217,8 @@ fn batches_with_the_same_keys_do_not_deadlock() {
     });
 }
 
-/// I3: eight connections on two keys: no two live tasks hold one, and an owned task is never
-/// replaced: each lease can be returned.
+/// I3: with eight connections on two keys, no key has two unfinished tasks, and an owned task is
+/// never replaced: each lease can be returned.
 #[test]
 fn owned_task_is_never_replaced() {
     let database = database();
@@ -264,7 +267,7 @@ fn owned_task_is_never_replaced() {
                     for lease in leases {
                         assert!(s.extend(&lease), "taken away from its owner");
                         let outcome = ["completed", "retry", "yield"][rand::random_range(0..3)];
-                        match s.give(&lease, outcome).map_err(|error| code(&error)) {
+                        match s.return_task(&lease, outcome).map_err(|error| code(&error)) {
                             Ok(_) => {
                                 *leased.lock().unwrap().entry(outcome.into()).or_default() += 1
                             }
@@ -289,5 +292,5 @@ fn owned_task_is_never_replaced() {
     let live = "select count(*) from scylla.task";
     assert!(s.count(live) <= 2);
     let left = s.own("w", "q", 9).len() as i64;
-    assert_eq!(s.count(live), left, "what is live can be owned");
+    assert_eq!(s.count(live), left, "each live task can be owned");
 }

@@ -1,17 +1,17 @@
-//! Results that PostgreSQL stores outside of their rows.
+//! Results that PostgreSQL stores outside of their rows (TOAST).
 
 use client::*;
 use std::thread;
 
 const WAIT: &str = "call scylla.wait_for_task($1, $2::text::interval)";
 
-/// So many bytes that do not compress, as a jsonb string.
+/// A jsonb string of this many bytes that do not compress.
 fn result(s: &mut Session, bytes: i32) -> Value {
     let random = "select to_jsonb(string_agg(md5(random()::text), '')) from generate_series(1, $1)";
     s.value(random, &[&(bytes / 32)])
 }
 
-/// Submits a task whose result may be waited for, and owns it.
+/// Submits a task with `post_result`, and owns it.
 fn owned(s: &mut Session) -> Lease {
     let id = s.submit_with("q", "post_result => true");
     s.try_own_task(id).expect("the task is ready")
@@ -27,9 +27,9 @@ fn ending(s: &mut Session, id: Uuid) -> (String, Value) {
     (row.get(0), row.get(1))
 }
 
-/// B75: each call of a session, not its first alone.
+/// B75: each call of a session returns the large result, not only the first.
 #[test]
-fn a_large_result_is_given_to_each_call() {
+fn a_large_result_is_returned_to_each_call() {
     let database = database();
     let (mut s, mut waiter) = (database.connect(), database.connect());
     for bytes in [1_000, 3_000, 20_000, 500_000] {
@@ -47,9 +47,9 @@ fn a_large_result_is_given_to_each_call() {
     }
 }
 
-/// B76: a session that waited before the end, whatever its isolation level.
+/// B76: a session that waited before the end gets the large result at every isolation level.
 #[test]
-fn a_large_result_is_given_to_those_that_wait_already() {
+fn a_large_result_is_returned_to_sessions_that_wait_already() {
     let database = database();
     let mut s = database.connect();
     for level in ["read committed", "repeatable read"] {

@@ -1,9 +1,10 @@
-//! Keeping a lease, losing it by time, and what its token is worth afterwards.
+//! Extending a lease, its expiry, and the validity of its token afterwards.
 
 use client::*;
 use std::sync::OnceLock;
 
-/// A server that sweeps so rarely that only a clock which knows the deadlines is in time.
+/// A database on a server with rare sweeps, where only a scheduler that knows the deadlines is in
+/// time.
 fn punctual() -> Database {
     static PUNCTUAL: OnceLock<Server> = OnceLock::new();
     extern "C" fn remove() {
@@ -25,14 +26,15 @@ fn left(s: &mut Session, lease: &Lease) -> f64 {
     s.value(sql, &[&lease.id])
 }
 
-/// Owns one task with a short lease and waits until that has run out.
+/// Owns one task with a short lease and waits until it has expired.
 fn expired(s: &mut Session) -> Lease {
     let lease = s.own_one_with("q", "timeout => '100 ms'");
     eventually(seconds(3), "the lease expires", || (s.status(lease.id) == "ready").then_some(()));
     lease
 }
 
-/// B30: not cumulative; without a timeout, by the length the lease was taken with.
+/// B30: `extend` sets the deadline to now plus the timeout. Extensions do not add up. The default
+/// is the length with which the lease was taken.
 #[test]
 fn extend_sets_the_deadline_to_now_plus_timeout() {
     let database = database();
@@ -54,7 +56,7 @@ fn extend_sets_the_deadline_to_now_plus_timeout() {
     assert_eq!(s.history(lease.id), ["Assignment"], "an extension is no event");
 }
 
-/// B30, B58: extended in time, a task outlives its first deadline many times.
+/// B30, B58: a task that is extended in time stays leased long after its first deadline.
 #[test]
 fn heartbeats_keep_a_lease_alive() {
     let database = database();
@@ -70,7 +72,7 @@ fn heartbeats_keep_a_lease_alive() {
     s.complete(&lease);
 }
 
-/// B35: optional, and free to shrink.
+/// B35: progress is optional, may decrease, and is kept until the next report.
 #[test]
 fn progress_is_kept_until_the_next_report() {
     let database = database();
@@ -90,7 +92,7 @@ fn progress_is_kept_until_the_next_report() {
     }
 }
 
-/// B32, B33: one answer per pair, in order.
+/// B32, B33: `extend_tasks` returns one answer for each pair, in order.
 #[test]
 fn bulk_extend_answers_for_each_task() {
     let database = database();
@@ -121,7 +123,8 @@ fn bulk_extend_answers_for_each_task() {
     assert_eq!(all, [true]);
 }
 
-/// B33, I7: wrong, foreign, from before, of no such task.
+/// B33, I7: a wrong, foreign or outdated token, or one of an absent task, returns false and changes
+/// nothing.
 #[test]
 fn wrong_token_is_false_and_changes_nothing() {
     let database = database();
@@ -146,7 +149,8 @@ fn wrong_token_is_false_and_changes_nothing() {
     assert!(leases.iter().all(|lease| s.extend(lease)));
 }
 
-/// B22, B56, B57: at its very deadline, whatever the sweep.
+/// B22, B56, B57: an expired lease returns its task to ready at the deadline, independent of the
+/// sweep.
 #[test]
 fn expired_lease_returns_to_ready_at_its_deadline() {
     let database = punctual();
@@ -185,7 +189,7 @@ fn expired_lease_returns_to_ready_at_its_deadline() {
     }
 }
 
-/// B22: a worker that asks all the time gets it within 200 ms of the deadline, not before.
+/// B22: a worker that polls gets the expired task within 200 ms of the deadline, and not before.
 #[test]
 fn expired_task_is_ownable_without_delay() {
     let database = punctual();
@@ -207,7 +211,7 @@ fn expired_task_is_ownable_without_delay() {
     assert_eq!(b.count("select count(*) from scylla.tasks where tries = 2"), 300);
 }
 
-/// B58: a crowd of deadlines; each task expires at its own.
+/// B58: of many leases, each expires at its own deadline.
 #[test]
 fn only_what_has_expired_is_touched() {
     let database = punctual();
@@ -222,9 +226,9 @@ fn only_what_has_expired_is_touched() {
     assert_eq!((s.tasks("ready"), s.tasks("running")), (20, 40));
 }
 
-/// B34
+/// B34: `extend` succeeds after the deadline while no other worker has owned the task.
 #[test]
-fn late_extend_is_accepted_while_nobody_else_owned_the_task() {
+fn late_extend_is_accepted_while_no_other_worker_owned_the_task() {
     let database = database();
     let mut s = database.connect();
     let id = s.submit("q");
@@ -240,9 +244,9 @@ fn late_extend_is_accepted_while_nobody_else_owned_the_task() {
     assert_eq!(s.status(id), "completed");
 }
 
-/// B44
+/// B44: a return succeeds after the deadline while no other worker has owned the task.
 #[test]
-fn late_return_is_accepted_while_nobody_else_owned_the_task() {
+fn late_return_is_accepted_while_no_other_worker_owned_the_task() {
     let database = database();
     let mut s = database.connect();
     for (outcome, status) in
@@ -250,7 +254,7 @@ fn late_return_is_accepted_while_nobody_else_owned_the_task() {
     {
         let id = s.submit("q");
         let lease = expired(&mut s);
-        assert_eq!(s.give(&lease, outcome).unwrap(), status);
+        assert_eq!(s.return_task(&lease, outcome).unwrap(), status);
         assert_eq!(s.status(id), status);
         let again = s.own("w", "q", 5);
         assert_eq!(again.len(), usize::from(status == "ready"), "{outcome}");
@@ -258,7 +262,7 @@ fn late_return_is_accepted_while_nobody_else_owned_the_task() {
     }
 }
 
-/// B45, I7: after theft the old token is worth nothing, then or later.
+/// B45, I7: once another worker owns the task, the old token stays invalid.
 #[test]
 fn after_theft_only_the_new_token_works() {
     let database = database();
@@ -273,7 +277,7 @@ fn after_theft_only_the_new_token_works() {
         a.value("select scylla.return_tasks($1, $2)", &[&vec![id], &vec![old.token]]);
     assert_eq!(refused, [None]);
     eventually(seconds(3), "the new lease expires", || (a.status(id) == "ready").then_some(()));
-    assert!(!a.extend(&old), "the thief's expiry brings the old token not back");
+    assert!(!a.extend(&old), "the expiry of the second lease does not revive the old token");
     assert!(b.extend(&new), "the newest one may be late");
     b.complete(&new);
     let complaint = a.not_returned(&old);
@@ -282,7 +286,7 @@ fn after_theft_only_the_new_token_works() {
     assert_eq!(a.history(id), ["Assignment", "Timeout", "Assignment", "Timeout"]);
 }
 
-/// B49: the last try may run out too.
+/// B49: when the lease of the last try expires, the task is aborted.
 #[test]
 fn last_try_that_expires_aborts_the_task() {
     let database = database();
@@ -303,9 +307,9 @@ fn last_try_that_expires_aborts_the_task() {
     assert!(complaint.message().contains("aborted"), "{complaint}");
 }
 
-/// I10: the scheduler does not wait for a locked row, nor do the other tasks.
+/// I10: a locked row delays neither the scheduler nor the expiry of other tasks.
 #[test]
-fn row_that_is_held_delays_no_other_expiry() {
+fn row_that_is_locked_delays_no_other_expiry() {
     let database = database();
     let (mut a, mut b) = (database.connect(), database.connect());
     let ids = a.submit_many("q", 20);
@@ -315,7 +319,7 @@ fn row_that_is_held_delays_no_other_expiry() {
     assert_eq!(a.tasks("ready"), 19, "150 ms after the deadline");
     assert_eq!(a.status(ids[0]), "running");
     b.run("rollback");
-    eventually(seconds(2), "the held one expires too", || {
+    eventually(seconds(2), "the locked one expires too", || {
         (a.status(ids[0]) == "ready").then_some(())
     });
 }

@@ -1,4 +1,5 @@
-//! Life in the server: settings, shutdown, workers that end, that cannot start, or must not.
+//! The life of the server: settings, shutdown, and schedulers that end, cannot start, or must not
+//! start.
 
 use client::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +7,7 @@ use std::time::Instant;
 
 const WORKERS: &str = "select count(*) from pg_stat_activity where backend_type like 'scylla%'";
 
-/// The configuration is read again within a second, even by a clock that means to sleep for an hour.
+/// A changed setting takes effect within a second, even while the scheduler sleeps for an hour.
 #[test]
 fn settings_change_within_a_second() {
     let server =
@@ -22,7 +23,7 @@ fn settings_change_within_a_second() {
     let begun = Instant::now();
     eventually(seconds(5), "the lease is written", || (s.count(written) == 1).then_some(()));
     assert!(begun.elapsed() < seconds(1), "took {:?}", begun.elapsed());
-    // And the length of a lease by who owns.
+    // So does the length of a lease for an owner.
     server.configure("scylla.lease_timeout", "77 s");
     eventually(seconds(1), "the length of a lease changes", || {
         s.submit("q");
@@ -32,7 +33,7 @@ fn settings_change_within_a_second() {
     assert!(s.extend(&lease));
 }
 
-/// I9: under load, within three seconds.
+/// I9: a fast shutdown under load takes less than three seconds.
 #[test]
 fn fast_shutdown_takes_less_than_three_seconds_under_load() {
     let server = Server::start(&[]);
@@ -61,14 +62,14 @@ fn fast_shutdown_takes_less_than_three_seconds_under_load() {
     });
     assert!(took < seconds(3), "took {took:?}");
     server.start_again();
-    databases.iter().for_each(|database| assert!(database.worker() > 0));
+    databases.iter().for_each(|database| assert!(database.scheduler() > 0));
     server.assert_log_is_clean();
 }
 
-/// B61: a worker that is ended is back within a second; one that keeps dying is left alone for
-/// longer and longer.
+/// B61: a scheduler that ended is started again within a second. For one that keeps dying, the
+/// pause grows.
 #[test]
-fn ended_worker_is_back_within_a_second() {
+fn ended_scheduler_is_back_within_a_second() {
     let server = Server::start(&[]);
     let database = server.database();
     let mut s = database.connect();
@@ -76,11 +77,11 @@ fn ended_worker_is_back_within_a_second() {
     let lease = s.own_one_with("q", "timeout => '1 hour'");
     let mut other = server.connect();
     for _ in 0..3 {
-        let pid = database.worker();
+        let pid = database.scheduler();
         sleep(milliseconds(600));
         other.value::<bool>("select pg_terminate_backend($1)", &[&pid]);
         let begun = Instant::now();
-        eventually(seconds(3), "there is a worker", || (database.worker() != pid).then_some(()));
+        eventually(seconds(3), "a scheduler runs", || (database.scheduler() != pid).then_some(()));
         assert!(begun.elapsed() < seconds(1), "took {:?}", begun.elapsed());
     }
     assert!(s.extend(&lease));
@@ -90,20 +91,20 @@ fn ended_worker_is_back_within_a_second() {
     let [file, aside] = ["PG_VERSION", "aside"].map(|it| server.path(&format!("base/{oid}/{it}")));
     std::fs::rename(&file, &aside).unwrap();
     let before = server.log().matches("FATAL").count();
-    other.value::<bool>("select pg_terminate_backend($1)", &[&database.worker()]);
+    other.value::<bool>("select pg_terminate_backend($1)", &[&database.scheduler()]);
     sleep(milliseconds(2_500));
     let died = server.log().matches("FATAL").count() - before;
     assert!((3..=9).contains(&died), "it was started {died} times");
     std::fs::rename(&aside, &file).unwrap();
-    eventually(seconds(10), "there is a worker", || {
+    eventually(seconds(10), "a scheduler runs", || {
         (other.value::<i64>("select count(*) from pg_stat_activity where datname = $1 and backend_type = 'scylla scheduler'", &[&database.name]) == 1)
             .then_some(())
     });
     assert!(s.extend(&lease));
 }
 
-/// Owning and returning go on without a clock, and what has expired is found by who comes next.
-fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
+/// Without a scheduler, owning and returning go on, and the next caller finds expired leases.
+fn serves_without_a_scheduler(server: &Server, database: &Database, held: &Lease) {
     let mut s = database.connect();
     assert!(
         server
@@ -112,14 +113,14 @@ fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
             == 0
     );
     let begun = Instant::now();
-    assert!(s.extend(held), "the board is built by who comes, with the leases that were written");
+    assert!(s.extend(held), "the caller builds the board, with the persisted leases");
     assert!(begun.elapsed() < seconds(5), "took {:?}", begun.elapsed());
     s.complete(held);
     let id = s.submit("q");
     let lease = s.own_one("q");
     assert_eq!(lease.id, id);
     s.complete(&lease);
-    // B102, B106, B107, B108: found by the next caller.
+    // B102, B106, B107, B108: the next caller finds it.
     let id = s.submit("q");
     let lost = s.own_one_with("q", "timeout => '100 ms'");
     let mut other = database.connect();
@@ -129,7 +130,7 @@ fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
     assert_eq!(other.history(id), ["Assignment", "Timeout", "Assignment"]);
     assert_eq!(s.not_returned(&lost).code().code(), "55006");
     other.complete(&again);
-    // A rollback takes the expiry back, and loses nothing.
+    // A rollback of that caller undoes the expiry, and loses nothing.
     let id = s.submit("q");
     s.own_one_with("q", "timeout => '50 ms'");
     sleep(milliseconds(60));
@@ -139,7 +140,7 @@ fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
     let again = eventually(seconds(2), "it is offered again", || s.own("w", "q", 1).pop());
     assert_eq!((again.id, s.history(id).len()), (id, 3));
     s.complete(&again);
-    // What falls due, too.
+    // The next caller also finds due tasks.
     let id = s.submit_with("due", "run_at => clock_timestamp() + interval '100 ms'");
     assert!(s.own("w", "due", 1).is_empty());
     let lease = eventually(seconds(2), "it fires", || other.own("w", "due", 1).pop());
@@ -151,13 +152,15 @@ fn serves_without_a_clock(server: &Server, database: &Database, held: &Lease) {
     sleep(milliseconds(60));
     assert!(s.own("w", "q", 1).is_empty());
     assert_eq!(s.status(id), "aborted");
-    // A snapshot of before would fail at what others changed since: it leaves what has expired to them.
+    // A caller with an older snapshot would fail on rows changed since: it leaves the expired
+    // leases to others.
     s.run("begin isolation level repeatable read");
     assert!(s.own("w", "q", 1).is_empty());
     s.run("commit");
 }
 
-/// I1
+/// I1: without background workers, owning and returning go on, and no lease that was persisted is
+/// lost.
 #[test]
 fn owning_and_returning_go_on_without_workers() {
     let server = Server::start(&["scylla.persist_leases_after = '10 ms'"]);
@@ -178,25 +181,25 @@ fn owning_and_returning_go_on_without_workers() {
         eventually(seconds(3), "the launcher", || {
             (server.connect().count(count) == launcher).then_some(())
         });
-        serves_without_a_clock(&server, &database, &held);
+        serves_without_a_scheduler(&server, &database, &held);
         let log = server.log().split_off(before);
         let warning =
             log.lines().position(|it| it.contains("WARNING:  the scylla scheduler of database"));
         let warning = warning.unwrap_or_else(|| panic!("a warning in {log}"));
         let hint = log.lines().skip(warning).take(3).find(|it| it.contains("HINT:"));
         assert!(hint.is_some_and(|hint| hint.contains("max_worker_processes")), "{log}");
-        // A transaction that has written cannot build a board for others.
+        // A transaction that has written cannot build the board.
         server.stop("fast");
         server.start_with(&["max_worker_processes = 40"]);
-        eventually(seconds(5), "its clock is back", || {
+        eventually(seconds(5), "its scheduler is back", || {
             (database.connect().count(WORKERS) >= 2).then_some(())
         });
     }
     server.assert_log_is_clean();
 }
 
-/// I9, B81: a call for work shows that the database is in use. Nothing else does: no scheduler has
-/// made partitions, and no task was submitted since the restart.
+/// I9, B81: in a database without schedulers, due tasks fire for a caller that asks for work, since
+/// this call shows that the database is in use.
 #[test]
 fn tasks_fire_for_a_caller_after_a_restart_without_workers() {
     let server = Server::start(&["max_worker_processes = 0"]);
@@ -212,13 +215,13 @@ fn tasks_fire_for_a_caller_after_a_restart_without_workers() {
     eventually(seconds(10), "the task is owned", || s.own("w", "q", 1).pop());
 }
 
-/// pg_upgrade wants no workers, and finds the database open afterwards.
+/// pg_upgrade starts no scheduler, and the database is open afterwards.
 #[test]
-fn binary_upgrade_starts_no_worker() {
+fn binary_upgrade_starts_no_scheduler() {
     let server = Server::start(&[]);
     let database = server.database();
     let id = database.connect().submit("q");
-    database.worker();
+    database.scheduler();
     server.restart_for_upgrade();
     let mut s = server.connect();
     for _ in 0..10 {
@@ -230,7 +233,7 @@ fn binary_upgrade_starts_no_worker() {
     assert_eq!(database.connect().own_one("q").id, id);
 }
 
-/// The launcher starts no worker for a database that is being dropped.
+/// The launcher starts no scheduler for a database that is being dropped.
 #[test]
 fn dropping_databases_leaves_the_log_quiet() {
     let server = Server::start(&[]);
@@ -238,7 +241,7 @@ fn dropping_databases_leaves_the_log_quiet() {
     for _ in 0..3 {
         let database = server.database();
         database.connect().submit("q");
-        database.worker();
+        database.scheduler();
         s.run(&format!("drop database {}", database.name));
     }
     s.run("create database renamed");
@@ -251,9 +254,9 @@ fn dropping_databases_leaves_the_log_quiet() {
     assert!(noise.is_empty(), "{noise:#?}");
 }
 
-/// I10: neither a row that cannot be written, nor a step of anybody's own settings, stops the clock.
+/// I10: neither a row that cannot be written nor the trigger that refuses it stops the scheduler.
 #[test]
-fn clock_survives_a_bad_row() {
+fn scheduler_survives_a_bad_row() {
     let server = Server::start(&[]);
     let database = server.database();
     let mut s = database.connect();
@@ -264,7 +267,7 @@ fn clock_survives_a_bad_row() {
              if old.action = 'bad' then raise exception 'no'; end if; return new; end $$;
          create trigger refuse before update on scylla.task for each row execute function public.refuse()",
     );
-    let pid = database.worker();
+    let pid = database.scheduler();
     s.own_with("w", "q", 50, "timeout => '100 ms'");
     eventually(seconds(10), "the others are ready again", || {
         let ready = s.value::<i64>(
@@ -273,11 +276,11 @@ fn clock_survives_a_bad_row() {
         );
         (ready == 30).then_some(())
     });
-    eventually(seconds(5), "it is set aside and named", || {
+    eventually(seconds(5), "it is quarantined and named", || {
         server
             .log()
             .contains(&format!("scylla could not expire the lease of task {bad}"))
             .then_some(())
     });
-    assert_eq!(database.worker(), pid, "the same worker");
+    assert_eq!(database.scheduler(), pid, "the same scheduler");
 }

@@ -1,9 +1,9 @@
-//! What is seen while tasks move: each task, always, once.
+//! The view and `task()` show each task exactly once while tasks change.
 
 use client::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs `look` on a connection of its own as long as `work` lasts.
+/// Runs `look` on its own connection as long as `work` lasts.
 fn while_working(database: &Database, look: impl Fn(&mut Session) + Sync, work: impl FnOnce()) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -18,12 +18,12 @@ fn while_working(database: &Database, look: impl Fn(&mut Session) + Sync, work: 
         work();
         done.store(true, Ordering::Relaxed);
         for looker in lookers {
-            looker.join().expect("every look is right");
+            looker.join().expect("every query returns what it should");
         }
     });
 }
 
-/// The view is one look: nothing shows up twice or not at all while leases come, go and settle.
+/// The view shows each task once while leases begin, end and settle.
 #[test]
 fn view_shows_each_task_once_while_tasks_move() {
     let database = database();
@@ -39,7 +39,7 @@ fn view_shows_each_task_once_while_tasks_move() {
             for lease in s.own_with("w", "q", 5, "timeout => '40 ms'") {
                 // every third one is left to expire
                 match round % 3 {
-                    0 => assert_eq!(s.give(&lease, "yield").unwrap(), "ready"),
+                    0 => assert_eq!(s.return_task(&lease, "yield").unwrap(), "ready"),
                     1 => assert!(s.extend(&lease)),
                     _ if round > 130 => s.complete(&lease),
                     _ => {}
@@ -49,7 +49,7 @@ fn view_shows_each_task_once_while_tasks_move() {
     });
 }
 
-/// The entry is there before, while and after its task is settled.
+/// `task()` finds a task before, while and after it is settled.
 #[test]
 fn entry_is_always_found_while_its_task_settles() {
     let database = database();
@@ -70,13 +70,13 @@ fn entry_is_always_found_while_its_task_settles() {
     while_working(&database, look, || {
         for (n, lease) in s.own("w", "q", 400).into_iter().enumerate() {
             let outcome = ["completed", "yield", "aborted"][n % 3];
-            s.give(&lease, outcome).unwrap();
+            s.return_task(&lease, outcome).unwrap();
         }
     });
     assert_eq!(s.tasks("ready"), 133);
 }
 
-/// Columns in the order of the contract.
+/// The view and the entry have the fields of the contract, in its order.
 #[test]
 fn view_and_entry_have_the_fields_of_the_contract() {
     let database = database();

@@ -1,11 +1,12 @@
-//! More queues, actions and tasks than fit: nothing is lost, no queue starves, order holds.
+//! More queues, actions and tasks than fit on the board: no task is lost, no queue starves, and the
+//! order holds.
 
 use client::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A server whose board is the smallest allowed, and how many slots that is.
+/// A server with the smallest board allowed, and its number of slots.
 fn tiny() -> &'static (Server, i32) {
     static TINY: OnceLock<(Server, i32)> = OnceLock::new();
     extern "C" fn remove() {
@@ -27,7 +28,7 @@ fn submit_mixed(s: &mut Session, queue: &str, n: i32, salt: i32) {
     assert_eq!(s.value::<i64>(sql, &[&queue, &n, &salt]), n as i64);
 }
 
-/// Highest priority first, then oldest.
+/// Asserts the order: highest priority first, then oldest.
 fn assert_order(s: &mut Session, owned: &[(Uuid, i64)]) {
     let created: HashMap<Uuid, String> = s
         .query("select id, to_char(created at time zone 'utc', 'YYYYMMDDHH24MISSUS') from scylla.tasks", &[])
@@ -42,7 +43,7 @@ fn assert_order(s: &mut Session, owned: &[(Uuid, i64)]) {
     }
 }
 
-/// I4
+/// I4: each of ten thousand queues hands out its tasks.
 #[test]
 fn ten_thousand_queues_hand_out_their_tasks() {
     let database = database();
@@ -57,7 +58,7 @@ fn ten_thousand_queues_hand_out_their_tasks() {
     assert_eq!(s.tasks("running"), 10_000);
 }
 
-/// I4
+/// I4: ten thousand actions of one queue keep the queue's order.
 #[test]
 fn ten_thousand_actions_in_one_queue_keep_the_order() {
     let database = database();
@@ -80,7 +81,7 @@ fn ten_thousand_actions_in_one_queue_keep_the_order() {
     assert!(priorities.is_sorted_by(|a, b| a > b), "each priority once, highest first");
 }
 
-/// I4: queues many times larger than the board are handed out in order, each task once.
+/// I4: queues many times larger than the board hand out each task once, in order.
 #[test]
 fn more_tasks_than_the_board_keep_their_order() {
     let (server, slots) = tiny();
@@ -112,7 +113,7 @@ fn more_tasks_than_the_board_keep_their_order() {
     assert_eq!(s.tasks("completed") as i32, 3 * rounds * chunk);
 }
 
-/// I4: lanes that have no place on the board keep theirs in the queue's order.
+/// I4: the tasks of lanes without a place on the board are handed out in the queue's order.
 #[test]
 fn more_actions_than_the_board_keep_their_order() {
     let (server, slots) = tiny();
@@ -135,7 +136,7 @@ fn more_actions_than_the_board_keep_their_order() {
     assert!(priorities.is_sorted_by(|a, b| a > b), "highest first: {priorities:?}");
 }
 
-/// I4: a late task of high priority overtakes all that did not fit on the board.
+/// I4: a late task of high priority is handed out before all tasks that did not fit on the board.
 #[test]
 fn late_urgent_task_overtakes_a_full_board() {
     let (server, slots) = tiny();
@@ -151,7 +152,7 @@ fn late_urgent_task_overtakes_a_full_board() {
     assert_eq!(lease.id, low, "found though its place is at the end of a full board");
 }
 
-/// I4: a flood in one queue takes nothing from another.
+/// I4: a flood in one queue does not starve another queue.
 #[test]
 fn flooded_board_does_not_starve_a_quiet_queue() {
     let (server, slots) = tiny();
@@ -166,8 +167,8 @@ fn flooded_board_does_not_starve_a_quiet_queue() {
     assert_eq!(owned, [before, after]);
 }
 
-/// Two submitters, four owners and one session that disturbs them: each task is handed out once, and
-/// an owner that finds nothing after the last submit has left nothing behind.
+/// Two sessions submit, four own, and one runs `disturb`. Each task is handed out once, and an
+/// owner that finds no task after the last submission has left none behind.
 fn all_is_handed_out_once(database: &Database, each: i32, disturb: impl Fn(&mut Session) + Sync) {
     let (queues, submitted, owning) = (["x", "y"], AtomicI32::new(0), AtomicI32::new(4));
     let owned: Vec<Uuid> = std::thread::scope(|scope| {
@@ -209,20 +210,21 @@ fn all_is_handed_out_once(database: &Database, each: i32, disturb: impl Fn(&mut 
             owning.fetch_sub(1, Ordering::SeqCst);
             mine
         });
-        finish.into_iter().flat_map(|mine| mine.expect("an owner ends well")).collect()
+        finish.into_iter().flat_map(|mine| mine.expect("the owner does not panic")).collect()
     });
     assert_eq!(owned.len() as i32, 2 * each, "own_tasks came back empty though tasks were ready");
     assert_eq!(owned.iter().collect::<HashSet<_>>().len(), owned.len(), "each task once");
 }
 
-/// I4: empty only when nothing was ready, while others submit, own and return on a full board.
+/// I4: `own_tasks` returns no task only when none was ready, while others submit, own and return on
+/// a full board.
 #[test]
 fn full_board_loses_nothing_under_concurrency() {
     let (server, slots) = tiny();
     all_is_handed_out_once(&server.database(), slots * 32, |_| ());
 }
 
-/// I4: a refresh in the middle of everything neither doubles nor hides a task.
+/// I4: a refresh under load neither doubles nor hides a task.
 #[test]
 fn refresh_under_load_doubles_and_hides_nothing() {
     let refresh = |s: &mut Session| s.run("select scylla.refresh()");
@@ -230,12 +232,12 @@ fn refresh_under_load_doubles_and_hides_nothing() {
     all_is_handed_out_once(&tiny().0.database(), 2048, refresh);
 }
 
-/// I4: the clock may come and go: handing out does not need it.
+/// I4: tasks are handed out although the scheduler is terminated again and again.
 #[test]
-fn terminated_workers_under_load_hide_nothing() {
+fn terminated_schedulers_under_load_hide_nothing() {
     let database = database();
     let mut s = database.connect();
-    s.own("w", "x", 1); // waits until the board is open
+    s.own("w", "x", 1); // waits until the board is built
     all_is_handed_out_once(&database, 4096, |s| {
         s.run(
             "select pg_terminate_backend(pid) from pg_stat_activity
@@ -245,7 +247,7 @@ fn terminated_workers_under_load_hide_nothing() {
     });
 }
 
-/// I4: as many leases as slots; one more is 53400, and nothing is half done.
+/// I4: all slots can be leased. One more lease raises 53400, and the call changes nothing.
 #[test]
 fn more_leases_than_slots_are_refused() {
     let server = Server::start(&[&format!("scylla.board_size = {}", tiny().1)]);
@@ -274,10 +276,10 @@ fn more_leases_than_slots_are_refused() {
     assert!(leases.iter().all(|lease| s.extend(lease)), "leases are never evicted");
     leases.iter().for_each(|lease| s.complete(lease));
     assert_eq!(s.own_one("other").id, extra);
-    assert_eq!(s.own("w", "q", 10).len(), 10, "room again");
+    assert_eq!(s.own("w", "q", 10).len(), 10, "slots are free again");
 }
 
-/// I4: a lane that only the table knows is longer than what one refill reads.
+/// I4: a lane that is longer than one refill reads is handed out whole.
 #[test]
 fn lane_longer_than_a_refill_is_handed_out_whole() {
     let database = database();
@@ -288,7 +290,7 @@ fn lane_longer_than_a_refill_is_handed_out_whole() {
          from generate_series(1, 5000) n",
     );
     s.run("select scylla.refresh()");
-    eventually(seconds(5), "the clock has looked", || {
+    eventually(seconds(5), "the scheduler has surveyed the lanes", || {
         (s.own("w", "q", 1).len() == 1).then_some(())
     });
     assert_eq!(s.own("w", "q", 10_000).len(), 4_999);

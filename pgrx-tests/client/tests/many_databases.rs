@@ -1,29 +1,29 @@
-//! More databases than places for background workers.
+//! More databases than slots for background workers.
 
 use client::*;
 use std::time::Instant;
 
-/// The places go to the databases that use scylla; those that do not are looked into by and by, and
-/// nothing is said of them.
+/// Databases that use scylla get the slots. The launcher inspects the others one by one, without a
+/// warning.
 #[test]
-fn databases_without_the_extension_are_in_nobodys_way() {
+fn databases_without_the_extension_delay_no_other() {
     let server = Server::start(&["max_worker_processes = 4", "fsync = off"]);
     let mut s = server.connect();
     (0..16).for_each(|n| s.run(&format!("create database bare_{n} template template0")));
     let begun = Instant::now();
     let used = [server.database(), server.database()];
-    used.iter().for_each(|database| assert!(database.worker() > 0));
+    used.iter().for_each(|database| assert!(database.scheduler() > 0));
     assert!(begun.elapsed() < seconds(6), "took {:?}", begun.elapsed());
     drop(s);
     server.stop("fast");
     let before = server.log().len();
     server.start_again();
-    // None has been looked into since; the one that calls comes first.
+    // The launcher has inspected none since; the database of the caller comes first.
     for database in &used {
         let mut s = database.connect();
         let begun = Instant::now();
         assert!(s.own("w", "q", 1).is_empty());
-        database.worker();
+        database.scheduler();
         assert!(begun.elapsed() < seconds(6), "took {:?}", begun.elapsed());
     }
     let log = server.log().split_off(before);
@@ -31,10 +31,10 @@ fn databases_without_the_extension_are_in_nobodys_way() {
     assert!(warnings.is_empty(), "{warnings:#?}");
 }
 
-/// Nor are they looked into for long: one that has the extension and is not called gets its scheduler,
-/// too, and one of its leases expires without any call.
+/// After a start the launcher inspects every database: one with the extension gets its scheduler
+/// without a call, and an expired lease ends.
 #[test]
-fn every_database_is_looked_into_after_a_start() {
+fn every_database_is_inspected_after_a_start() {
     let server = Server::start(&[
         "max_worker_processes = 3",
         "fsync = off",
@@ -62,13 +62,13 @@ fn every_database_is_looked_into_after_a_start() {
     assert!(!log.contains("WARNING"), "{log}");
 }
 
-/// Each database that has the extension and gets no scheduler is named, now and then; it gets one
-/// when there is a place.
+/// The log names each database that has the extension and gets no scheduler, at intervals. It gets
+/// one when a slot is free.
 #[test]
 fn databases_that_find_no_place_are_named_and_served_later() {
     let server = Server::start(&["max_worker_processes = 3", "fsync = off"]);
     let first = server.database();
-    first.worker();
+    first.scheduler();
     let others = [server.database(), server.database()];
     let told = |database: &Database| {
         let line = format!(

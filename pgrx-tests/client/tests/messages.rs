@@ -1,13 +1,14 @@
-//! Messages: delayed under an id, fired once, at their deadline, even when processes die meanwhile.
+//! Messages: delayed under an id, fired once, at their deadline, even when processes die.
 
 use client::*;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How late a message may reach its consumer while other tests keep both processors busy (B114).
+/// How late a consumer may get a message while other tests keep both processors busy (B114).
 const LATE: f64 = 5.0;
 
-/// Delays messages 0..n, the last one due so many milliseconds after the first; counts outcomes.
+/// Delays the messages 0 to n - 1; `first` is the deadline of the first, and the last is due
+/// `spread` ms later. Returns the outcomes.
 fn delay_many(s: &mut Session, queue: &str, n: i32, first: &str, spread: i32) -> Vec<String> {
     let sql = "select distinct outcome from scylla.delay_messages($1, (
         select jsonb_agg(jsonb_build_object('id', 'm' || i, 'value', i::text,
@@ -17,7 +18,7 @@ fn delay_many(s: &mut Session, queue: &str, n: i32, first: &str, spread: i32) ->
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// B80, B81, B86, B87: each fires at its deadline, once, however many workers ask.
+/// B80, B81, B86, B87: each message fires at its deadline, once, with any number of workers.
 #[test]
 fn messages_fire_at_their_deadline_once() {
     let database = database();
@@ -48,7 +49,8 @@ fn messages_fire_at_their_deadline_once() {
     assert!(late < LATE, "{late}");
 }
 
-/// B82, B83: of many who delay the same id at once one does; once fired it is free for one again.
+/// B82, B83: of many sessions that delay the same id, one succeeds. Once the message has fired, its
+/// id is free again.
 #[test]
 fn an_id_is_one_messages_at_a_time() {
     let database = database();
@@ -75,7 +77,7 @@ fn an_id_is_one_messages_at_a_time() {
     assert_eq!((s.tasks("ready"), s.tasks("waiting")), (100, 100));
 }
 
-/// B85: dropped messages are warned of in the server's log, and nowhere else.
+/// B85: a dropped message is reported in the server's log, and not to the client.
 #[test]
 fn dropped_messages_are_logged() {
     let server = Server::start(&[]);
@@ -111,14 +113,14 @@ const MESSAGES: i32 = 20_000;
 const KILLS: usize = 10;
 const ENDS_PER_KILL: usize = 5;
 
-/// B86, B87, B93: with the scheduler killed 50 times and the server 10 times, no message
-/// is lost, and each fires once.
+/// B86, B87, B93: with the scheduler killed 50 times and the server 10 times, no message is lost,
+/// and each fires once.
 #[test]
 fn killed_in_the_middle_nothing_is_lost_or_fired_twice() {
     let server = Server::start(&["scylla.lease_timeout = '2s'"]);
     let database = server.database();
     let mut s = database.connect();
-    // Written by the transaction that fires, so a firing that a crash undoes leaves no trace here.
+    // The transaction that fires writes this, so a firing that a crash undoes leaves no trace here.
     s.run(
         "create table fired (id text);
            create function note() returns trigger language plpgsql as
@@ -132,7 +134,7 @@ fn killed_in_the_middle_nothing_is_lost_or_fired_twice() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    // The server is down as often as not.
+                    // The server is down half of the time.
                     if let Ok(mut s) = database.try_connect() {
                         consume(&mut s, &is_over);
                     }
@@ -142,8 +144,8 @@ fn killed_in_the_middle_nothing_is_lost_or_fired_twice() {
         }
         for _ in 0..KILLS {
             for n in 0..ENDS_PER_KILL {
-                server.terminate_worker(&database);
-                // One that lives long enough is started again at once.
+                server.terminate_scheduler(&database);
+                // A scheduler that has run long enough is restarted at once.
                 sleep(milliseconds(if n == 1 { 550 } else { 20 }));
             }
             server.kill();
@@ -170,7 +172,7 @@ fn killed_in_the_middle_nothing_is_lost_or_fired_twice() {
     server.assert_log_is_clean();
 }
 
-/// Owns and completes until the connection fails.
+/// Owns and completes messages until the connection fails.
 fn consume(s: &mut Session, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let done = s.try_value::<i64>(

@@ -1,4 +1,4 @@
-//! Input that is odd or large but good: limits reached exactly, quotes, unicode, empty and huge arrays.
+//! Odd or large but valid input: exact limits, quotes, Unicode, empty and huge arrays.
 
 use client::*;
 use std::time::Instant;
@@ -15,7 +15,7 @@ const ODD: [&str; 9] = [
     " ",
 ];
 
-/// Names come back byte for byte, and match only themselves.
+/// Names are returned byte for byte, and match only themselves.
 #[test]
 fn odd_names_are_plain_names() {
     let database = database();
@@ -48,7 +48,7 @@ fn odd_names_are_plain_names() {
     }
 }
 
-/// Lengths are bytes, and the limits themselves are allowed.
+/// Lengths are in bytes, and the limits themselves are allowed.
 #[test]
 fn limits_themselves_are_allowed() {
     let database = database();
@@ -82,7 +82,8 @@ fn limits_themselves_are_allowed() {
     );
 }
 
-/// Calls that name nothing answer nothing; a null array is an empty one, as `array_agg` over no row gives.
+/// Calls with empty arrays return empty arrays. A null array counts as empty, since `array_agg`
+/// over no row returns null.
 #[test]
 fn empty_arrays_answer_nothing() {
     let database = database();
@@ -115,7 +116,7 @@ fn empty_arrays_answer_nothing() {
     assert_eq!(s.own("w", "q", 5).len(), 1);
 }
 
-/// Arrays need not begin at 1.
+/// Arrays may begin at any index.
 #[test]
 fn array_bounds_do_not_matter() {
     let database = database();
@@ -134,7 +135,7 @@ fn array_bounds_do_not_matter() {
     assert_eq!(returned, "completed,completed");
 }
 
-/// 100,000 elements in each call that takes many, and none of them forgotten.
+/// Each call that takes an array handles 100,000 elements, and skips none.
 #[test]
 fn hundred_thousand_elements_pass_through_each_call() {
     const N: i32 = 100_000;
@@ -182,7 +183,8 @@ fn one_bad_element_among_many_leaves_nothing() {
     assert!(s.own("w", "q", 10).is_empty());
 }
 
-/// I7: a server that logs everything it can, and whose statements come with parameters.
+/// I7: no token appears in a log or an error, even on a server that logs every statement with its
+/// parameters.
 #[test]
 fn no_token_is_in_any_log_or_complaint() {
     let server = Server::start(&[
@@ -193,7 +195,7 @@ fn no_token_is_in_any_log_or_complaint() {
     ]);
     let database = server.database();
     let mut s = database.connect();
-    // the server logs parameters of statements, not of scylla, only when it is told to
+    // the server logs the parameters of statements only when it is told to; scylla logs none
     s.run("set log_statement = 'none'; set log_parameter_max_length = 0");
     let mut tokens = Vec::new();
     let mut complaints = String::new();
@@ -207,14 +209,14 @@ fn no_token_is_in_any_log_or_complaint() {
         if round == 0 {
             eventually(seconds(3), "it expires", || (s.status(id) == "ready").then_some(()));
         }
-        s.give(&lease, ["completed", "aborted", "completed", "aborted"][round]).unwrap();
+        s.return_task(&lease, ["completed", "aborted", "completed", "aborted"][round]).unwrap();
         complaints += &format!("{:?}", s.not_returned(&lease));
         tokens.extend([lease.token, forged.token]);
     }
     s.submit("q");
     let lease = s.own_one_with("q", "timeout => '1 minute'");
     tokens.push(lease.token);
-    eventually(seconds(5), "the lease is written down", || {
+    eventually(seconds(5), "the lease is persisted", || {
         (s.count("select count(*) from scylla.lease") == 1).then_some(())
     });
     let tables = s.text(

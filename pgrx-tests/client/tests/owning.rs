@@ -1,4 +1,4 @@
-//! Who gets which task, in which order, and what the row says.
+//! Which tasks a worker gets, in which order, and what the returned row contains.
 
 use client::*;
 use std::collections::HashSet;
@@ -12,7 +12,8 @@ fn ids(leases: &[Lease]) -> Vec<Uuid> {
     leases.iter().map(|lease| lease.id).collect()
 }
 
-/// B13: 10 comes before 9, and the highest possible priority before both.
+/// B13: priorities are compared as numbers: 10 comes before 9, and the highest possible priority
+/// before both.
 #[test]
 fn highest_priority_is_owned_first_as_a_number() {
     let database = database();
@@ -24,7 +25,7 @@ fn highest_priority_is_owned_first_as_a_number() {
     assert_eq!(priorities(&s.own("w", "q", 10)), [1000, 100, 10, 9, 2, 0]);
 }
 
-/// B14
+/// B14: tasks of equal priority are owned oldest first.
 #[test]
 fn equal_priorities_are_owned_oldest_first() {
     let database = database();
@@ -37,7 +38,7 @@ fn equal_priorities_are_owned_oldest_first() {
     assert_eq!(owned, submitted);
 }
 
-/// B14: a task that came back keeps its age.
+/// B14: a returned task keeps its age.
 #[test]
 fn returned_task_keeps_its_place_among_its_equals() {
     let database = database();
@@ -46,12 +47,12 @@ fn returned_task_keeps_its_place_among_its_equals() {
     for outcome in ["retry", "yield"] {
         let lease = s.own_one("q");
         assert_eq!(lease.id, submitted[0]);
-        assert_eq!(s.give(&lease, outcome).unwrap(), "ready");
+        assert_eq!(s.return_task(&lease, outcome).unwrap(), "ready");
     }
     assert_eq!(ids(&s.own("w", "q", 5)), submitted);
 }
 
-/// B15: the order across the actions asked for is that of the queue.
+/// B15: only tasks of the given actions are owned, in the order of the queue across actions.
 #[test]
 fn only_the_actions_asked_for_are_owned() {
     let database = database();
@@ -77,7 +78,7 @@ fn only_the_actions_asked_for_are_owned() {
     assert_eq!(own("actions => null"), [row("b", 9), row("A", 5)]);
 }
 
-/// B15: naming an action twice offers its tasks once.
+/// B15: an action named twice has its tasks offered once.
 #[test]
 fn action_named_twice_counts_once() {
     let database = database();
@@ -89,7 +90,7 @@ fn action_named_twice_counts_once() {
     assert_eq!(owned.len(), 2);
 }
 
-/// B16
+/// B16: a call never returns more tasks than `max_tasks`.
 #[test]
 fn never_more_than_max_tasks_are_owned() {
     let database = database();
@@ -101,7 +102,7 @@ fn never_more_than_max_tasks_are_owned() {
     assert_eq!(s.own("w", "q", 7).len(), 0);
 }
 
-/// B17: 8 owners share 4,000 tasks; no task has two owners.
+/// B17: 8 owners share 4,000 tasks, and no task has two owners.
 #[test]
 fn concurrent_owners_get_disjoint_tasks() {
     let database = database();
@@ -131,7 +132,7 @@ fn concurrent_owners_get_disjoint_tasks() {
     );
 }
 
-/// B17: what a transaction in flight has owned, returned or cancelled blocks no other worker.
+/// B17: a task that an open transaction has owned, returned or cancelled blocks no other worker.
 #[test]
 fn open_transaction_that_owns_does_not_block_others() {
     let database = database();
@@ -154,7 +155,7 @@ fn open_transaction_that_owns_does_not_block_others() {
     assert!(a.extend(&mine[2]) && a.extend(&mine[3]));
 }
 
-/// B19, B20: a token is good for one ownership; each ownership is a try.
+/// B19, B20: each ownership has a new token and counts as a try.
 #[test]
 fn each_ownership_has_a_fresh_token_and_counts_a_try() {
     let database = database();
@@ -166,11 +167,11 @@ fn each_ownership_has_a_fresh_token_and_counts_a_try() {
         assert_eq!((lease.id, lease.tries), (id, n));
         assert!(tokens.insert(lease.token), "a token came twice");
         assert_eq!(s.entry(id)["tries"], n);
-        assert_eq!(s.give(&lease, "retry").unwrap(), "ready");
+        assert_eq!(s.return_task(&lease, "retry").unwrap(), "ready");
     }
 }
 
-/// B18
+/// B18: the returned row contains what was submitted.
 #[test]
 fn owned_row_carries_what_was_submitted() {
     let database = database();
@@ -183,7 +184,7 @@ fn owned_row_carries_what_was_submitted() {
     assert_eq!((lease.spec, lease.num_failures), (spec, 0));
 }
 
-/// B21: with 100 years or more the deadline is NULL.
+/// B21: with a timeout of 100 years or more the deadline is NULL.
 #[test]
 fn lease_of_a_hundred_years_never_expires() {
     let database = database();
@@ -209,7 +210,7 @@ fn lease_of_a_hundred_years_never_expires() {
     assert!(long > 98.9 * 365.0 * 86_400.0, "{long}");
 }
 
-/// B23: 10 s, unless the task or the call says otherwise.
+/// B23: a lease lasts 10 s, unless the task or the call sets another length.
 #[test]
 fn lease_lasts_ten_seconds_unless_task_or_call_says_otherwise() {
     let database = database();
@@ -227,7 +228,8 @@ fn lease_lasts_ten_seconds_unless_task_or_call_says_otherwise() {
     }
 }
 
-/// B24: the clock of the wall, not of the transaction.
+/// B24: the deadline is the database's clock plus the timeout, independent of the start of the
+/// transaction.
 #[test]
 fn deadline_is_the_database_clock_plus_timeout() {
     let database = database();
@@ -239,7 +241,7 @@ fn deadline_is_the_database_clock_plus_timeout() {
     assert!((5.6..6.5).contains(&late), "{late}");
 }
 
-/// B25, B1: what the entry says before and after.
+/// B25, B1: owning a task adds an assignment to its history and sets the fields of the entry.
 #[test]
 fn owning_puts_an_assignment_into_the_history() {
     let database = database();
@@ -285,7 +287,7 @@ fn owning_puts_an_assignment_into_the_history() {
     assert!(s.value::<bool>(sql, &[&id]), "the view shows the lease");
 }
 
-/// B26: not even after a rollback.
+/// B26: `register_worker` never returns a name twice, not even after a rollback.
 #[test]
 fn worker_name_is_never_handed_out_twice() {
     let database = database();
@@ -314,7 +316,7 @@ fn worker_name_is_never_handed_out_twice() {
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), 801);
 }
 
-/// B27
+/// B27: a task is owned by its id only when it is ready.
 #[test]
 fn task_is_owned_by_id_only_when_ready() {
     let database = database();
@@ -323,7 +325,7 @@ fn task_is_owned_by_id_only_when_ready() {
     let lease = s.try_own_task(other).expect("a ready task");
     assert_eq!((lease.id, lease.tries), (other, 1));
     assert_eq!(failure(s.try_own_task(other), "running").code().code(), "55000");
-    assert_eq!(ids(&s.own("w", "q", 5)), [id], "the other one is off the lane");
+    assert_eq!(ids(&s.own("w", "q", 5)), [id], "the other one has left the lane");
     s.complete(&lease);
     assert_eq!(failure(s.try_own_task(other), "completed").code().code(), "55000");
     assert_eq!(failure(s.try_own_task(Uuid::new_v4()), "absent").code().code(), "P0002");
@@ -332,9 +334,9 @@ fn task_is_owned_by_id_only_when_ready() {
     assert_eq!(failure(s.try_own_task(cancelled), "cancelled").code().code(), "55000");
 }
 
-/// B12: names match exactly; a queue that was never used gives nothing.
+/// B12: names match exactly; a queue without tasks returns none.
 #[test]
-fn owning_from_another_queue_gives_nothing() {
+fn owning_from_another_queue_returns_nothing() {
     let database = database();
     let mut s = database.connect();
     s.submit("abc");
@@ -346,14 +348,14 @@ fn owning_from_another_queue_gives_nothing() {
     assert_eq!(s.own("w", "abc", 5).len(), 1);
 }
 
-/// B28: any worker gets a task that came back.
+/// B28: any worker may own a returned task.
 #[test]
 fn returned_task_may_go_to_any_worker() {
     let database = database();
     let (mut a, mut b) = (database.connect(), database.connect());
     let id = a.submit("q");
     let lease = a.own_one("q");
-    a.give(&lease, "retry").unwrap();
+    a.return_task(&lease, "retry").unwrap();
     assert_eq!(ids(&b.own("other", "q", 1)), [id]);
     assert_eq!(b.entry(id)["owner"], "other");
 }

@@ -1,8 +1,8 @@
-//! Plans are kept for the life of a connection, whatever becomes of the tables.
+//! Plans are kept for the life of a connection, however the tables grow.
 
 use client::*;
 
-/// Every move once, through one connection.
+/// Calls each function that changes tasks once, on one connection.
 fn every_move(s: &mut Session) {
     let given = Uuid::new_v4();
     s.value::<Uuid>("select scylla.submit('moves', id => $1)", &[&given]);
@@ -10,7 +10,7 @@ fn every_move(s: &mut Session) {
     let leases = s.own("w", "moves", 5);
     assert_eq!(leases.len(), 5);
     for (lease, outcome) in leases.iter().zip(["completed", "yield", "retry", "completed"]) {
-        s.give(lease, outcome).expect("a valid lease");
+        s.return_task(lease, outcome).expect("a valid lease");
     }
     s.cancel(leases[4].id);
     let mut s2 = s.own("w", "moves", 5);
@@ -23,7 +23,7 @@ fn every_move(s: &mut Session) {
     s.status(given);
 }
 
-/// How many rows and index entries of the tables of tasks were read, by anybody.
+/// How many rows and index entries all sessions have read from the tables of tasks.
 fn read(s: &mut Session) -> i64 {
     s.run("select pg_stat_force_next_flush()");
     s.count(
@@ -33,13 +33,13 @@ fn read(s: &mut Session) -> i64 {
     )
 }
 
-/// I6: a plan that was made while the tables were empty does not go through them once they are full.
+/// I6: a plan that was made while the tables were empty does not scan them once they are full.
 #[test]
 fn plan_made_on_an_empty_table_does_not_stay_a_scan() {
     let database = database();
     let mut s = database.connect();
     every_move(&mut s);
-    // What the planner knows now is that there is nothing.
+    // The planner's statistics say now that the tables are empty.
     s.run("vacuum analyze scylla.task");
     s.run("vacuum analyze scylla.finished");
     every_move(&mut s);

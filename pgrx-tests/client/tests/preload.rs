@@ -16,7 +16,7 @@ fn extension_needs_to_be_preloaded() {
     assert_eq!(s.value::<i32>("select pg_backend_pid()", &[]), s.pid, "the session goes on");
 }
 
-/// A database that has the extension, on a server that has lost its preload.
+/// Without the preload, each function of an existing extension raises an error.
 #[test]
 fn functions_need_it_too() {
     let server = Server::start(&[]);

@@ -1,8 +1,8 @@
-//! Databases whose tables are all published, as Debezium does by default.
+//! Databases in which all tables are published, as Debezium does by default.
 
 use client::*;
 
-/// A database with everything published from before its first task on.
+/// A database in which all tables are published before the first task.
 fn published(lines: &[&str]) -> (Server, Database) {
     let server = Server::start(&[&["wal_level = logical"], lines].concat());
     let database = server.database();
@@ -10,7 +10,7 @@ fn published(lines: &[&str]) -> (Server, Database) {
     (server, database)
 }
 
-/// Each table that rows are updated in or deleted from tells its subscribers which row is meant.
+/// Each table with updates or deletes has a replica identity.
 #[test]
 fn every_table_has_a_replica_identity() {
     let (_server, database) = published(&[]);
@@ -29,14 +29,15 @@ fn every_table_has_a_replica_identity() {
     assert_eq!(without, [""; 0]);
 }
 
-/// Waits until the scheduler has made the partitions of the days to come. It does once there is a task.
+/// Waits until the scheduler has made the partitions ahead. It does so once a task exists.
 fn partitions(s: &mut Session) {
     s.submit("other");
-    let days = "select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass";
-    eventually(seconds(10), "partitions are made", || (s.count(days) > 3).then_some(()));
+    let partitions =
+        "select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass";
+    eventually(seconds(10), "partitions are made", || (s.count(partitions) > 3).then_some(()));
 }
 
-/// Retries, expiries, firing, cancels and messages change rows of live tasks.
+/// Retries, expiries, firing, cancels and messages work on published tables.
 #[test]
 fn live_tasks_change_though_they_are_published() {
     let (server, database) = published(&[]);
@@ -44,7 +45,7 @@ fn live_tasks_change_though_they_are_published() {
     partitions(&mut s);
     s.submit("q");
     let lease = s.own_one("q");
-    assert_eq!(s.give(&lease, "retry").unwrap(), "ready");
+    assert_eq!(s.return_task(&lease, "retry").unwrap(), "ready");
     let lease = s.own_one_with("q", "timeout => '50 ms'");
     eventually(seconds(5), "the lease expires", || (s.status(lease.id) == "ready").then_some(()));
     let id = s.submit_with("later", "run_at => now() + interval '50 ms'");
@@ -53,7 +54,7 @@ fn live_tasks_change_though_they_are_published() {
     assert!(s.cancel(id));
     s.run("select scylla.delay('m', now() + interval '1 hour', 'out', 'v')");
     assert!(s.value::<bool>("select scylla.cancel_message('out', 'm')", &[]));
-    // old enough to be written behind
+    // old enough to be persisted
     let old = s.submit("old");
     let held = s.own_one_with("old", "timeout => '1 hour'");
     let written = "select count(*) from scylla.lease";
@@ -64,7 +65,7 @@ fn live_tasks_change_though_they_are_published() {
     server.assert_log_is_clean();
 }
 
-/// Predecessors that are counted down by the scheduler, since the dependent's row was locked.
+/// The scheduler counts down a dependent whose row was locked, on published tables.
 #[test]
 fn dependencies_go_on_though_they_are_published() {
     let (server, database) = published(&[]);
@@ -82,7 +83,7 @@ fn dependencies_go_on_though_they_are_published() {
     server.assert_log_is_clean();
 }
 
-/// Closing and opening, which rewrite what the database knows of itself.
+/// A published database can be closed and opened, which changes rows about the database itself.
 #[test]
 fn a_published_database_is_closed_and_opened() {
     let (server, database) = published(&[]);
@@ -95,7 +96,7 @@ fn a_published_database_is_closed_and_opened() {
     server.assert_log_is_clean();
 }
 
-/// Retention of less than a day deletes rows; tasks are deleted by hand.
+/// Settled tasks are deleted from published tables, by a retention of less than a day and by calls.
 #[test]
 fn settled_tasks_go_though_they_are_published() {
     let (server, database) = published(&[]);

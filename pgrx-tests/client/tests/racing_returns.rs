@@ -1,11 +1,12 @@
-//! Two returns of one token at once, and what is seen while a return commits.
+//! Two concurrent returns with one token, and the state of a task while its return commits.
 
 use client::*;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// B43: the loser is told that the task is being returned (55006), or that it has been (55000).
+/// B43: the second return raises an error: the task is being returned (55006), or has been returned
+/// (55000).
 #[test]
 fn the_loser_of_two_returns_is_told_why() {
     let database = database();
@@ -20,7 +21,7 @@ fn the_loser_of_two_returns_is_told_why() {
             scope.spawn(move || {
                 let answer = |lease| {
                     barrier.wait();
-                    s.give(lease, "completed").unwrap_or_else(|error| code(&error))
+                    s.return_task(lease, "completed").unwrap_or_else(|error| code(&error))
                 };
                 leases.iter().map(answer).collect::<Vec<String>>()
             })
@@ -35,7 +36,7 @@ fn the_loser_of_two_returns_is_told_why() {
     }
 }
 
-/// A task that its worker has returned was running until then, and is not ready in between.
+/// A task that its worker returns is running until the commit, and never ready in between.
 #[test]
 fn a_task_is_not_ready_while_its_return_commits() {
     let database = database();

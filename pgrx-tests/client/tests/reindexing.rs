@@ -1,10 +1,10 @@
-//! Indexes that are replaced while a call is under way.
+//! Indexes that are replaced while a call runs.
 
 use client::*;
 use std::thread;
 
-/// A call begins before REINDEX CONCURRENTLY and comes to the table after it. In between it waits for
-/// its board: the server has no worker that builds it.
+/// A call that began before REINDEX CONCURRENTLY and reads the table after it succeeds. In between,
+/// the call waits for its board: the server has no scheduler that builds it.
 #[test]
 fn a_call_goes_on_though_the_primary_key_is_reindexed() {
     let server = Server::start(&["max_worker_processes = 0"]);
@@ -15,7 +15,7 @@ fn a_call_goes_on_though_the_primary_key_is_reindexed() {
     server.stop("fast");
     server.start_again();
     let (mut s, mut old) = (database.connect(), database.connect());
-    // What is older than the new index is waited for before that takes the place of the old one.
+    // REINDEX waits for transactions older than the new index before it replaces the old one.
     old.run("begin isolation level repeatable read; select 1");
     let mut reindexing = database.connect();
     let pid = reindexing.pid;

@@ -1,16 +1,16 @@
-//! Ownerships whose transaction is open: they are no tries yet, and the transaction does not own what it
-//! made ready itself.
+//! Ownerships in an open transaction: they do not count as tries yet, and the transaction cannot
+//! own a task that it made ready itself.
 
 use client::*;
 
-/// Owns a task in an open transaction, for so short a time that the lease runs out before it ends;
-/// returns once the task is free for others.
+/// Owns a task in an open transaction with a lease that expires before the transaction ends.
+/// Returns once other workers can own the task.
 #[track_caller]
 fn run_out(a: &mut Session, b: &mut Session, id: Uuid) -> Lease {
     a.run("begin");
     let late = a.own_one_with("q", "timeout => '50 ms'");
     assert_eq!(late.id, id);
-    eventually(seconds(5), "the reservation runs out", || {
+    eventually(seconds(5), "the reservation expires", || {
         let free = "select scylla.why($1) like '%waits for a worker'";
         (b.value::<bool>(free, &[&id]) && b.status(id) != "running").then_some(())
     });
@@ -29,9 +29,9 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|it| it.to_string()).collect()
 }
 
-/// I2: what rolled back never was, however long its transaction took.
+/// I2: an ownership that rolled back is no try, even if its lease expired before.
 #[test]
-fn a_rolled_back_ownership_is_no_try_though_its_lease_ran_out() {
+fn a_rolled_back_ownership_is_no_try_though_its_lease_expired() {
     let database = database();
     let (mut a, mut b) = (database.connect(), database.connect());
     for options in ["max_tries => 1", "max_tries => 3"] {
@@ -46,9 +46,9 @@ fn a_rolled_back_ownership_is_no_try_though_its_lease_ran_out() {
     }
 }
 
-/// As at the end of a savepoint, or of a session.
+/// A rollback to a savepoint, or the end of the session, undoes the try too.
 #[test]
-fn whatever_rolls_an_ownership_back_takes_the_try_back() {
+fn each_kind_of_rollback_of_an_ownership_undoes_the_try() {
     let database = database();
     let (mut a, mut b) = (database.connect(), database.connect());
     let id = a.submit_with("q", "max_tries => 1");
@@ -65,9 +65,9 @@ fn whatever_rolls_an_ownership_back_takes_the_try_back() {
     b.own_one("q");
 }
 
-/// What commits counts, also when its lease ran out before.
+/// An ownership that commits is a try, even if its lease expired before.
 #[test]
-fn a_committed_ownership_is_a_try_though_its_lease_ran_out() {
+fn a_committed_ownership_is_a_try_though_its_lease_expired() {
     let database = database();
     let (mut a, mut b) = (database.connect(), database.connect());
     for (options, status) in [("max_tries => 3", "ready"), ("max_tries => 1", "aborted")] {
@@ -82,7 +82,8 @@ fn a_committed_ownership_is_a_try_though_its_lease_ran_out() {
     }
 }
 
-/// While no other worker has owned the task, its worker may extend and return as any that is late.
+/// While no other worker has owned the task, a transaction whose lease expired may extend and
+/// return it.
 #[test]
 fn a_late_transaction_may_still_extend_and_return() {
     let database = database();
@@ -116,7 +117,8 @@ fn a_late_transaction_may_still_extend_and_return() {
     }
 }
 
-/// The token is enough: a heartbeat on another connection keeps a task whose transaction is open.
+/// A task that is reserved in an open transaction can be extended with its token from every
+/// connection.
 #[test]
 fn a_reserved_task_is_extended_from_every_connection() {
     let database = database();
@@ -129,8 +131,8 @@ fn a_reserved_task_is_extended_from_every_connection() {
             sleep(milliseconds(150));
             assert!(b.extend_with(&lease, "timeout => '400 ms', progress => 0.5"), "{end}");
         }
-        let stranger = Lease { token: Uuid::new_v4(), ..lease.clone() };
-        assert!(!b.extend(&stranger));
+        let forged = Lease { token: Uuid::new_v4(), ..lease.clone() };
+        assert!(!b.extend(&forged));
         assert!(b.own("b", "q", 1).is_empty(), "{end}: it is reserved");
         assert_eq!(b.not_returned(&lease).code().code(), "55006", "only its transaction may");
         assert!(b.extend_with(&lease, "timeout => '1 hour'"));
@@ -148,7 +150,8 @@ fn a_reserved_task_is_extended_from_every_connection() {
     }
 }
 
-/// Also after its deadline, as long as no other worker has owned the task.
+/// A reservation that expired can be extended from every connection while no other worker has owned
+/// the task.
 #[test]
 fn a_late_reservation_is_extended_from_every_connection() {
     let database = database();
@@ -165,8 +168,8 @@ fn a_late_reservation_is_extended_from_every_connection() {
     }
 }
 
-/// Its own transaction sees it as running, others as ready with an owner; `why` names the process
-/// that has to commit.
+/// A reserved task is running for its own transaction, and ready with an owner for others. `why`
+/// names the process that has to commit.
 #[test]
 fn a_reserved_task_is_running_in_its_transaction_and_ready_elsewhere() {
     let database = database();
@@ -203,7 +206,7 @@ fn a_reserved_task_is_running_in_its_transaction_and_ready_elsewhere() {
     assert_eq!(why(&mut b), "it is running, owned by worker \"w\"");
 }
 
-/// The token of an ownership that rolled back is not valid.
+/// The token of an ownership that rolled back is invalid.
 #[test]
 fn the_token_of_a_rolled_back_ownership_is_void() {
     let database = database();
@@ -216,9 +219,9 @@ fn the_token_of_a_rolled_back_ownership_is_void() {
     assert_eq!(b.own_one("q").id, id);
 }
 
-/// A reservation that ran out while another transaction held the task for an end that rolled back.
+/// A reservation expires while another transaction changes the task and then rolls back.
 #[test]
-fn a_reservation_runs_out_beside_what_others_do_to_its_task() {
+fn a_reservation_expires_while_another_transaction_changes_its_task() {
     let database = database();
     let (mut a, mut b) = (database.connect(), database.connect());
     for (end, tries) in [("commit", 1), ("rollback", 0)] {
@@ -237,7 +240,8 @@ fn a_reservation_runs_out_beside_what_others_do_to_its_task() {
     }
 }
 
-/// Restarts the server, so that only the table knows what is ready: the first call refills the lane.
+/// Restarts the server, so that only the table knows the ready tasks and the first call refills the
+/// lane.
 fn forget(server: &Server, database: &Database) -> (Session, Session) {
     server.stop("fast");
     server.start_again();
@@ -248,7 +252,8 @@ fn ids(leases: &[Lease]) -> Vec<Uuid> {
     leases.iter().map(|lease| lease.id).collect()
 }
 
-/// I2: not before the commit, from wherever the lane is filled.
+/// I2: a transaction cannot own a task that it submitted, whichever call fills the lane. Others can
+/// after the commit.
 #[test]
 fn a_transaction_does_not_own_what_it_has_submitted() {
     let server = Server::start(&[]);
@@ -267,7 +272,8 @@ fn a_transaction_does_not_own_what_it_has_submitted() {
     server.assert_log_is_clean();
 }
 
-/// What a transaction fired, brought forward or let go is ready for others at the commit, too.
+/// A task that a transaction fires, brings forward or releases from its predecessors becomes ready
+/// at the commit.
 #[test]
 fn a_transaction_does_not_own_what_it_has_made_ready() {
     let server = Server::start(&[]);
@@ -291,7 +297,7 @@ fn a_transaction_does_not_own_what_it_has_made_ready() {
     assert_eq!(rest, expected);
 }
 
-/// I4: a row that the transaction has only touched was ready before, and stays so.
+/// I4: a transaction owns a ready task whose row it changed without making it ready.
 #[test]
 fn a_transaction_owns_what_it_has_only_touched() {
     let server = Server::start(&[]);
@@ -310,7 +316,7 @@ fn a_transaction_owns_what_it_has_only_touched() {
     }
 }
 
-/// I4: where all that is read is the transaction's own, the lane is not forgotten.
+/// I4: when a refill reads only tasks of its own transaction, other sessions still find the lane.
 #[test]
 fn a_lane_read_by_its_submitter_is_found_by_others() {
     let server = Server::start(&[]);

@@ -3,7 +3,7 @@
 use client::*;
 use std::time::Instant;
 
-/// Settled tasks as a worker leaves them, `age` old.
+/// Inserts settled tasks, `age` old, as a worker leaves them.
 fn settle(s: &mut Session, queue: &str, n: i32, age: &str) {
     let sql = format!(
         "insert into scylla.finished (id, queue, action, priority, post_result, created, updated, tries, num_failures,
@@ -24,7 +24,8 @@ fn wait_until_gone(s: &mut Session, queue: &str) {
     eventually(seconds(5), "what is past is deleted", || (count(s, queue) == 0).then_some(()));
 }
 
-/// B59, B60: exactly what is past goes, by the row below a day, and never what lives.
+/// B59, B60: exactly the tasks past the retention are deleted, row by row below a day, and never a
+/// live task.
 #[test]
 fn settled_tasks_past_retention_go_and_others_stay() {
     let server = Server::start(&[]);
@@ -39,7 +40,7 @@ fn settled_tasks_past_retention_go_and_others_stay() {
     assert_eq!(s.text("select tableoid::regclass::text from scylla.finished"), {
         s.text("select 'scylla.finished_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')")
     });
-    // No partition was made for their day: they are in the default one.
+    // No partition was made for their day, so they are in the default one.
     settle(&mut s, "past", 2_500, "10 days 1 minute");
     settle(&mut s, "kept", 10, "9 days 23 hours");
     wait_until_gone(&mut s, "past");
@@ -63,18 +64,18 @@ fn settled_tasks_past_retention_go_and_others_stay() {
     s.complete(&settled);
     wait_until_gone(&mut s, "q");
     assert_eq!(s.count("select count(*) from scylla.task"), 2);
-    assert!(s.extend(&held), "what lives is not touched");
+    assert!(s.extend(&held), "live tasks are unchanged");
     server.assert_log_is_clean();
 }
 
-/// A partition goes as a whole when all in it is past. A reader keeps it, and keeps no worker from
-/// settling tasks.
+/// A partition is dropped when all of its tasks are past the retention. A session that reads it
+/// delays the drop, and delays no return.
 #[test]
 fn partitions_that_are_past_are_dropped_without_waiting() {
     let server = Server::start(&[]);
     let database = server.database();
     let mut s = database.connect();
-    assert!(s.own("w", "q", 1).is_empty(), "its clock has made the partitions");
+    assert!(s.own("w", "q", 1).is_empty(), "its scheduler has made the partitions");
     let there =
         "select count(*) from pg_inherits where inhrelid = to_regclass('scylla.finished_old')";
     s.run(
@@ -99,7 +100,7 @@ fn partitions_that_are_past_are_dropped_without_waiting() {
         longest = longest.max(begun.elapsed());
     }
     assert!(longest < milliseconds(500), "a task took {longest:?} to settle");
-    assert_eq!(s.count(there), 1, "the reader keeps it");
+    assert_eq!(s.count(there), 1, "the reader delays its drop");
     reader.run("commit");
     server.configure("scylla.retention", "8 d");
     eventually(seconds(5), "the partition is dropped", || (s.count(there) == 0).then_some(()));
@@ -115,9 +116,9 @@ fn partitions_that_are_past_are_dropped_without_waiting() {
     );
 }
 
-/// I10: a locked row does not stop the rest.
+/// I10: a locked row does not prevent the deletion of others.
 #[test]
-fn held_rows_are_passed_over() {
+fn locked_rows_are_skipped() {
     let server = Server::start(&["scylla.retention = '1 h'"]);
     let database = server.database();
     let mut s = database.connect();
@@ -133,8 +134,7 @@ fn held_rows_are_passed_over() {
     wait_until_gone(&mut s, "held");
 }
 
-/// I6: however many rows there are, a tick looks at a few blocks and deletes 1,000 rows a
-/// transaction.
+/// I6: with any number of rows, a tick reads few blocks and deletes 1,000 rows a transaction.
 #[test]
 fn a_tick_is_short_however_many_rows_there_are() {
     let server = Server::start(&["scylla.retention = '12 h'", "autovacuum = off"]);
@@ -146,7 +146,7 @@ fn a_tick_is_short_however_many_rows_there_are() {
     let blocks = s.count(&format!("select pg_relation_size('{partition}') / 8192"));
     assert!(blocks > 3_000, "{blocks} blocks");
 
-    // The statement, as the clock runs it.
+    // The statement that the scheduler runs.
     let text = include_str!("../../../sql/queries/retention/delete_expired.sql")
         .replace("scylla.finished_default", &partition);
     s.run(&format!(
@@ -175,11 +175,11 @@ fn a_tick_is_short_however_many_rows_there_are() {
     let (looked_at, deleted) = explained(blocks + 5);
     assert_eq!((looked_at, deleted), (0, 0));
 
-    // What the clock reads while nothing is past: a tick a second.
+    // The blocks that the scheduler reads while no row is past the retention, in ticks of a second.
     let read = "select heap_blks_hit + heap_blks_read from pg_statio_user_tables where relid = $1::text::regclass";
     let reads = |s: &mut Session| s.value::<i64>(read, &[&partition]);
     let (mut watch, mut before) = (database.connect(), 0);
-    eventually(seconds(10), "the clock has looked", || {
+    eventually(seconds(10), "the scheduler has looked", || {
         let now = reads(&mut watch);
         let first = std::mem::replace(&mut before, now) == 0;
         (!first && now > 0).then_some(())

@@ -1,9 +1,10 @@
-//! Retries that wait: what a worker gives back, or loses, and when it is offered again.
+//! Retries with a pause: when a task that was returned, or whose lease expired, is offered again.
 
 use client::*;
 use std::time::Instant;
 
-/// B47, B50, B95, B109: each pause is twice the one before, without a limit of tries.
+/// B47, B50, B95, B109: each pause is twice as long as the one before, also without a limit of
+/// tries.
 #[test]
 fn retries_wait_longer_each_time() {
     let database = database();
@@ -18,13 +19,14 @@ fn retries_wait_longer_each_time() {
         }
         assert_eq!((lease.id, lease.tries), (id, n + 1));
         began = Instant::now();
-        assert_eq!(s.give(&lease, "retry").expect("retry"), "waiting");
+        assert_eq!(s.return_task(&lease, "retry").expect("retry"), "waiting");
         assert!(s.own("w", "q", 1).is_empty());
     }
     assert_eq!(s.history(id), ["Assignment", "Retry"].repeat(4));
 }
 
-/// B48, B49: the last try ends the task, returned or expired; those that wait for it are told.
+/// B48, B49: the last try ends the task, whether it is returned or expires, and its dependents are
+/// counted down.
 #[test]
 fn the_last_try_is_final() {
     let database = database();
@@ -33,13 +35,13 @@ fn the_last_try_is_final() {
     let returned = s.submit_with("returned", retry);
     let expired = s.submit_with("expired", retry);
     let after = format!("after => array['{returned}', '{expired}']::uuid[], on_failure => 'run'");
-    let follower = s.submit_with("follower", &after);
+    let dependent = s.submit_with("follower", &after);
     for queue in ["returned", "expired"] {
         let lease = s.own_one(queue);
-        assert_eq!(s.give(&lease, "retry").expect("retry"), "waiting");
+        assert_eq!(s.return_task(&lease, "retry").expect("retry"), "waiting");
     }
     let lease = eventually(seconds(10), "the last try", || s.own("w", "returned", 1).pop());
-    assert_eq!(s.give(&lease, "retry").expect("retry"), "aborted");
+    assert_eq!(s.return_task(&lease, "retry").expect("retry"), "aborted");
     let last = eventually(seconds(10), "the last try", || {
         s.own_with("w", "expired", 1, "timeout => '50 ms'").pop()
     });
@@ -48,12 +50,13 @@ fn the_last_try_is_final() {
     for id in [returned, expired] {
         assert_eq!(s.entry(id)["errors"][0]["code"], "tries_exhausted");
     }
-    let lease = eventually(seconds(10), "the follower", || s.own("w", "follower", 1).pop());
-    assert_eq!((lease.id, lease.num_failures), (follower, 2));
+    let lease =
+        eventually(seconds(10), "the dependent is ready", || s.own("w", "follower", 1).pop());
+    assert_eq!((lease.id, lease.num_failures), (dependent, 2));
 }
 
-/// An expired lease waits for nothing: the task is offered again at once. A late worker may still
-/// retry it; the try counts once, and the pause is the first one's.
+/// A task whose lease expires is offered at once. Its late worker may still retry it: the try
+/// counts once, and the pause is that of the first try.
 #[test]
 fn an_expiry_does_not_wait_and_a_late_retry_does() {
     let database = database();
@@ -61,7 +64,7 @@ fn an_expiry_does_not_wait_and_a_late_retry_does() {
     let id = s.submit_with("q", "retry_interval => '1 hour'");
     let late = s.own_one_with("q", "timeout => '50 ms'");
     eventually(seconds(10), "it expires", || (s.status(id) == "ready").then_some(()));
-    assert_eq!(s.give(&late, "retry").expect("retry"), "waiting");
+    assert_eq!(s.return_task(&late, "retry").expect("retry"), "waiting");
     assert!(s.own("w", "q", 1).is_empty());
     let entry = s.entry(id);
     assert_eq!((&entry["tries"], &entry["status"]), (&json!(1), &json!("waiting")));
@@ -74,7 +77,7 @@ fn an_expiry_does_not_wait_and_a_late_retry_does() {
     assert_eq!(s.not_returned(&late).code().code(), "55006");
 }
 
-/// I2: a retry that rolls back changes nothing; one in bulk answers for each.
+/// I2: a retry that rolls back changes nothing; `return_tasks` returns one answer for each task.
 #[test]
 fn retries_are_transactional_and_come_in_bulk() {
     let database = database();
@@ -83,7 +86,7 @@ fn retries_are_transactional_and_come_in_bulk() {
     let (first, second) = (s.submit_with("q", tasks), s.submit_with("q", "max_tries => 1"));
     let leases = s.own("w", "q", 2);
     s.run("begin");
-    assert_eq!(s.give(&leases[0], "retry").expect("retry"), "waiting");
+    assert_eq!(s.return_task(&leases[0], "retry").expect("retry"), "waiting");
     s.run("rollback");
     assert_eq!((s.status(first), s.extend(&leases[0])), ("running".to_owned(), true));
     let (ids, mut tokens): (Vec<Uuid>, Vec<Uuid>) =
@@ -104,16 +107,16 @@ fn pause(s: &mut Session, id: Uuid) -> i32 {
     s.value(sql, &[&id])
 }
 
-/// Owns a task that may have to wait, and gives it back to be retried; returns its status.
+/// Owns a task, even while it waits for its pause, and retries it; returns its status.
 fn retry(s: &mut Session, id: Uuid) -> String {
     if s.status(id) == "waiting" {
         s.value::<bool>("select scylla.delay($1, now())", &[&id]);
     }
     let lease = s.try_own_task(id).expect("a ready task");
-    s.give(&lease, "retry").expect("retry")
+    s.return_task(&lease, "retry").expect("retry")
 }
 
-/// B50, B95: what a task does not say is the server's, and is read when it is needed.
+/// B50, B95: a task without its own retry options has the server's, as they are at each retry.
 #[test]
 fn defaults_of_the_server_hold_for_tasks_without_their_own() {
     let server = Server::start(&[

@@ -1,18 +1,18 @@
-//! How a task is given back: completed, aborted, retried, yielded, one by one and in bulk.
+//! Returning tasks: completed, aborted, retried or yielded, singly and in bulk.
 
 use client::*;
 
-/// Each terminal status with a task that has reached it and the lease it was under.
+/// One task of each terminal status, with the lease that it was settled under.
 fn settled(s: &mut Session) -> Vec<(&'static str, Lease)> {
     s.submit_many("settled", 3);
     let leases = s.own_with("w", "settled", 3, "timeout => '200 ms'");
     s.complete(&leases[0]);
-    assert_eq!(s.give(&leases[1], "aborted").unwrap(), "aborted");
+    assert_eq!(s.return_task(&leases[1], "aborted").unwrap(), "aborted");
     assert!(s.cancel(leases[2].id));
     ["completed", "aborted", "cancelled"].into_iter().zip(leases).collect()
 }
 
-/// B39, B40
+/// B39, B40: completing stores the result and keeps the owner.
 #[test]
 fn completing_stores_the_result_and_keeps_the_owner() {
     let database = database();
@@ -46,7 +46,7 @@ fn completing_stores_the_result_and_keeps_the_owner() {
     assert_eq!(s.entry(id)["result"], Value::Null);
 }
 
-/// B2: what was submitted stays, `updated` grows with every write.
+/// B2: the spec and the time of creation never change; `updated` grows with every write.
 #[test]
 fn spec_and_created_never_change_and_updated_does() {
     let database = database();
@@ -56,7 +56,7 @@ fn spec_and_created_never_change_and_updated_does() {
     let mut updated = first["updated"].as_str().unwrap().to_owned();
     for outcome in ["retry", "retry", "completed"] {
         let lease = s.own_one("q");
-        s.give(&lease, outcome).unwrap();
+        s.return_task(&lease, outcome).unwrap();
         let entry = s.entry(id);
         for field in ["rn", "created", "spec", "queue", "action", "priority"] {
             assert_eq!(entry[field], first[field], "{field}");
@@ -73,14 +73,14 @@ fn spec_and_created_never_change_and_updated_does() {
     }
 }
 
-/// B41
+/// B41: aborting appends the error, and is final.
 #[test]
 fn aborting_appends_its_error_and_is_final() {
     let database = database();
     let mut s = database.connect();
     let id = s.submit_with("q", "max_tries => 9");
     let lease = s.own_one("q");
-    assert_eq!(s.give(&lease, "aborted").unwrap(), "aborted");
+    assert_eq!(s.return_task(&lease, "aborted").unwrap(), "aborted");
     let entry = s.entry(id);
     assert_eq!(
         (&entry["errors"], &entry["status"], &entry["deadline"]),
@@ -105,7 +105,8 @@ fn aborting_needs_an_error() {
     assert_eq!(s.entry(lease.id)["errors"], json!([]));
 }
 
-/// B41: what an error lacks gets a default, what it has more is kept, any other JSON describes it.
+/// B41: any JSON is accepted as an error: missing members get defaults, more members are kept, and
+/// other JSON becomes the description.
 #[test]
 fn any_json_is_an_error() {
     let database = database();
@@ -135,14 +136,14 @@ fn any_json_is_an_error() {
     }
 }
 
-/// B37, B43: whichever status the task has.
+/// B37, B43: a second return with the same token fails, in every status.
 #[test]
 fn second_return_with_the_same_token_fails() {
     let database = database();
     let mut s = database.connect();
     for (status, lease) in settled(&mut s) {
         for outcome in ["completed", "aborted", "retry", "yield"] {
-            let complaint = failure(s.give(&lease, outcome), outcome);
+            let complaint = failure(s.return_task(&lease, outcome), outcome);
             assert_eq!(complaint.code().code(), "55000", "{status} {outcome}");
             assert!(complaint.message().contains(status), "{complaint}");
         }
@@ -150,14 +151,14 @@ fn second_return_with_the_same_token_fails() {
     for outcome in ["retry", "yield"] {
         let id = s.submit("q");
         let lease = s.own_one("q");
-        assert_eq!(s.give(&lease, outcome).unwrap(), "ready");
+        assert_eq!(s.return_task(&lease, outcome).unwrap(), "ready");
         assert_eq!(s.not_returned(&lease).code().code(), "55006", "{outcome}");
         assert!(!s.extend(&lease), "{outcome}");
         s.cancel(id);
     }
 }
 
-/// B42, B51
+/// B42, B51: a settled task refuses every operation.
 #[test]
 fn settled_task_refuses_every_operation() {
     let database = database();
@@ -181,20 +182,20 @@ fn settled_task_refuses_every_operation() {
     assert_eq!(after, before, "not even their old deadlines change them");
 }
 
-/// B46
+/// B46: an unknown outcome is refused, and the lease stays valid.
 #[test]
-fn unknown_outcome_is_refused_and_the_lease_stands() {
+fn unknown_outcome_is_refused_and_the_lease_stays_valid() {
     let database = database();
     let mut s = database.connect();
     s.submit("q");
     let lease = s.own_one("q");
     for outcome in ["complete", "COMPLETED", "", "cancelled", "ready", "completed "] {
-        assert_eq!(failure(s.give(&lease, outcome), outcome).code().code(), "22023");
+        assert_eq!(failure(s.return_task(&lease, outcome), outcome).code().code(), "22023");
     }
     s.complete(&lease);
 }
 
-/// B47
+/// B47: a retry offers the task again and appends its error.
 #[test]
 fn retry_offers_the_task_again_and_keeps_its_error() {
     let database = database();
@@ -213,7 +214,7 @@ fn retry_offers_the_task_again_and_keeps_its_error() {
     assert_eq!(s.own_one("q").tries, 2);
 }
 
-/// B48
+/// B48: a retry of the last try aborts the task.
 #[test]
 fn retry_of_the_last_try_aborts_the_task() {
     let database = database();
@@ -242,7 +243,7 @@ fn retry_of_the_last_try_aborts_the_task() {
     }
 }
 
-/// B50
+/// B50: with `max_tries` 0 a task has no limit of tries.
 #[test]
 fn without_max_tries_there_is_no_limit() {
     let database = database();
@@ -251,15 +252,15 @@ fn without_max_tries_there_is_no_limit() {
     for n in 1..=120 {
         let lease = s.own_one("q");
         assert_eq!(lease.tries, n);
-        assert_eq!(s.give(&lease, "retry").unwrap(), "ready");
+        assert_eq!(s.return_task(&lease, "retry").unwrap(), "ready");
     }
     assert_eq!(s.history(id).len(), 100, "the newest 100 events");
     assert_eq!(s.history(id).last().map(String::as_str), Some("Retry"));
 }
 
-/// B36, B38: a yield is no try and no timeout.
+/// B36, B38: a yield makes the task ready, and does not count as a try or a timeout.
 #[test]
-fn yield_hands_the_task_back_and_takes_the_try_back() {
+fn yield_makes_the_task_ready_and_undoes_the_try() {
     let database = database();
     let mut s = database.connect();
     let id = s.submit_with("q", "max_tries => 1");
@@ -267,7 +268,7 @@ fn yield_hands_the_task_back_and_takes_the_try_back() {
         let lease = s.own_one_with("q", "timeout => '200 ms'");
         assert_eq!(lease.tries, 1);
         assert!(s.extend_with(&lease, "progress => 0.25"));
-        assert_eq!(s.give(&lease, "yield").unwrap(), "ready");
+        assert_eq!(s.return_task(&lease, "yield").unwrap(), "ready");
         assert_eq!(s.entry(id)["tries"], 0);
     }
     sleep(milliseconds(500));
@@ -285,7 +286,8 @@ fn yield_hands_the_task_back_and_takes_the_try_back() {
     );
 }
 
-/// Each task its own result; a pair that is not valid is NULL and stops no other.
+/// `return_tasks` stores the result of each task. An invalid pair returns NULL and does not affect
+/// the others.
 #[test]
 fn bulk_return_settles_each_with_its_own_result() {
     let database = database();
@@ -308,7 +310,7 @@ fn bulk_return_settles_each_with_its_own_result() {
     s.complete(&leases[1]);
 }
 
-/// The other outcomes in bulk, errors included.
+/// `return_tasks` accepts the other outcomes too, with errors.
 #[test]
 fn bulk_return_knows_every_outcome() {
     let database = database();
@@ -339,7 +341,7 @@ fn bulk_return_knows_every_outcome() {
     }
 }
 
-/// B43: naming a task twice in one call settles it once.
+/// B43: a task named twice in one call is settled once.
 #[test]
 fn bulk_return_settles_a_task_named_twice_once() {
     let database = database();

@@ -1,4 +1,4 @@
-//! One scheduler for each database that has the extension, however any of scylla's processes ends.
+//! Each database with the extension has one scheduler, however any process of scylla ends.
 
 use client::*;
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ fn until_all_are_back(server: &Server, databases: &[&Database]) {
     });
 }
 
-/// Each database has one scheduler at every moment of a while, and there is one launcher.
+/// Asserts that during `time` each database always has one scheduler, and the server one launcher.
 #[track_caller]
 fn assert_one_scheduler_each(server: &Server, databases: &[&Database], time: Duration) {
     until_all_are_back(server, databases);
@@ -27,7 +27,7 @@ fn assert_one_scheduler_each(server: &Server, databases: &[&Database], time: Dur
     }
 }
 
-/// The database's duties are done: a lease expires, and a task fires.
+/// Asserts that the scheduler works: a lease expires, and a task fires.
 #[track_caller]
 fn assert_duties_are_done(database: &Database) {
     let mut s = database.connect();
@@ -40,7 +40,7 @@ fn assert_duties_are_done(database: &Database) {
     }
 }
 
-/// A launcher that starts finds the schedulers that run, and adopts them.
+/// A launcher that starts finds the running schedulers, and adopts them.
 #[test]
 fn launcher_that_ends_leaves_the_schedulers_as_they_are() {
     let server = Server::start(&["fsync = off"]);
@@ -49,7 +49,7 @@ fn launcher_that_ends_leaves_the_schedulers_as_they_are() {
     until_all_are_back(&server, &all);
     let before: Vec<_> = all.iter().map(|it| it.schedulers()).collect();
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGTERM] {
-        // A launcher may let a cancel pass: there is nothing to cancel.
+        // A launcher may ignore a cancel: it runs no query to cancel.
         if signal == libc::SIGTERM {
             server.replace_launcher(signal);
         } else {
@@ -61,7 +61,7 @@ fn launcher_that_ends_leaves_the_schedulers_as_they_are() {
         let now: Vec<_> = all.iter().map(|it| it.schedulers()).collect();
         assert_eq!(now, before, "after signal {signal}");
     }
-    // An adopted one that ends is started again at once.
+    // An adopted scheduler that ends is started again at once.
     for (database, old) in all.iter().zip(&before) {
         server.signal(old[0], libc::SIGTERM);
         let begun = Instant::now();
@@ -75,12 +75,12 @@ fn launcher_that_ends_leaves_the_schedulers_as_they_are() {
     server.assert_log_is_clean();
 }
 
-/// A database is dropped at once though the launcher that started its scheduler is gone.
+/// A database is dropped at once, even after the launcher that started its scheduler has ended.
 #[test]
 fn database_with_an_adopted_scheduler_is_dropped_at_once() {
     let server = Server::start(&["fsync = off"]);
     let database = server.database();
-    database.worker();
+    database.scheduler();
     for _ in 0..2 {
         server.replace_launcher(libc::SIGTERM);
         server.call_launcher();
@@ -88,21 +88,22 @@ fn database_with_an_adopted_scheduler_is_dropped_at_once() {
     let begun = Instant::now();
     server.connect().run(&format!("drop database {}", database.name));
     assert!(begun.elapsed() < seconds(3), "took {:?}", begun.elapsed());
-    // Nor does it take a launcher.
+    // The drop does not need a launcher.
     let database = server.database();
-    database.worker();
+    database.scheduler();
     server.launchers().iter().for_each(|pid| server.signal(*pid, libc::SIGTERM));
     let begun = Instant::now();
     server.connect().run(&format!("drop database {}", database.name));
     assert!(begun.elapsed() < seconds(3), "took {:?}", begun.elapsed());
 }
 
-/// While a database takes no connections its scheduler goes on, and no other is started after.
+/// While a database allows no connections, its scheduler goes on, and no second one is started
+/// later.
 #[test]
 fn database_that_takes_no_connections_keeps_its_scheduler() {
     let server = Server::start(&["fsync = off"]);
     let database = server.database();
-    let before = database.worker();
+    let before = database.scheduler();
     let mut s = server.connect();
     for _ in 0..3 {
         s.run(&format!("alter database {} allow_connections false", database.name));
@@ -113,7 +114,7 @@ fn database_that_takes_no_connections_keeps_its_scheduler() {
         sleep(milliseconds(200));
         assert_eq!(database.schedulers(), [before]);
     }
-    // One that ends meanwhile is back as soon as it can connect.
+    // A scheduler that ends meanwhile is back as soon as it can connect.
     s.run(&format!("alter database {} allow_connections false", database.name));
     server.signal(before, libc::SIGTERM);
     eventually(seconds(5), "it has ended", || database.schedulers().is_empty().then_some(()));
@@ -124,13 +125,13 @@ fn database_that_takes_no_connections_keeps_its_scheduler() {
     assert_duties_are_done(&database);
 }
 
-/// 33, 34: what `extend` says holds, though the launcher has ended: the lease that it was true for can
-/// be returned, however close to its deadline that was.
+/// 33, 34: when `extend` returns true, the lease can be returned, however close its deadline was,
+/// also after the launcher has ended.
 #[test]
-fn extend_is_true_to_its_word_after_the_launcher_ends() {
+fn extended_lease_can_be_returned_after_the_launcher_ends() {
     let server = Server::start(&["fsync = off"]);
     let database = server.database();
-    database.worker();
+    database.scheduler();
     for _ in 0..2 {
         server.replace_launcher(libc::SIGTERM);
         server.call_launcher();
@@ -148,8 +149,8 @@ fn extend_is_true_to_its_word_after_the_launcher_ends() {
     assert!(lies.is_empty(), "{} lies, such as {:?}", lies.len(), lies[0]);
 }
 
-/// Extends leases in the moment of their deadline and returns what `extend` was true for; what could
-/// not be returned.
+/// Extends leases close to their deadline and returns those that `extend` was true for. Returns the
+/// errors.
 fn race_deadlines(database: &Database, queue: &str) -> Vec<String> {
     let mut s = database.connect();
     let mut lies = Vec::new();
@@ -159,18 +160,18 @@ fn race_deadlines(database: &Database, queue: &str) -> Vec<String> {
         let left = Duration::from_secs_f64(lease.seconds_left.unwrap().max(0.0));
         sleep(left + Duration::from_micros(round * 137 % 1_500));
         if s.extend_with(&lease, "timeout => '10 s'")
-            && let Err(error) = s.give(&lease, "completed")
+            && let Err(error) = s.return_task(&lease, "completed")
         {
             lies.push(error.as_db_error().expect("the server's").to_string());
         }
-        // What was lost is ready.
-        s.own("w", queue, 9).iter().for_each(|lease| drop(s.give(lease, "completed")));
+        // The tasks of lost leases are ready.
+        s.own("w", queue, 9).iter().for_each(|lease| drop(s.return_task(lease, "completed")));
     }
     lies
 }
 
-/// However its processes are ended, and at whatever point of their start and end, one scheduler a
-/// database remains, no place of a background worker is lost, and the duties are done.
+/// However and whenever scylla's processes are ended, each database has one scheduler afterwards,
+/// the slots of background workers are free again, and the schedulers work.
 #[test]
 fn any_end_of_any_process_leaves_one_scheduler_a_database() {
     let server = Server::start(&["max_worker_processes = 8", "fsync = off"]);
@@ -180,12 +181,12 @@ fn any_end_of_any_process_leaves_one_scheduler_a_database() {
     let workers = "select pid from pg_stat_activity where backend_type like 'scylla%'";
     for burst in 0..8_u64 {
         until_all_are_back(&server, &all);
-        // From a single one to as many as end all that there are.
+        // From one process up to all of them.
         for blow in 0..=burst {
             let mix = burst * 6 + blow;
             let rows = s.query(workers, &[]).expect("the workers");
             let pids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
-            // One of them, or now and then all at once.
+            // One of them, or sometimes all at once.
             let one = pids.iter().skip(mix as usize * 5 % pids.len().max(1)).take(1);
             let some: Vec<&i32> = if mix % 16 == 7 { pids.iter().collect() } else { one.collect() };
             for pid in some {
@@ -196,7 +197,7 @@ fn any_end_of_any_process_leaves_one_scheduler_a_database() {
                     _ => server.signal(*pid, libc::SIGINT),
                 }
             }
-            // A worker's start takes some milliseconds.
+            // The start of a process takes some milliseconds.
             sleep(Duration::from_micros(mix * 7_919 % 40_000));
         }
     }
@@ -204,8 +205,8 @@ fn any_end_of_any_process_leaves_one_scheduler_a_database() {
     all.iter().for_each(|database| assert_duties_are_done(database));
     let pids: HashSet<i32> = all.iter().flat_map(|it| it.schedulers()).collect();
     assert_eq!(pids.len(), 2);
-    // The places of all those that ended are free: other databases get theirs.
+    // The slots of ended processes are free: other databases get them.
     let more: Vec<Database> = (0..3).map(|_| server.database()).collect();
-    more.iter().for_each(|database| assert!(database.worker() > 0));
+    more.iter().for_each(|database| assert!(database.scheduler() > 0));
     server.assert_log_is_clean();
 }

@@ -1,4 +1,5 @@
-//! A hot standby hands out nothing; promoted, it goes on where the primary was: I1, I9.
+//! A hot standby hands out no tasks. After its promotion it continues from the primary's state: I1,
+//! I9.
 
 use client::*;
 
@@ -23,7 +24,7 @@ fn standby_refuses_and_after_promotion_serves() {
     p.submit_many("q", 20);
     let held = p.own_with("w", "q", 5, "timeout => '1 hour'");
     p.complete(&held[0]);
-    eventually(seconds(5), "the leases are written down", || {
+    eventually(seconds(5), "the leases are persisted", || {
         (p.count("select count(*) from scylla.lease") == 4).then_some(())
     });
     let standby = primary.standby();
@@ -48,14 +49,14 @@ fn standby_refuses_and_after_promotion_serves() {
     assert_eq!(s.refused("call scylla.wait_for_work('q', '1 s')"), "25006");
     assert_eq!(s.refused("call scylla.wait_for_any('{q}', '1 s')"), "25006");
     let done = format!("call scylla.wait_for_task('{}', '10 s')", awaited.id);
-    assert_eq!(s.text(&done), "completed", "what has settled can be read");
+    assert_eq!(s.text(&done), "completed", "settled tasks can be read");
     let open = format!("call scylla.wait_for_task('{later}', '10 s')");
     let waiter = {
         let mut s = copy.connect();
         std::thread::spawn(move || s.text(&open))
     };
     p.cancel(later);
-    assert_eq!(waiter.join().unwrap(), "cancelled", "what settles meanwhile, too");
+    assert_eq!(waiter.join().unwrap(), "cancelled", "a task that settles meanwhile, too");
     assert_eq!(s.status(held[0].id), "completed");
     assert_eq!(s.count("select count(*) from scylla.tasks where queue = 'q'"), 21);
 
@@ -67,7 +68,7 @@ fn standby_refuses_and_after_promotion_serves() {
     let owned = s.own_with("w", "q", 50, "timeout => '200 ms'");
     assert_eq!(owned.len(), 16, "the board is built from the tables");
     assert!(owned.iter().any(|lease| lease.id == late));
-    eventually(seconds(10), "the clock runs", || (s.tasks("ready") == 16).then_some(()));
+    eventually(seconds(10), "the scheduler runs", || (s.tasks("ready") == 16).then_some(()));
     held[1..].iter().for_each(|lease| s.complete(lease));
     standby.assert_log_is_clean();
 }

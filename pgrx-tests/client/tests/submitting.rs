@@ -1,9 +1,10 @@
-//! What a submitted task is, singly and in batches.
+//! The properties of a submitted task, singly and in batches.
 
 use client::*;
 use std::collections::HashSet;
 
-/// B3: a given id is kept, a generated one is a UUIDv7; a taken one is refused, the row untouched.
+/// B3: a given id is kept, and a generated one is a UUIDv7. An existing id is refused, and its row
+/// is unchanged.
 #[test]
 fn id_is_the_callers_or_a_new_one() {
     let database = database();
@@ -22,7 +23,7 @@ fn id_is_the_callers_or_a_new_one() {
     assert_eq!(s.own("w", "q", 100).len(), 51);
 }
 
-/// 23505 for exactly one of two sessions that submit the same id at once.
+/// When two sessions submit the same id at once, exactly one gets 23505.
 #[test]
 fn one_of_two_equal_ids_wins() {
     let database = database();
@@ -46,7 +47,7 @@ fn one_of_two_equal_ids_wins() {
     }
 }
 
-/// Positional arguments in the order of the contract.
+/// Arguments may be passed by position, in the order of the contract.
 #[test]
 fn arguments_may_be_given_by_position() {
     let database = database();
@@ -67,7 +68,8 @@ fn arguments_may_be_given_by_position() {
     assert_eq!(s.entry(id)["result"], json!({"n": 1}));
 }
 
-/// B3, B4, B5: one row per element, in order; the first of two equal ids wins.
+/// B3, B4, B5: the result has one row for each element, in order; the first of two equal ids is
+/// inserted.
 #[test]
 fn batch_reports_inserted_duplicate_and_invalid() {
     let database = database();
@@ -111,7 +113,7 @@ fn batch_reports_inserted_duplicate_and_invalid() {
     assert_eq!((owned.len(), &owned[0]), (3, &json!(0)));
 }
 
-/// B6
+/// B6: an atomic batch inserts all tasks or none.
 #[test]
 fn atomic_batch_inserts_all_or_none() {
     let database = database();

@@ -1,8 +1,8 @@
-//! What commits is there, what rolls back never was: I2.
+//! Committed changes are visible, and a rollback leaves no trace: I2.
 
 use client::*;
 
-/// Nothing of these tasks is left anywhere.
+/// Asserts that no trace of these tasks is left.
 #[track_caller]
 fn assert_never_was(s: &mut Session, ids: &[Uuid]) {
     for id in ids {
@@ -15,7 +15,7 @@ fn owned(s: &mut Session) -> Vec<Uuid> {
     s.own("w", "q", 100).iter().map(|lease| lease.id).collect()
 }
 
-/// I2
+/// I2: a submission that rolls back leaves no trace.
 #[test]
 fn rolled_back_submit_leaves_nothing() {
     let database = database();
@@ -29,7 +29,8 @@ fn rolled_back_submit_leaves_nothing() {
     assert!(owned(&mut b).is_empty());
 }
 
-/// I2: a task becomes ownable when its transaction has committed, not before, not even for that transaction.
+/// I2: a task can be owned once its transaction has committed, not before, and not by that
+/// transaction.
 #[test]
 fn task_is_offered_when_its_transaction_commits() {
     let database = database();
@@ -42,7 +43,7 @@ fn task_is_offered_when_its_transaction_commits() {
     assert_eq!(owned(&mut b), [id], "at once");
 }
 
-/// I2: savepoints rolled back, released, nested.
+/// I2: a submission follows its savepoint: rolled back, released, nested.
 #[test]
 fn submit_in_a_savepoint_follows_it() {
     let database = database();
@@ -64,7 +65,8 @@ fn submit_in_a_savepoint_follows_it() {
     assert_eq!(owned(&mut s), [kept, again]);
 }
 
-/// I2: another worker gets the task before the transaction that had owned it ends.
+/// I2: after a rollback to a savepoint another worker can own the task, before the transaction
+/// ends.
 #[test]
 fn own_in_a_savepoint_is_undone_at_once() {
     let database = database();
@@ -99,7 +101,7 @@ fn rolled_back_own_puts_its_tasks_back() {
     let lost = a.own("a", "q", 3);
     assert_eq!(b.own_one("q").id, ids[3]);
     a.run("rollback");
-    assert!(!b.extend(&lost[0]), "its token is worth nothing");
+    assert!(!b.extend(&lost[0]), "its token is invalid");
     assert_eq!(b.not_returned(&lost[0]).code().code(), "55006");
     let again = b.own("b", "q", 100);
     let order: Vec<Uuid> = again.iter().map(|lease| lease.id).collect();
@@ -108,7 +110,7 @@ fn rolled_back_own_puts_its_tasks_back() {
     assert_eq!(b.history(ids[0]), ["Assignment"]);
 }
 
-/// I2: an error in the very statement that owns.
+/// I2: a statement that owns tasks and then fails puts them back.
 #[test]
 fn failed_statement_puts_back_what_it_owned() {
     let database = database();
@@ -121,7 +123,8 @@ fn failed_statement_puts_back_what_it_owned() {
     assert!(again.iter().all(|lease| lease.tries == 1));
 }
 
-/// I2: the token is good again after the savepoint, and only the outer transaction settles.
+/// I2: after a rollback to a savepoint the token is valid again; only the commit of the outer
+/// transaction settles the task.
 #[test]
 fn return_in_a_savepoint_follows_it() {
     let database = database();
@@ -131,7 +134,7 @@ fn return_in_a_savepoint_follows_it() {
     a.run("begin");
     for (lease, outcome) in leases.iter().zip(["completed", "aborted", "retry", "yield"]) {
         a.run("savepoint s");
-        a.give(lease, outcome).unwrap();
+        a.return_task(lease, outcome).unwrap();
         a.run("rollback to s");
         assert!(a.extend(lease), "{outcome}");
     }
@@ -149,7 +152,7 @@ fn return_in_a_savepoint_follows_it() {
     b.complete(&leases[0]);
 }
 
-/// I2: a rolled back return leaves the lease as it was, whatever the outcome.
+/// I2: a return that rolls back leaves the lease as it was, with every outcome.
 #[test]
 fn rolled_back_return_leaves_the_lease() {
     let database = database();
@@ -158,7 +161,7 @@ fn rolled_back_return_leaves_the_lease() {
         let id = a.submit("q");
         let lease = a.own_one("q");
         a.run("begin");
-        a.give(&lease, outcome).unwrap();
+        a.return_task(&lease, outcome).unwrap();
         assert!(owned(&mut b).is_empty(), "{outcome}: not offered before the commit");
         a.run("rollback");
         assert_eq!(
@@ -171,7 +174,7 @@ fn rolled_back_return_leaves_the_lease() {
     }
 }
 
-/// I2
+/// I2: a cancel follows its savepoint.
 #[test]
 fn cancel_in_a_savepoint_follows_it() {
     let database = database();
@@ -192,9 +195,9 @@ fn cancel_in_a_savepoint_follows_it() {
     assert!(!b.extend(&lease));
 }
 
-/// I2: a PL/pgSQL exception block is a savepoint like any other.
+/// I2: a PL/pgSQL exception block undoes every operation, as a savepoint does.
 #[test]
-fn exception_block_undoes_every_move() {
+fn exception_block_undoes_every_operation() {
     let database = database();
     let mut s = database.connect();
     s.submit_many("q", 3);
@@ -218,9 +221,9 @@ fn exception_block_undoes_every_move() {
     assert_eq!(priorities, [8, 0]);
 }
 
-/// I3: a reservation runs out at its deadline, whatever its transaction is doing.
+/// I3: a reservation expires at its deadline, even while its transaction is open.
 #[test]
-fn lease_shorter_than_its_transaction_runs_out() {
+fn lease_shorter_than_its_transaction_expires() {
     let database = database();
     let (mut a, mut b) = (database.connect(), database.connect());
     for end in ["commit", "rollback"] {
@@ -239,7 +242,7 @@ fn lease_shorter_than_its_transaction_runs_out() {
     }
 }
 
-/// I2: as after NOTIFY.
+/// I2: PREPARE TRANSACTION is refused after any call, as after NOTIFY.
 #[test]
 fn prepare_transaction_is_refused_after_any_call() {
     let database = database();
@@ -266,7 +269,7 @@ fn prepare_transaction_is_refused_after_any_call() {
     a.run("commit prepared 'x'");
 }
 
-/// I5: the row is read under a snapshot younger than the session's.
+/// I5: an owner gets tasks that were committed after its snapshot.
 #[test]
 fn owner_gets_what_was_committed_after_its_snapshot() {
     let database = database();
@@ -293,7 +296,7 @@ fn owner_gets_what_was_committed_after_its_snapshot() {
     }
 }
 
-/// I5: what was cancelled after the session's snapshot is not handed out.
+/// I5: an owner does not get tasks that were cancelled after its snapshot.
 #[test]
 fn owner_does_not_get_what_was_cancelled_after_its_snapshot() {
     let database = database();
@@ -305,7 +308,7 @@ fn owner_does_not_get_what_was_cancelled_after_its_snapshot() {
     a.run("commit");
 }
 
-/// I5: LIMIT, a cursor or the target list do not leave tasks half owned.
+/// I5: a LIMIT, a cursor or a target list that reads one row leaves no task half owned.
 #[test]
 fn owning_call_leases_all_it_promised_even_if_one_row_is_read() {
     let database = database();
@@ -330,7 +333,7 @@ fn owning_call_leases_all_it_promised_even_if_one_row_is_read() {
     assert_eq!(owned(&mut s).len(), 3);
 }
 
-/// 25006: whatever changes something, the board included.
+/// In a read-only transaction each call that changes a task or the board raises 25006.
 #[test]
 fn read_only_transaction_refuses_every_change() {
     let database = database();
@@ -369,7 +372,7 @@ fn owning_and_extending_write_nothing() {
     let database = database();
     let mut s = database.connect();
     s.submit_many("q", 200);
-    // kept plans, visibility hints and pruned catalogue pages are behind us after the first calls
+    // the first calls have kept plans, set visibility hints and pruned catalogue pages
     for lease in s.own("w", "q", 100) {
         s.extend(&lease);
     }

@@ -1,10 +1,10 @@
-//! Settling past the executor: the same comes of it as by the statement, and the statement does what
-//! is unusual.
+//! Settling writes the tables directly, without the executor. The result equals that of the SQL
+//! statement, which settles tasks in unusual cases.
 
 use client::*;
 use std::thread;
 
-/// Whether this session has settled anything by the statement: its plan is kept.
+/// Whether this session has settled a task by the statement: its plan is kept.
 fn used_statement(s: &mut Session) -> bool {
     s.value(
         "select count(*) > 0 from pg_backend_memory_contexts
@@ -13,13 +13,13 @@ fn used_statement(s: &mut Session) -> bool {
     )
 }
 
-/// From now on, settling is left to the statement.
+/// Makes the following returns of this session use the statement.
 fn make_unusual(s: &mut Session) {
     s.run("create function nothing() returns trigger language plpgsql as 'begin return null; end'");
     s.run("create trigger nothing after delete on scylla.task for each statement execute function nothing()");
 }
 
-/// Every index of the tables of tasks has an entry for each row, and the right one.
+/// Asserts that each index of the tables of tasks has the right entry for each row.
 #[track_caller]
 fn check_indexes(s: &mut Session) {
     s.run("create extension if not exists amcheck");
@@ -37,7 +37,7 @@ fn return_all(s: &mut Session, leases: &[Lease]) -> Result<Vec<Option<String>>, 
     s.try_value("select scylla.return_tasks($1, $2)", &[&ids, &tokens])
 }
 
-/// The columns of a task in `finished` that must be equal on both ways.
+/// The columns of a task in `finished` that must be equal in both ways.
 fn settled_row(s: &mut Session, id: Uuid) -> Value {
     s.value(
         "select to_jsonb(f) - '{id, created, updated, owned_at, run_at}'::text[]
@@ -58,7 +58,7 @@ const SUBMISSIONS: [&str; 6] = [
          run_at => now() - interval '1 s', retry_interval => '1 ms', retry_jitter => '1 us')",
     "select scylla.submit('q', key => 'k' || gen_random_uuid())",
     "select scylla.submit('q', '{\"n\": null}', on_failure => 'run', after => array[gen_random_uuid()])",
-    // outside of the row, as it is and compressed
+    // stored outside of the row, plain and compressed
     "select scylla.submit('q', (select jsonb_agg(encode(sha512(n::text::bytea), 'base64')) from generate_series(1, 3000) n))",
     "select scylla.submit('q', jsonb_build_object('s', repeat('compress me ', 20000) || sha256('a')::text))",
 ];
@@ -83,7 +83,7 @@ fn settle_all(database: &Database, statement: bool) -> Vec<Value> {
             };
             let mut lease = take(&mut s);
             if had_retry {
-                s.give(&lease, "retry").unwrap();
+                s.return_task(&lease, "retry").unwrap();
                 lease = take(&mut s);
                 s.extend_with(&lease, "progress => 0.25");
             }
@@ -96,7 +96,7 @@ fn settle_all(database: &Database, statement: bool) -> Vec<Value> {
         rows.push((never_owned, "never owned".into()));
     }
     assert_eq!(used_statement(&mut s), statement);
-    // what a live task kept outside of its row is gone now
+    // values that a live task stored outside of its row are deleted
     s.run("vacuum scylla.task");
     let mut row = |(id, what): (Uuid, String)| {
         let mut row = settled_row(&mut s, id);
@@ -130,8 +130,8 @@ fn settled_tasks_are_the_same_both_ways() {
     Server::shared().assert_log_is_clean();
 }
 
-/// A change of the tables, whether settling is left to the statement then, what must be true of one
-/// more task that completes, and how to undo the change.
+/// A change of the tables: how to make it, whether the statement settles tasks then, what must be
+/// true of a task that completes, and how to undo the change.
 const CHANGES: [(&str, bool, &str, &str); 17] = [
     (
         "create table seen (id uuid);
@@ -162,7 +162,7 @@ const CHANGES: [(&str, bool, &str, &str); 17] = [
         "(select note = 'noted' from scylla.finished where id = $1)",
         "alter table scylla.finished drop column note",
     ),
-    // what is left of that is no matter
+    // the column dropped by the previous change has no effect
     (
         "select 1",
         false,
@@ -219,7 +219,7 @@ const CHANGES: [(&str, bool, &str, &str); 17] = [
         "exists (select from scylla.finished_default where id = $1)",
         "delete from scylla.finished_default",
     ),
-    // its columns lie otherwise than its parent's
+    // its columns have another order than its parent's
     (
         "create table reversed (history jsonb not null, errors jsonb not null, result jsonb, spec jsonb not null,
              after uuid[], owner text collate \"C\", key text collate \"C\", gone integer, status text not null collate \"C\",
@@ -239,10 +239,10 @@ const CHANGES: [(&str, bool, &str, &str); 17] = [
 ];
 
 #[test]
-fn changed_tables_are_served() {
+fn tasks_settle_in_changed_tables() {
     let database = database();
     let mut admin = database.connect();
-    // one that has settled already must learn of each change
+    // a session that has settled a task before must notice each change
     let mut old = database.connect();
     old.submit_with("old", "action => 'act'");
     let first = old.own_one("old");
@@ -272,7 +272,7 @@ fn changed_tables_are_served() {
 }
 
 #[test]
-fn what_a_table_refuses_leaves_the_task_as_it_was() {
+fn refused_row_leaves_the_task_as_it_was() {
     for (change, code, back) in [
         (
             "alter table scylla.finished add constraint never check (false) not valid",
@@ -284,7 +284,7 @@ fn what_a_table_refuses_leaves_the_task_as_it_was() {
             "23502",
             "alter table scylla.finished alter key drop not null",
         ),
-        // a rule the statement cannot obey
+        // a rule that makes the statement fail
         (
             "create rule copy as on insert to scylla.finished do also select 1",
             "0A000",
@@ -302,7 +302,11 @@ fn what_a_table_refuses_leaves_the_task_as_it_was() {
         s.submit("q");
         let lease = s.own_one("q");
         s.run(change);
-        assert_eq!(failure(s.give(&lease, "completed"), change).code().code(), code, "{change}");
+        assert_eq!(
+            failure(s.return_task(&lease, "completed"), change).code().code(),
+            code,
+            "{change}"
+        );
         assert!(s.extend(&lease), "{change}");
         s.run(back);
         s.complete(&lease);
@@ -317,8 +321,8 @@ fn waits(s: &mut Session, pid: i32) {
     eventually(seconds(10), "it waits", || s.value::<bool>(sql, &[&pid]).then_some(()));
 }
 
-/// Another session changes the middle one of three tasks while they are returned; returns the answer, and
-/// what the middle one's row says then.
+/// Another session changes the row of the second of three tasks while they are returned. Returns
+/// the answer and that row's content.
 fn return_beside(
     database: &Database,
     isolation: &str,
@@ -355,7 +359,7 @@ fn return_beside(
 }
 
 #[test]
-fn return_waits_for_whoever_holds_a_row() {
+fn return_waits_for_the_holder_of_a_row_lock() {
     let database = database();
     let mut s = database.connect();
     let touch = "update scylla.task set num_failures = 77 where id = $1";
@@ -385,7 +389,7 @@ fn return_waits_for_whoever_holds_a_row() {
     Server::shared().assert_log_is_clean();
 }
 
-/// I2
+/// I2: a batch that rolls back leaves the leases as they were.
 #[test]
 fn rolled_back_batch_leaves_its_leases() {
     let database = database();
@@ -405,7 +409,7 @@ fn rolled_back_batch_leaves_its_leases() {
     return_all(&mut s, &leases[..300]).unwrap();
     s.run("rollback");
     assert!(leases[..300].iter().chain(&leases[400..]).all(|lease| s.extend(lease)));
-    // the rest, with tokens and tasks that are none between
+    // the rest, among invalid tokens and absent tasks
     let mut rest = leases.clone();
     rest.iter_mut().step_by(10).for_each(|lease| lease.token = Uuid::new_v4());
     let answers = return_all(&mut s, &rest).unwrap();
@@ -415,7 +419,7 @@ fn rolled_back_batch_leaves_its_leases() {
     Server::shared().assert_log_is_clean();
 }
 
-/// One statement that owns, returns, and looks.
+/// One statement can own and return tasks, and query them.
 #[test]
 fn one_statement_may_own_and_return() {
     let database = database();
@@ -471,13 +475,13 @@ fn a_hundred_thousand_at_once() {
     Server::shared().assert_log_is_clean();
 }
 
-/// Rows that were changed often, in and out of the order of the index, beside entries that are dead:
-/// looking for one must neither miss it nor keep what is gone.
+/// A search for a row whose versions are many, in and out of the order of the index, beside dead
+/// entries, neither misses the row nor returns a dead one.
 #[test]
 fn rows_are_found_among_the_dead() {
     let database = database();
     let mut s = database.connect();
-    s.own("w", "the clock has been here", 1);
+    s.own("w", "the scheduler has been here", 1);
     for order in ["id", "md5(id::text)"] {
         s.run(
             "insert into scylla.task
@@ -512,7 +516,7 @@ fn rows_are_found_among_the_dead() {
     Server::shared().assert_log_is_clean();
 }
 
-/// I9
+/// I9: a batch that waits for a row lock can be interrupted.
 #[test]
 fn batch_that_waits_is_interrupted() {
     let database = database();
@@ -533,7 +537,7 @@ fn batch_that_waits_is_interrupted() {
     Server::shared().assert_log_is_clean();
 }
 
-/// The functions' rights are the owner's of the tables, not the caller's.
+/// The functions use the rights of the tables' owner, not those of the caller.
 #[test]
 fn caller_needs_no_right_to_the_tables() {
     let database = database();
@@ -582,7 +586,7 @@ fn logical_decoding_sees_both_sides() {
     server.assert_log_is_clean();
 }
 
-/// Administrators come and go while tasks settle.
+/// Tasks settle while an administrator changes the tables.
 #[test]
 fn tables_change_while_tasks_settle() {
     let server = Server::start(&[]);

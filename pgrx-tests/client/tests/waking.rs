@@ -1,4 +1,4 @@
-//! Waking by NOTIFY: what the clock announces, and what that costs: I11.
+//! NOTIFY: the notifications that the scheduler sends, and their cost: I11.
 
 use client::*;
 use postgres::fallible_iterator::FallibleIterator;
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a listener hears: channel and payload, until nothing comes for a while.
+/// The notifications that a listener gets, as channel and payload, until none arrives for a while.
 fn heard(s: &mut Session, quiet: Duration) -> Vec<(String, String)> {
     let mut notifications = s.notifications();
     let all = notifications
@@ -36,7 +36,7 @@ fn on(channel: &str) -> (String, String) {
     (channel.to_owned(), String::new())
 }
 
-/// Whatever makes a task ready is announced, with an empty payload.
+/// The scheduler sends a notification with an empty payload for each way to make a task ready.
 #[test]
 fn a_listener_hears_when_a_queue_gets_ready_tasks() {
     let database = database();
@@ -49,7 +49,7 @@ fn a_listener_hears_when_a_queue_gets_ready_tasks() {
     assert_eq!(next(&mut l), on("scylla.q"), "again, though the queue was not empty");
     heard(&mut l, milliseconds(100));
     let lease = s.own_one("q");
-    s.give(&lease, "yield").unwrap();
+    s.return_task(&lease, "yield").unwrap();
     assert_eq!(next(&mut l), on("scylla.q"), "a yield");
     s.run("begin");
     s.own_one("q");
@@ -74,9 +74,9 @@ fn any_name_of_a_queue_is_a_channel() {
     assert_eq!(next(&mut l), on("scylla.a\"b"));
 }
 
-/// B78, I2
+/// B78, I2: the scheduler sends no notification for changes that rolled back.
 #[test]
-fn nothing_is_announced_that_rolled_back() {
+fn a_rollback_sends_no_notification() {
     let database = database();
     let mut s = database.connect();
     let id = s.submit_with("ends", "post_result => true");
@@ -91,7 +91,8 @@ fn nothing_is_announced_that_rolled_back() {
     assert_eq!(all, HashSet::from([on("scylla.q"), ("scylla_result".to_owned(), id.to_string())]));
 }
 
-/// At most one notification per queue and interval, however much is submitted.
+/// The scheduler sends at most one notification for each queue and interval, however many tasks are
+/// submitted.
 #[test]
 fn notifications_are_coalesced() {
     let server = Server::start(&["scylla.notify_interval = '100 ms'"]);
@@ -111,9 +112,9 @@ fn notifications_are_coalesced() {
     }
 }
 
-/// B79: the id of each settled task that has post_result, however it was settled.
+/// B79: the scheduler sends the id of each settled task with `post_result`, however it was settled.
 #[test]
-fn results_are_announced_by_their_ids() {
+fn results_are_notified_by_their_ids() {
     let database = database();
     let mut s = database.connect();
     let mut l = listening(&database, &["scylla_result"]);
@@ -126,7 +127,7 @@ fn results_are_announced_by_their_ids() {
     ] {
         let id = s.submit_with("q", options);
         let lease = s.own_one("q");
-        s.give(&lease, status).unwrap();
+        s.return_task(&lease, status).unwrap();
         if options.contains("true") {
             expected.insert(id.to_string());
         }
@@ -137,17 +138,17 @@ fn results_are_announced_by_their_ids() {
     let id = s.submit_with("q", "post_result => true, max_tries => 1, timeout => '50 ms'");
     s.own_one("q");
     expected.insert(id.to_string());
-    // what its abort takes along
+    // the dependents that are aborted with it
     let root = s.submit("root");
     let after = format!("after => array['{root}'::uuid], post_result => true");
     expected.insert(s.submit_with("q", &after).to_string());
     let lease = s.own_one("root");
-    s.give(&lease, "aborted").unwrap();
+    s.return_task(&lease, "aborted").unwrap();
     let all = heard(&mut l, milliseconds(500));
     assert_eq!(all.len(), expected.len());
     assert_eq!(all.into_iter().map(|it| it.1).collect::<HashSet<_>>(), expected);
 
-    // more than one transaction of the clock announces
+    // more than the scheduler sends in one transaction
     let sql = "select id from scylla.submit_tasks((select jsonb_agg(jsonb_build_object(
         'queue', 'many', 'post_result', true)) from generate_series(1, 10000)))";
     s.run(sql);
@@ -157,7 +158,7 @@ fn results_are_announced_by_their_ids() {
     assert_eq!(all.into_iter().map(|it| it.1).collect::<HashSet<_>>().len(), 10_000);
 }
 
-/// When nothing happens, nothing is written, and the clock sleeps.
+/// While no call is made, the scheduler writes nothing and sleeps.
 #[test]
 fn an_idle_server_is_idle() {
     let server = Server::start(&["autovacuum = off", "checkpoint_timeout = '1 h'"]);
@@ -165,7 +166,7 @@ fn an_idle_server_is_idle() {
     let mut s = database.connect();
     let _l = listening(&database, &["scylla.q", "scylla_result"]);
     s.submit("q");
-    let worker = database.worker();
+    let worker = database.scheduler();
     sleep(seconds(2));
     let look =
         "select pg_current_wal_insert_lsn() || ' ' || pg_snapshot_xmax(pg_current_snapshot())";
@@ -175,8 +176,9 @@ fn an_idle_server_is_idle() {
     assert!(processor_time(worker) - ticks <= 3, "ticks of 10 ms, of 200");
 }
 
-/// A session's notification waits for a standby, at its commit: no other can announce meanwhile.
-/// Tasks and leases do not notice, the log is not flooded, and what is to be announced is kept.
+/// A session's NOTIFY waits for a standby in its commit, so that no other session can send
+/// notifications meanwhile. Tasks and leases are not delayed, the log is not flooded, and pending
+/// notifications are kept.
 #[test]
 fn a_blocked_notification_queue_delays_no_task() {
     let server =

@@ -1,12 +1,12 @@
 //! Judges the clients' logs against the tables: I1, B17, B55.
 //!
-//! A lease is certainly held from the acknowledgement of its own until the earliest of: the
-//! deadline that the last acknowledged call gave it at the least (that call's beginning plus the
-//! length), the beginning of its return, the beginning of anybody's cancel of the task, and a
-//! crash that may have forgotten it. A crash may forget a lease that it meets younger than
-//! `persist_leases_after` plus `GRACE`, in which the clock writes it down; a clock that was
-//! terminated shortly before gets `RESTART` more. A restored lease gets its full length again, so
-//! that an older deadline stays a lower bound.
+//! A lease is certainly valid from the acknowledgement of its `own_tasks` call until the earliest
+//! of these: the deadline that the last acknowledged call set, counted from that call's beginning;
+//! the beginning of its return; the beginning of any client's cancel of the task; a crash that may
+//! have lost the lease. A crash may lose a lease younger than `persist_leases_after` plus `GRACE`,
+//! the time in which the scheduler persists it. `RESTART` is added if the scheduler was terminated
+//! shortly before. A restored lease gets its full length again, so an older deadline stays a lower
+//! bound.
 
 use crate::log::{Answer, Blow, Call, Record};
 use client::{Uuid, milliseconds, seconds};
@@ -17,7 +17,7 @@ pub const PERSIST_AFTER: Duration = milliseconds(200);
 const GRACE: Duration = milliseconds(1000);
 const RESTART: Duration = seconds(3);
 
-/// A time in which a token was certainly the only valid one.
+/// A time in which one token was certainly the only valid one.
 struct Held {
     token: Uuid,
     from: Instant,
@@ -29,7 +29,7 @@ pub struct Verdict {
     pub submits: usize,
     pub settled: usize,
     pub leases: usize,
-    /// Leases that answered after a crash which was not allowed to forget them.
+    /// Leases that were valid after a crash which was not allowed to lose them.
     pub survivors: usize,
 }
 
@@ -87,23 +87,23 @@ fn settled_as_acknowledged(verdict: &mut Verdict, id: Uuid, records: &[&Record],
     }
 }
 
-/// May a crash at `crash` have forgotten a lease that was acknowledged at `owned`?
+/// Whether a crash at `crash` may have lost a lease that was acknowledged at `owned`.
 fn forgettable(owned: Instant, crash: Instant, blows: &[Blow]) -> bool {
     let mut needed = PERSIST_AFTER + GRACE;
-    let clock_was_away = |blow: &Blow| match blow {
+    let scheduler_was_away = |blow: &Blow| match blow {
         Blow::ClockTerminated { at } => *at < crash && crash - *at < needed + RESTART,
         Blow::Crash { .. } => false,
     };
-    if blows.iter().any(clock_was_away) {
+    if blows.iter().any(scheduler_was_away) {
         needed += RESTART;
     }
     crash.saturating_duration_since(owned) < needed
 }
 
-/// From when to when.
+/// The time of a crash: its beginning and its end.
 type Crash = (Instant, Instant);
 
-/// The crashes that a lease acknowledged at `owned` may not survive, and those that it must.
+/// The crashes that may lose a lease acknowledged at `owned`, and those that must not.
 fn crashes(owned: Instant, blows: &[Blow]) -> (Vec<Crash>, Vec<Crash>) {
     let crash = |blow: &Blow| match blow {
         Blow::Crash { at, up } => Some((*at, *up)),
@@ -129,7 +129,7 @@ fn owned_by_one(verdict: &mut Verdict, id: Uuid, records: &[&Record], blows: &[B
             .filter(|r| matches!(r.call, Call::Cancel { .. }) && r.ended >= own.began)
             .map(|r| r.began)
             .min();
-        // an answer that came before a crash was over says nothing about the time after it
+        // An answer that came before the end of a crash proves nothing about the time after it.
         let cut = |from: Instant, to: Instant| {
             let crashed = forgetting.iter().filter(|(_, up)| *up >= from).map(|(at, _)| *at);
             crashed.chain(cancelled).fold(to, Instant::min)
@@ -166,7 +166,7 @@ fn owned_by_one(verdict: &mut Verdict, id: Uuid, records: &[&Record], blows: &[B
         for other in held.iter().filter(|other| other.token != token) {
             if other.from < own.began && own.ended < other.to {
                 verdict.violations.push(format!(
-                    "{id}: client {} got {token} while {} stood: {own:?}",
+                    "{id}: client {} got {token} while {} was valid: {own:?}",
                     own.client, other.token
                 ));
             }

@@ -1,4 +1,4 @@
-//! The checker itself: it objects to what must not be, and to nothing else.
+//! Tests of the checker: it reports each kind of violation, and reports nothing else.
 
 use crate::checker::check;
 use crate::log::{Answer, Blow, Call, Record};
@@ -6,7 +6,7 @@ use client::{Uuid, milliseconds, seconds};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// A story told in milliseconds: each call takes one.
+/// A sequence of calls, with times in milliseconds; each call takes one millisecond.
 struct Story {
     start: Instant,
     task: Uuid,
@@ -48,7 +48,7 @@ impl Story {
         self.say(time, Call::Extend { id: self.task, token, length: LENGTH, answer });
     }
 
-    fn give(&mut self, time: u64, token: Uuid, answer: Answer<String>) {
+    fn return_task(&mut self, time: u64, token: Uuid, answer: Answer<String>) {
         self.say(time, Call::Return { id: self.task, token, answer });
     }
 
@@ -60,7 +60,7 @@ impl Story {
         self.blows.push(Blow::Crash { at: self.at(time), up: self.at(time + 500) });
     }
 
-    /// How many objections there are when the tables say this.
+    /// The number of violations that the checker reports for these rows.
     fn objections(&self, rows: &[&str]) -> usize {
         let rows = rows.iter().map(|row| row.to_string()).collect();
         check(&self.records, &self.blows, &HashMap::from([(self.task, rows)])).violations.len()
@@ -85,7 +85,7 @@ fn lost_doubled_and_foreign_tasks_are_noticed() {
 fn forgotten_and_doubled_settlings_are_noticed() {
     let mut story = Story::begin();
     let token = story.own(10);
-    story.give(20, token, yes("completed"));
+    story.return_task(20, token, yes("completed"));
     assert_eq!(story.objections(&["completed"]), 0);
     assert_eq!(story.objections(&["aborted"]), 1);
     assert_eq!(story.objections(&["ready"]), 1);
@@ -104,7 +104,7 @@ fn shared_task_is_noticed() {
     let mut story = Story::begin();
     story.own(10);
     story.own(31_000);
-    assert_eq!(story.objections(&["running"]), 0, "the first one had run out");
+    assert_eq!(story.objections(&["running"]), 0, "the first one had expired");
     let mut story = Story::begin();
     let token = story.own(10);
     story.extend(20_000, token, true);
@@ -112,9 +112,9 @@ fn shared_task_is_noticed() {
     assert_eq!(story.objections(&["running"]), 1, "it had been extended");
     let mut story = Story::begin();
     let token = story.own(10);
-    story.give(90, token, Answer::Unknown);
+    story.return_task(90, token, Answer::Unknown);
     story.own(100);
-    assert_eq!(story.objections(&["running"]), 0, "it may have been given back");
+    assert_eq!(story.objections(&["running"]), 0, "it may have been returned");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn lease_lost_without_reason_is_noticed() {
     assert_eq!(story.objections(&["running"]), 1);
     let mut story = Story::begin();
     let token = story.own(10);
-    story.give(5000, token, Answer::Refused("55006".to_owned()));
+    story.return_task(5000, token, Answer::Refused("55006".to_owned()));
     assert_eq!(story.objections(&["running"]), 1);
     story.cancel(4000, Answer::Unknown);
     assert_eq!(story.objections(&["cancelled"]), 0, "another client may have cancelled it");
@@ -150,11 +150,11 @@ fn crash_may_take_young_leases_only() {
     story.crash(600);
     story.extend(2000, token, true);
     story.own(11_000);
-    assert_eq!(story.objections(&["running"]), 1, "it lives after all");
+    assert_eq!(story.objections(&["running"]), 1, "it is valid still");
     let mut story = Story::begin();
     let token = story.own(5000);
     story.blows.push(Blow::ClockTerminated { at: story.at(7000) });
     story.crash(8000);
     story.extend(11_000, token, false);
-    assert_eq!(story.objections(&["running"]), 0, "no client was left to write it down");
+    assert_eq!(story.objections(&["running"]), 0, "no scheduler ran that could persist it");
 }

@@ -1,5 +1,5 @@
-//! One client under load: submits, owns, extends, returns and cancels at random, comes back
-//! after every lost connection, and keeps its leases across it.
+//! One client under load: submits, owns, extends, returns and cancels at random. It reconnects
+//! after every lost connection and keeps its leases.
 
 use crate::log::{Answer, Call, Record};
 use client::{Database, Lease, Session, Uuid, an_error, code, is_lost, milliseconds, sleep};
@@ -15,7 +15,7 @@ const HELD: usize = 40;
 struct Held {
     lease: Lease,
     length: Duration,
-    /// Not returned before, so that some leases live through crashes.
+    /// When the client may return it: some leases must live through crashes.
     until: Instant,
 }
 
@@ -25,7 +25,7 @@ pub struct Load<'a> {
     random: StdRng,
     records: Vec<Record>,
     held: Vec<Held>,
-    /// Tasks of its own to cancel now and then.
+    /// Its own tasks, some of which it cancels.
     submitted: Vec<Uuid>,
     /// Errors that no crash explains.
     pub surprises: Vec<String>,
@@ -38,7 +38,7 @@ impl<'a> Load<'a> {
         Load { client, database, random, records, held, submitted, surprises }
     }
 
-    /// Until told to stop; then returns what it holds, and its memory.
+    /// Runs until told to stop. Returns the records of its calls and the unexpected errors.
     pub fn run(mut self, stop: &AtomicBool) -> (Vec<Record>, Vec<String>) {
         while !stop.load(Ordering::Relaxed) {
             let Some(mut s) = self.connect(stop) else { break };
@@ -55,7 +55,7 @@ impl<'a> Load<'a> {
         }
         let mut s = self.database.connect();
         while let Some(held) = self.held.pop() {
-            if let Err(error) = self.give(&mut s, held, "completed") {
+            if let Err(error) = self.return_task(&mut s, held, "completed") {
                 self.surprises.push(format!("at the end: {error:?}"));
             }
         }
@@ -82,11 +82,12 @@ impl<'a> Load<'a> {
             64..68 => self.cancel(s),
             68..71 => self.own_and_roll_back(s),
             71..75 => self.own_and_complete_in_one_transaction(s),
-            _ => self.give_any(s),
+            _ => self.return_any(s),
         }
     }
 
-    /// Sorts an error: a lost connection goes up, a refusal of the contract is an answer.
+    /// Classifies an error: a lost connection is returned to the caller, an error of the contract
+    /// is an answer.
     fn answer<T>(result: Result<T, Error>, allowed: &[&str]) -> (Answer<T>, Option<Error>) {
         match result {
             Ok(value) => (Answer::Yes(value), None),
@@ -152,7 +153,7 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
-    /// Extends by the length the lease was taken with, or forgets a lease that is lost.
+    /// Extends a lease by its original length, or forgets a lease that is lost.
     fn extend(&mut self, s: &mut Session) -> Result<(), Error> {
         if self.held.is_empty() {
             return Ok(());
@@ -170,7 +171,7 @@ impl<'a> Load<'a> {
         error.map_or(Ok(()), Err)
     }
 
-    fn give_any(&mut self, s: &mut Session) -> Result<(), Error> {
+    fn return_any(&mut self, s: &mut Session) -> Result<(), Error> {
         let now = Instant::now();
         let free: Vec<usize> =
             (0..self.held.len()).filter(|at| self.held[*at].until <= now).collect();
@@ -184,12 +185,13 @@ impl<'a> Load<'a> {
             80..90 => "retry",
             _ => "yield",
         };
-        self.give(s, held, outcome)
+        self.return_task(s, held, outcome)
     }
 
-    fn give(&mut self, s: &mut Session, held: Held, outcome: &str) -> Result<(), Error> {
+    fn return_task(&mut self, s: &mut Session, held: Held, outcome: &str) -> Result<(), Error> {
         let began = Instant::now();
-        let (answer, error) = Self::answer(s.give(&held.lease, outcome), &["55000", "55006"]);
+        let (answer, error) =
+            Self::answer(s.return_task(&held.lease, outcome), &["55000", "55006"]);
         let (id, token) = (held.lease.id, held.lease.token);
         self.remember(began, Call::Return { id, token, answer });
         error.map_or(Ok(()), Err)
@@ -198,7 +200,7 @@ impl<'a> Load<'a> {
     fn cancel(&mut self, s: &mut Session) -> Result<(), Error> {
         let Some(id) = self.submitted.pop() else { return Ok(()) };
         let began = Instant::now();
-        // a submit that was not acknowledged may not exist
+        // A task whose submission was not acknowledged may not exist.
         let (answer, error) =
             Self::answer(s.try_value::<bool>("select scylla.cancel($1)", &[&id]), &["P0002"]);
         self.remember(began, Call::Cancel { id, answer });

@@ -1,9 +1,9 @@
-//! What a client remembers of each call: when it began, when the answer came, and the answer.
+//! What a client records of each call: when it began, when the answer came, and the answer.
 
 use client::Uuid;
 use std::time::{Duration, Instant};
 
-/// How a call ended: `Unknown` when the connection broke before the answer came.
+/// How a call ended; `Unknown` when the connection broke before the answer came.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer<T> {
     Yes(T),
@@ -17,7 +17,7 @@ pub enum Call {
         id: Uuid,
         answer: Answer<()>,
     },
-    /// An own that was not acknowledged is not recorded: no client knows its token.
+    /// An own that was not acknowledged is not recorded, since no client knows its token.
     Own {
         id: Uuid,
         token: Uuid,
@@ -60,11 +60,11 @@ impl Record {
     }
 }
 
-/// What was done to the server.
+/// A fault that the test injected into the server.
 #[derive(Debug, Clone, Copy)]
 pub enum Blow {
-    /// Everything in memory was lost, some time between these two.
+    /// A crash: all memory was lost at some time between these two.
     Crash { at: Instant, up: Instant },
-    /// The clock wrote nothing down until it was back.
+    /// The scheduler was terminated, and persisted no lease between these two.
     ClockTerminated { at: Instant },
 }

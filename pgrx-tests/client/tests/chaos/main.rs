@@ -1,6 +1,7 @@
 //! Crashes of every kind under load from eight connections, and a checker over the clients' logs.
 //!
-//! `SCYLLA_CHAOS=full` strikes four times as often; `SCYLLA_SEED` repeats a run's dice.
+//! `SCYLLA_CHAOS=full` injects four times as many faults; `SCYLLA_SEED` repeats the random choices
+//! of a run.
 
 mod checker;
 mod judged;
@@ -26,7 +27,7 @@ enum Strike {
     Worker,
 }
 
-/// Twenty backends and five postmasters killed, twenty workers terminated, in random order.
+/// Twenty backends and five postmasters to kill, twenty schedulers to terminate, in random order.
 fn strikes(random: &mut StdRng) -> Vec<Strike> {
     let times = if std::env::var("SCYLLA_CHAOS").as_deref() == Ok("full") { 4 } else { 1 };
     let mut strikes =
@@ -37,7 +38,7 @@ fn strikes(random: &mut StdRng) -> Vec<Strike> {
     strikes
 }
 
-/// A process id of the server that may be struck; none while it recovers.
+/// The id of a process to kill or terminate. Waits while the server recovers.
 fn victim(server: &Server, database: &Database, what: Strike, random: &mut StdRng) -> i32 {
     eventually(seconds(20), "there is a process to strike", || {
         let mut s = server.try_connect().ok()?;
@@ -63,7 +64,7 @@ fn strike(server: &Server, database: &Database, what: Strike, random: &mut StdRn
             let mut canary = server.connect();
             let at = Instant::now();
             eventually(seconds(20), "a killed backend takes all others with it", || {
-                // the one that was chosen may just have left
+                // the chosen process may have just ended
                 server.signal(victim(server, database, what, random), libc::SIGKILL);
                 (0..100)
                     .any(|_| {
@@ -87,7 +88,7 @@ fn strike(server: &Server, database: &Database, what: Strike, random: &mut StdRn
     }
 }
 
-/// Owns and completes until nothing is left that is not settled.
+/// Owns and completes tasks until all of them are settled.
 fn drain(database: &Database) {
     let mut s = database.connect();
     let left =
@@ -117,7 +118,8 @@ fn final_rows(database: &Database) -> HashMap<Uuid, Vec<String>> {
     rows
 }
 
-/// I1, I7, B55: nothing acknowledged is lost, nothing is settled twice, no two workers share a task.
+/// I1, I7, B55: under load and crashes, no acknowledged call is lost, no task is settled twice, and
+/// no two workers own one task at a time.
 #[test]
 fn crashes_under_load_lose_nothing_and_share_nothing() {
     let seed: u64 = std::env::var("SCYLLA_SEED")
@@ -138,7 +140,7 @@ fn crashes_under_load_lose_nothing_and_share_nothing() {
                 scope.spawn(move || load.run(stop))
             })
             .collect();
-        // whatever happens below, the clients are told to stop, or the scope would wait for ever
+        // A failure below must still stop the clients, or the scope would wait for ever.
         let monkey = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             sleep(seconds(2));
             for what in strikes(&mut random) {
@@ -151,7 +153,7 @@ fn crashes_under_load_lose_nothing_and_share_nothing() {
         let mut records: Vec<Record> = Vec::new();
         let mut surprises = Vec::new();
         for client in clients {
-            let (more, strange) = client.join().expect("a client ends well");
+            let (more, strange) = client.join().expect("the client does not panic");
             records.extend(more);
             surprises.extend(strange);
         }

@@ -1,7 +1,7 @@
-//! Graphs of tasks under concurrency: nothing runs too early, nothing waits for ever.
+//! Graphs of tasks under concurrency: no task runs too early, and none waits for ever.
 
-mod circles;
-mod held;
+mod cycles;
+mod locked;
 mod model;
 
 mod races;
@@ -9,7 +9,7 @@ mod wide;
 
 use client::*;
 
-/// Submits tasks in one batch: `(id, after)`, all of one queue.
+/// Submits tasks of one queue in one batch, as `(id, after)`.
 fn submit_graph(s: &mut Session, queue: &str, tasks: &[(Uuid, Vec<Uuid>)]) {
     let batch: Vec<Value> =
         tasks.iter().map(|(id, after)| json!({"queue": queue, "id": id, "after": after})).collect();
@@ -29,7 +29,7 @@ fn return_all(s: &mut Session, leases: &[Lease]) {
     assert!(answers.iter().all(|it| it.as_deref() == Some("completed")), "{answers:?}");
 }
 
-/// Nothing is left over once all has settled.
+/// Asserts that no edge and no countdown remains once all tasks have settled.
 #[track_caller]
 fn assert_empty(s: &mut Session) {
     for table in ["task", "dependency", "countdown"] {

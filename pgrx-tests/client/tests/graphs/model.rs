@@ -1,4 +1,4 @@
-//! Random graphs with random ends, from eight connections, against a naive model.
+//! Random graphs with random ends, from eight connections, compared with a naive model.
 
 use client::*;
 use rand::rngs::StdRng;
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const GRAPHS: usize = 1_000;
 const SESSIONS: usize = 8;
 
-/// What the owner of a task does with it.
+/// The way in which the owner of a task ends it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Complete,
     Abort,
-    /// Retried so often, then completed.
+    /// Retried this many times, then completed.
     Retry(i32),
     /// Retried until no try is left.
     Exhaust,
@@ -29,7 +29,7 @@ struct Task {
     after: Vec<usize>,
     run: bool,
     fate: Fate,
-    /// Cancelled from outside, or replaced.
+    /// Cancelled by another session, or replaced.
     cancelled: bool,
     deleted: bool,
     keyed: bool,
@@ -47,8 +47,8 @@ enum End {
 }
 
 impl Graph {
-    /// How each task ends, and how many of its predecessors failed if it got to run: what can be told is
-    /// told, until nothing is left.
+    /// How each task ends, and with how many failed predecessors it ran, if it ran. Repeats until
+    /// no further end follows.
     fn ends(&self) -> Vec<(End, Option<i32>)> {
         let mut ends: Vec<Option<(End, Option<i32>)>> = vec![None; self.0.len()];
         while ends.contains(&None) {
@@ -56,7 +56,7 @@ impl Graph {
             for at in 0..ends.len() {
                 ends[at] = ends[at].clone().or_else(|| self.end(&self.0[at], &ends));
             }
-            assert!(ends.iter().flatten().count() > told, "a circle was let in");
+            assert!(ends.iter().flatten().count() > told, "a cycle was accepted");
         }
         ends.into_iter().flatten().collect()
     }
@@ -83,7 +83,7 @@ impl Graph {
         }
     }
 
-    /// Deletes tasks of a graph that has not begun; returns how many go.
+    /// Deletes tasks of a graph that has not begun; returns how many are deleted.
     fn delete(&mut self, at: usize) -> i32 {
         self.0[at].deleted = true;
         let mut gone = 1;
@@ -100,11 +100,11 @@ impl Graph {
     }
 }
 
-/// What all sessions share.
+/// State that all sessions share.
 struct World {
     graphs: Vec<Mutex<Graph>>,
     places: Mutex<HashMap<Uuid, (usize, usize)>>,
-    /// Graphs that no client changes from outside any more.
+    /// Graphs that no client changes any more.
     left_alone: AtomicUsize,
     counts: Mutex<HashMap<&'static str, usize>>,
 }
@@ -169,7 +169,7 @@ impl Player<'_> {
         arguments
     }
 
-    /// Submits a graph in one batch, in any order, and sometimes deletes of it at once.
+    /// Submits a graph in one batch, in any order, and sometimes deletes tasks of it at once.
     fn plant(&mut self, graph: usize) {
         let mut batch = Vec::new();
         for n in 0..self.random.random_range(3..10) {
@@ -202,7 +202,7 @@ impl Player<'_> {
         (at, it.0[at].id, it.0[at].keyed)
     }
 
-    /// Does one thing to a graph while others work on it.
+    /// Does one random operation on a graph while other sessions work on it.
     fn meddle(&mut self, graph: usize) {
         let rolls_back = self.chance(0.3);
         if rolls_back {
@@ -235,7 +235,7 @@ impl Player<'_> {
                 Ok(_) => {}
                 Err(state) => {
                     assert!(["22023", "55000", "P0002"].contains(&state.as_str()), "{state}");
-                    self.world.note(if state == "22023" { "circles" } else { "too late" });
+                    self.world.note(if state == "22023" { "cycles" } else { "too late" });
                 }
             },
         }
@@ -245,7 +245,7 @@ impl Player<'_> {
         }
     }
 
-    /// Submits one more task, under the key of the graph.
+    /// Submits one more task under the key of the graph.
     fn replace(&mut self, graph: usize, rolls_back: bool) {
         let others = self.world.graphs[graph].lock().unwrap().0.len();
         let task = self.task(others, true);
@@ -278,7 +278,7 @@ impl Player<'_> {
         }
     }
 
-    /// Owns some tasks and does with each what is its fate. False when there was none.
+    /// Owns some tasks and ends each as its fate says. False when no task was ready.
     fn work(&mut self) -> bool {
         let in_block = self.chance(0.2);
         if in_block {
@@ -329,7 +329,7 @@ impl Player<'_> {
                 return;
             }
         };
-        if let Err(error) = self.s.give(lease, outcome) {
+        if let Err(error) = self.s.return_task(lease, outcome) {
             assert_eq!(code(&error), "55000", "only if another client has cancelled it: {error:?}");
             self.world.note("worked for nothing");
         }
@@ -397,7 +397,7 @@ fn random_graphs_end_as_a_naive_model_says() {
     assert_eq!(s.count("select count(*) from scylla.countdown"), 0);
     let counts = world.counts.into_inner().unwrap();
     println!("{counts:?}");
-    for what in ["deleted", "cancelled", "replaced", "linked", "circles", "rolled back"] {
+    for what in ["deleted", "cancelled", "replaced", "linked", "cycles", "rolled back"] {
         assert!(counts.get(what).is_some_and(|n| *n > 20), "{what}: {counts:?}");
     }
 }

@@ -1,13 +1,13 @@
-//! Waiting for a task that is just ending.
+//! Depending on a task that is just ending.
 
 use crate::assert_empty;
 use client::*;
 use std::sync::{Barrier, Mutex};
 
-/// A follower is submitted, or linked, while its predecessor is returned, cancelled or deleted: it neither
-/// waits for ever nor runs too early.
+/// A dependent that is submitted or added while its predecessor is returned, cancelled or deleted
+/// neither waits for ever nor runs too early.
 #[test]
-fn follower_of_an_ending_task_is_neither_lost_nor_early() {
+fn dependent_of_an_ending_task_is_neither_lost_nor_early() {
     const ROUNDS: usize = 3_000;
     let database = database();
     let mut s = database.connect();
@@ -17,14 +17,14 @@ fn follower_of_an_ending_task_is_neither_lost_nor_early() {
     let barrier = Barrier::new(2);
     let made: Mutex<Vec<(Uuid, usize)>> = Mutex::default();
     std::thread::scope(|scope| {
-        let (mut ender, mut follower) = (database.connect(), database.connect());
+        let (mut ender, mut dependent) = (database.connect(), database.connect());
         let (leases, barrier, made, spare) = (&leases, &barrier, &made, &spare);
         scope.spawn(move || {
             for (round, lease) in leases.iter().enumerate() {
                 barrier.wait();
                 match round % 4 {
                     0 => ender.complete(lease),
-                    1 => drop(ender.give(lease, "aborted").unwrap()),
+                    1 => drop(ender.return_task(lease, "aborted").unwrap()),
                     2 => assert!(ender.cancel(lease.id)),
                     _ => assert!([1, 2].contains(&ender.delete(&[lease.id]))),
                 }
@@ -32,14 +32,14 @@ fn follower_of_an_ending_task_is_neither_lost_nor_early() {
         });
         scope.spawn(move || {
             let submit =
-                follower.prepare("select scylla.submit('q', after => array[$1::uuid])").unwrap();
+                dependent.prepare("select scylla.submit('q', after => array[$1::uuid])").unwrap();
             for (round, lease) in leases.iter().enumerate() {
                 barrier.wait();
                 if round % 8 < 4 {
-                    let row = follower.query_one(&submit, &[&lease.id]).unwrap();
+                    let row = dependent.query_one(&submit, &[&lease.id]).unwrap();
                     made.lock().unwrap().push((row.get(0), round));
                 } else {
-                    follower.link(lease.id, spare[round]).unwrap();
+                    dependent.link(lease.id, spare[round]).unwrap();
                     made.lock().unwrap().push((spare[round], round));
                 }
             }

@@ -6,16 +6,17 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// B73: 50,000 predecessors, returned by 16 connections in batches of 100: exactly one follower.
+/// B73: when 16 connections return 50,000 predecessors in batches of 100, their dependent becomes
+/// ready exactly once.
 #[test]
-fn fan_in_of_fifty_thousand_gives_one_follower() {
+fn fan_in_of_fifty_thousand_makes_one_dependent_ready() {
     const TASKS: usize = 50_000;
     let database = database();
     let mut s = database.connect();
     let ids = new_ids(TASKS);
     let mut graph: Vec<(Uuid, Vec<Uuid>)> = ids.iter().map(|id| (*id, Vec::new())).collect();
-    let follower = Uuid::new_v4();
-    graph.push((follower, ids));
+    let dependent = Uuid::new_v4();
+    graph.push((dependent, ids));
     submit_graph(&mut s, "q", &graph);
     let (returned, early) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -24,15 +25,16 @@ fn fan_in_of_fifty_thousand_gives_one_follower() {
             scope.spawn(move || {
                 loop {
                     let leases = s.own("w", "q", 100);
-                    if leases.iter().any(|lease| lease.id == follower) {
+                    if leases.iter().any(|lease| lease.id == dependent) {
                         early.fetch_add(1, Ordering::SeqCst);
                     }
                     if leases.is_empty() {
                         return;
                     }
-                    // Counted before, so that the owner of the dependent finds them all counted.
+                    // Count before owning, so that the owner of the dependent sees all of them
+                    // counted.
                     let before = returned.fetch_add(leases.len(), Ordering::SeqCst);
-                    if leases.iter().any(|lease| lease.id == follower) {
+                    if leases.iter().any(|lease| lease.id == dependent) {
                         assert_eq!((before, leases.len()), (TASKS, 1), "alone, and after all");
                     }
                     return_all(&mut s, &leases);
@@ -40,8 +42,8 @@ fn fan_in_of_fifty_thousand_gives_one_follower() {
             });
         }
     });
-    // the last batches may have been put off
-    let more = eventually(seconds(10), "the follower is ready", || {
+    // The countdowns of the last batches may be deferred.
+    let more = eventually(seconds(10), "the dependent is ready", || {
         let owned = early.load(Ordering::SeqCst);
         let leases = if owned == 0 { s.own("w", "q", 9) } else { Vec::new() };
         (owned + leases.len() > 0).then_some(leases)
@@ -49,11 +51,12 @@ fn fan_in_of_fifty_thousand_gives_one_follower() {
     return_all(&mut s, &more);
     assert_eq!(early.load(Ordering::SeqCst) + more.len(), 1);
     assert!(s.own("w", "q", 9).is_empty());
-    assert_eq!(s.status(follower), "completed");
+    assert_eq!(s.status(dependent), "completed");
     assert_empty(&mut s);
 }
 
-/// Task n waits for its proper divisors; owned by 8 connections in batches of 17.
+/// When task n depends on its proper divisors and 8 connections own batches of 17, no task is owned
+/// before its divisors.
 #[test]
 fn no_number_comes_before_its_divisors() {
     let database = database();
@@ -89,8 +92,8 @@ fn no_number_comes_before_its_divisors() {
     }
 }
 
-/// I9: an abort goes down a chain of 10,000 and through a tree of 100,000 in one call, and can be
-/// interrupted.
+/// I9: an abort goes down a chain of 10,000 and through a tree of 100,000 in one call, and the call
+/// can be interrupted.
 #[test]
 fn abort_goes_deep_and_wide_and_can_be_interrupted() {
     let database = database();
@@ -116,7 +119,7 @@ fn abort_goes_deep_and_wide_and_can_be_interrupted() {
     assert_empty(&mut s);
 }
 
-/// 100,000 predecessors of one task, and 100,000 followers of one.
+/// A task can have 100,000 predecessors, and another 100,000 dependents.
 #[test]
 fn hundred_thousand_wait_and_are_waited_for() {
     let database = database();

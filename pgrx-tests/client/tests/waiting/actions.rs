@@ -1,8 +1,8 @@
-//! Waiting for tasks of some actions only.
+//! Waiting for tasks of given actions.
 
 use crate::*;
 
-/// How often a backend went to sleep.
+/// How often a backend has slept.
 fn sleeps(pid: i32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a backend");
     let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"));
@@ -13,8 +13,8 @@ fn act(s: &mut Session, action: &str) {
     s.submit_with("q", &format!("action => '{action}'"));
 }
 
-/// A worker that calls again and again is not answered while only other actions are ready, and is
-/// not woken when more of these come.
+/// While only tasks of other actions are ready or submitted, a worker that waits gets no answer and
+/// is not woken.
 #[test]
 fn while_only_other_actions_are_ready_nothing_happens() {
     let server = Server::start(&[]);
@@ -37,15 +37,15 @@ fn while_only_other_actions_are_ready_nothing_happens() {
         act(&mut s, "scan");
     }
     let lease = s.own_one_with("q", "actions => '{scan}'");
-    s.give(&lease, "retry").unwrap();
-    // Rounds of notifications go on for a while.
+    s.return_task(&lease, "retry").unwrap();
+    // Rounds of notifications continue for a while.
     sleep(milliseconds(300));
     assert!(sleeps(pid) - before <= 2, "woken {} times", sleeps(pid) - before);
     act(&mut s, "fax");
     assert!(promptly(|| waiter.join().unwrap()));
 }
 
-/// Each waiter is woken for its own actions, in whatever order they wait.
+/// Each waiter is woken for its own actions, in any order of the waiters.
 #[test]
 fn each_action_wakes_a_process_that_would_own_it() {
     let database = slow();
@@ -64,7 +64,8 @@ fn each_action_wakes_a_process_that_would_own_it() {
     assert_eq!(waiters.map(|waiter| waiter.join().unwrap()), names);
 }
 
-/// The two actions look the same to the board: a process is woken for the wrong one.
+/// The board cannot distinguish these two actions, so it wakes a process for the wrong one. That
+/// process wakes the next.
 #[test]
 fn a_process_woken_for_another_action_wakes_the_next() {
     let database = slow();
@@ -82,7 +83,7 @@ fn a_process_woken_for_another_action_wakes_the_next() {
     assert!(promptly(|| waits_on.join().unwrap()));
 }
 
-/// I8: more waiters than one hold of the board's lock looks at.
+/// I8: a waiter is woken behind more waiters than one lock of the board inspects.
 #[test]
 fn a_process_behind_a_hundred_others_is_woken() {
     let database = slow();
@@ -100,9 +101,9 @@ fn a_process_behind_a_hundred_others_is_woken() {
     assert!(others.into_iter().all(|other| other.join().unwrap()));
 }
 
-/// No action at all: nothing to wait for.
+/// With an empty list of actions, waiting returns false.
 #[test]
-fn without_actions_nothing_comes() {
+fn without_actions_no_task_is_found() {
     let database = slow();
     let mut s = database.connect();
     s.submit("q");

@@ -1,9 +1,9 @@
-//! Waiting for work of several queues.
+//! Waiting for work in several queues.
 
 use crate::*;
 use std::collections::HashMap;
 
-/// In one terminal `wait_for_any`, in another `submit`.
+/// `wait_for_any` in one terminal returns when `submit` runs in another.
 #[test]
 fn psql_waits_for_several_queues() {
     let database = slow();
@@ -37,8 +37,8 @@ fn the_first_queue_that_has_work_is_named() {
     assert_eq!(last.as_deref(), Some("b"));
 }
 
-/// A process that is woken in one queue is in no line any more: a task of its other queue wakes
-/// another.
+/// A process that was woken for one queue waits in no queue any more: a task in its other queue
+/// wakes another process.
 #[test]
 fn a_process_woken_in_one_queue_keeps_no_other_from_being_woken() {
     let database = slow();
@@ -53,9 +53,9 @@ fn a_process_woken_in_one_queue_keeps_no_other_from_being_woken() {
     }
 }
 
-/// A process that was woken for a task of one queue and finds one in another wakes the next.
+/// A process that was woken for one queue and finds a task in another wakes the next process.
 #[test]
-fn a_wake_up_that_is_not_used_goes_on() {
+fn an_unused_wake_up_is_passed_on() {
     let database = slow();
     for _ in 0..20 {
         let (_, both) = waiting(&database, |s| promptly(|| for_any(s, &["a", "b"], "20 s")));
@@ -68,8 +68,8 @@ fn a_wake_up_that_is_not_used_goes_on() {
     }
 }
 
-/// Workers with queues and actions of their own, and one task after the other, at any moment around
-/// the beginning of their waits.
+/// No task is left while a worker waits for it: workers with their own queues and actions, and
+/// tasks that arrive at any moment around the beginning of their waits.
 #[test]
 fn no_task_is_left_beside_a_worker_that_waits_for_it() {
     let database = slow();

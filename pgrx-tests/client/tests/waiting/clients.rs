@@ -1,10 +1,10 @@
-//! From where one can wait, and from where not.
+//! Which clients and contexts can wait.
 
 use crate::*;
 
-/// Where its transaction is not its own, a procedure that waits is refused.
+/// A procedure that waits is refused inside a transaction block, a function or a procedure.
 #[test]
-fn waiting_stands_alone() {
+fn waiting_needs_its_own_transaction() {
     let database = slow();
     let mut s = database.connect();
     let call = "call scylla.wait_for_work('q', '0')";
@@ -35,7 +35,7 @@ fn waiting_stands_alone() {
     assert_eq!(pipelined(&database, &[call, "select 1"]), None, "its first command is alone yet");
 }
 
-/// The error of several statements sent before a single Sync.
+/// The error of several statements that are sent before one Sync message.
 fn pipelined(database: &Database, statements: &[&str]) -> Option<String> {
     use std::io::{Read, Write};
     let (folder, port) = database.reach();
@@ -62,7 +62,7 @@ fn pipelined(database: &Database, statements: &[&str]) -> Option<String> {
     error.map(|field| field[1..].to_owned())
 }
 
-/// In one terminal `wait_for_work`, in another `submit`.
+/// `wait_for_work` in one terminal returns when `submit` runs in another.
 #[test]
 fn psql_waits_and_returns_at_once() {
     let database = slow();
@@ -76,9 +76,9 @@ fn psql_waits_and_returns_at_once() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "t\nwoken\n");
 }
 
-/// The simple protocol, literals by place, named notation.
+/// The procedures accept the simple protocol, positional literals and named notation.
 #[test]
-fn every_notation_serves() {
+fn every_notation_is_accepted() {
     let database = slow();
     let mut s = database.connect();
     let id = s.submit_with("q", "post_result => true");
@@ -104,7 +104,7 @@ fn every_notation_serves() {
     }
 }
 
-/// A PgBouncer in transaction mode; goes when dropped.
+/// A PgBouncer in transaction mode, stopped when dropped.
 struct Bouncer {
     process: Child,
     folder: std::path::PathBuf,
@@ -135,11 +135,11 @@ impl Bouncer {
             .expect("pgbouncer: scripts/pg deps pgbouncer installs it");
         let process = Server::spawn(program, &["-q", configuration.to_str().unwrap()]);
         let bouncer = Bouncer { process, folder };
-        eventually(seconds(10), "pgbouncer serves", || bouncer.connect(database).ok());
+        eventually(seconds(10), "pgbouncer accepts connections", || bouncer.connect(database).ok());
         bouncer
     }
 
-    /// Of a socket in a folder of its own.
+    /// The address of its socket, in its own folder.
     const PORT: u16 = 6432;
 
     fn reach(&self) -> (String, u16) {
@@ -166,7 +166,7 @@ impl Drop for Bouncer {
     }
 }
 
-/// What a command of the simple protocol answers: the values of its first row.
+/// The result of a command in the simple protocol: the values of its first row.
 fn simply(
     client: &mut postgres::Client,
     sql: &str,
@@ -179,9 +179,10 @@ fn simply(
     Ok(row.map_or(vec![], |row| (0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect()))
 }
 
-/// Through PgBouncer in transaction mode, where each command may get another connection.
+/// Waiting works through PgBouncer in transaction mode, where each command may use another
+/// connection.
 #[test]
-fn waiting_goes_through_a_pooler() {
+fn waiting_works_through_a_pooler() {
     let database = slow();
     let bouncer = Bouncer::before(&database);
     let mut s = database.connect();
@@ -226,9 +227,9 @@ fn waiting_backends(s: &mut Session, n: i64) {
     eventually(seconds(3), "so many sessions wait", || (s.count(look) == n).then_some(()));
 }
 
-/// psycopg in autocommit, with parameters; its pipeline mode is refused.
+/// Waiting works from psycopg in autocommit, with parameters. Its pipeline mode is refused.
 #[test]
-fn waiting_goes_from_psycopg() {
+fn waiting_works_from_psycopg() {
     let database = slow();
     let mut s = database.connect();
     let id = s.submit_with("q", "post_result => true");

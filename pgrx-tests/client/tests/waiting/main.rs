@@ -1,7 +1,7 @@
 //! Waiting in the server: `wait_for_work` and `wait_for_task`.
 //!
-//! Most tests share a server whose scheduler sweeps once a minute only, so that a lost
-//! wake-up shows.
+//! Most tests share a server whose scheduler scans only once a minute, so that a lost wake-up is
+//! noticed.
 
 mod actions;
 mod any;
@@ -21,7 +21,7 @@ fn slow() -> Database {
     open(slow_server())
 }
 
-/// A database whose board is built: a wait that begins then is a wait for tasks.
+/// A database whose board is built, so that a wait does not wait for the board.
 fn open(server: &Server) -> Database {
     let database = server.database();
     database.connect().own("w", "q", 1);
@@ -70,7 +70,7 @@ fn ending(status: &str, result: Value) -> Ending {
     (Some(status.to_owned()), (!result.is_null()).then_some(result))
 }
 
-/// Runs something in a session of its own, and returns once that session waits in the server.
+/// Runs `f` in its own session, and returns once that session waits in the server.
 fn waiting<T: Send + 'static>(
     database: &Database,
     work: impl FnOnce(&mut Session) -> T + Send + 'static,
@@ -87,7 +87,7 @@ fn waiting<T: Send + 'static>(
     (pid, thread)
 }
 
-/// Runs a wait that must be woken: it returns sooner than its backstop would.
+/// Runs a wait that must be woken. Fails when it returns as late as its backstop would.
 fn promptly<T>(wait: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let answer = wait();
@@ -95,7 +95,7 @@ fn promptly<T>(wait: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// What a waiter answered, and when.
+/// The answer of a waiter, and its time.
 fn report(database: &Database, n: usize, queue: &'static str) -> Receiver<(bool, Instant)> {
     let (sender, receiver) = channel();
     for _ in 0..n {
@@ -120,7 +120,7 @@ fn psql_at((host, port): (String, u16), database: &Database, commands: &[&str]) 
     command.stdout(Stdio::piped()).spawn().expect("psql runs")
 }
 
-/// The backend of the psql that waits.
+/// The backend of a psql that waits.
 fn psql_waits(s: &mut Session) -> i32 {
     let look = "select max(pid) from pg_stat_activity where application_name = 'psql'
         and datname = current_database() and wait_event_type = 'Extension'";

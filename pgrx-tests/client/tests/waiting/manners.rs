@@ -1,9 +1,9 @@
-//! What a wait holds and costs, and what ends it.
+//! The locks and resources that a wait holds, and the events that end it.
 
 use crate::*;
 
-/// While it waits it holds no snapshot, no transaction id and no lock on a table, whatever the
-/// session's isolation level, and it uses no processor time.
+/// At every isolation level, a wait holds no snapshot, no transaction id and no table lock, and
+/// uses no processor time.
 #[test]
 fn waiting_holds_nothing_and_costs_nothing() {
     let database = slow();
@@ -35,8 +35,8 @@ fn waiting_holds_nothing_and_costs_nothing() {
     assert_eq!(b.join().unwrap().0.as_deref(), Some("cancelled"));
 }
 
-/// I9: cancel, statement_timeout, pg_terminate_backend, and the client's going away end the wait at
-/// once.
+/// I9: a cancel, a statement_timeout, pg_terminate_backend and the client's disconnect each end the
+/// wait at once.
 #[test]
 fn whatever_ends_a_session_ends_its_wait() {
     let database = slow();
@@ -79,7 +79,7 @@ fn whatever_ends_a_session_ends_its_wait() {
     }
 }
 
-/// I9
+/// I9: a fast shutdown ends every wait.
 #[test]
 fn a_fast_shutdown_ends_every_wait() {
     let server = Server::start(&[]);
@@ -93,7 +93,7 @@ fn a_fast_shutdown_ends_every_wait() {
     assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap()));
 }
 
-/// I9: the extension is dropped although a process waits; that process learns of it.
+/// I9: the extension is dropped while processes wait, and their waits end with an error.
 #[test]
 fn dropping_the_extension_ends_every_wait() {
     let database = slow();

@@ -2,7 +2,7 @@
 
 use crate::*;
 
-/// B75
+/// B75: a wait after the end of the task returns its status and result at once.
 #[test]
 fn waiting_after_the_end_returns_at_once() {
     let database = slow();
@@ -17,7 +17,7 @@ fn waiting_after_the_end_returns_at_once() {
                 let sql = "select scylla.return_task($1, $2, result => $3)";
                 s.value::<String>(sql, &[&id, &lease.token, &result]);
             }
-            _ => drop(s.give(&lease, outcome).unwrap()),
+            _ => drop(s.return_task(&lease, outcome).unwrap()),
         }
         assert_eq!(for_task(&mut s, id, "10 s"), ending(outcome, result));
     }
@@ -28,9 +28,9 @@ fn waiting_after_the_end_returns_at_once() {
     assert!(started.elapsed() < seconds(1));
 }
 
-/// B76: each of those who wait hears the exact status and result, large ones too.
+/// B76: each waiter gets the exact status and result, including large results.
 #[test]
-fn waiting_before_the_end_hears_the_exact_status_and_result() {
+fn waiting_before_the_end_returns_the_exact_status_and_result() {
     let database = slow();
     let mut s = database.connect();
     let id = s.submit_with("q", "post_result => true");
@@ -52,7 +52,7 @@ fn waiting_before_the_end_hears_the_exact_status_and_result() {
     assert_eq!(bystander.join().unwrap(), (None, None), "a time-out is no error");
 }
 
-/// B77
+/// B77: waiting for a task without `post_result` is an error.
 #[test]
 fn without_post_result_waiting_is_an_error() {
     let database = slow();
@@ -75,16 +75,16 @@ fn without_post_result_waiting_is_an_error() {
     assert_eq!(waiter.join().unwrap(), "P0002", "deleted meanwhile");
 }
 
-/// B79
+/// B79: each way to settle a task wakes its waiters.
 #[test]
-fn whatever_settles_a_task_is_heard_of() {
+fn each_way_to_settle_a_task_wakes_its_waiters() {
     let database = slow();
     let mut s = database.connect();
     let wait = |id: Uuid| waiting(&database, move |s| promptly(|| for_task(s, id, "20 s").0)).1;
     let exhausted = s.submit_with("a", "post_result => true, max_tries => 1");
     let lease = s.own_one("a");
     let waiter = wait(exhausted);
-    assert_eq!(s.give(&lease, "retry").unwrap(), "aborted");
+    assert_eq!(s.return_task(&lease, "retry").unwrap(), "aborted");
     assert_eq!(waiter.join().unwrap().as_deref(), Some("aborted"), "the last retry");
 
     let expired = s.submit_with("a", "post_result => true, max_tries => 1, timeout => '300 ms'");
@@ -98,17 +98,17 @@ fn whatever_settles_a_task_is_heard_of() {
     assert_eq!(waiter.join().unwrap().as_deref(), Some("cancelled"));
 
     let root = s.submit("root");
-    let follower: Uuid = s.value(
+    let dependent: Uuid = s.value(
         "select scylla.submit('b', after => array[$1::uuid], post_result => true)",
         &[&root],
     );
     let last: Uuid = s.value(
         "select scylla.submit('b', after => array[$1::uuid], post_result => true)",
-        &[&follower],
+        &[&dependent],
     );
-    let (first, second) = (wait(follower), wait(last));
+    let (first, second) = (wait(dependent), wait(last));
     let lease = s.own_one("root");
-    s.give(&lease, "aborted").unwrap();
+    s.return_task(&lease, "aborted").unwrap();
     assert_eq!(first.join().unwrap().as_deref(), Some("aborted"), "a cascade");
     assert_eq!(second.join().unwrap().as_deref(), Some("aborted"), "its next step");
 

@@ -1,10 +1,10 @@
-//! Waiting for work of a queue.
+//! Waiting for work in a queue.
 
 use crate::*;
 
-/// B78, I2: what rolled back is not heard of, whether the whole transaction or a savepoint.
+/// B78, I2: a rollback, of the transaction or of a savepoint, wakes no waiter.
 #[test]
-fn nothing_is_heard_of_what_rolled_back() {
+fn a_rollback_wakes_no_waiter() {
     let database = slow();
     let mut s = database.connect();
     let id = s.submit_with("ends", "post_result => true");
@@ -18,14 +18,15 @@ fn nothing_is_heard_of_what_rolled_back() {
     ));
     assert!(!worker.join().unwrap());
     assert_eq!(client.join().unwrap(), (None, None));
-    assert_eq!(for_task(&mut s, id, "0"), (None, None), "a timeout of zero only looks");
+    assert_eq!(for_task(&mut s, id, "0"), (None, None), "a timeout of zero does not wait");
     let (_, worker) = waiting(&database, |s| for_work(s, "q", "20 s"));
     s.run(&format!("begin; {settle}; select scylla.submit('q'); commit"));
     assert!(worker.join().unwrap());
     assert_eq!(for_task(&mut s, id, "0").0.as_deref(), Some("completed"));
 }
 
-/// B78: submitted and settled at any moment around the beginning of the wait.
+/// B78: a wait misses no task that is submitted or settled at any moment around the wait's
+/// beginning.
 #[test]
 fn nothing_is_lost_between_looking_and_waiting() {
     let database = slow();
@@ -38,7 +39,7 @@ fn nothing_is_lost_between_looking_and_waiting() {
         for n in 0..ROUNDS {
             ready.send(()).unwrap();
             let started = Instant::now();
-            assert!(for_work(&mut worker, "q", "4 s"), "round {n}: the work was not heard of");
+            assert!(for_work(&mut worker, "q", "4 s"), "round {n}: the wait did not end");
             assert!(started.elapsed() < seconds(2), "round {n}: {:?}", started.elapsed());
             let lease = worker.own_one("q");
             worker.complete(&lease);
@@ -64,16 +65,16 @@ fn nothing_is_lost_between_looking_and_waiting() {
     wait.join().unwrap();
 }
 
-/// Whatever makes a task ready wakes one who waits for work.
+/// Each way to make a task ready wakes a process that waits for work.
 #[test]
-fn whatever_makes_a_task_ready_wakes_somebody() {
+fn each_way_to_make_a_task_ready_wakes_a_waiter() {
     let database = slow();
     let mut s = database.connect();
     let wait = || waiting(&database, |s| promptly(|| for_work(s, "q", "20 s"))).1;
     s.submit("q");
     let lease = s.own_one("q");
     let waiter = wait();
-    s.give(&lease, "retry").unwrap();
+    s.return_task(&lease, "retry").unwrap();
     assert!(waiter.join().unwrap(), "a retry");
 
     s.run("begin");
@@ -133,16 +134,16 @@ fn one_task_wakes_one_of_ten_and_the_others_wait_on() {
     }
 }
 
-/// A waiter that was woken for a task which another worker took waits on.
+/// A waiter that was woken for a task which another worker took continues to wait.
 #[test]
-fn whoever_comes_too_late_waits_on() {
+fn a_waiter_that_comes_too_late_waits_on() {
     let database = slow();
     let answers = report(&database, 1, "q");
     let mut s = database.connect();
     for _ in 0..200 {
         s.run("begin; select scylla.submit('q'); commit; select from scylla.own_tasks('w', 'q')");
         if answers.try_recv().is_ok() {
-            // it was faster this time
+            // the waiter was faster this time
             return;
         }
     }
@@ -168,7 +169,8 @@ fn while_a_queue_has_something_another_is_woken_each_interval() {
     }
 }
 
-/// One that was woken and ends by a cancel passes the wake-up on: tasks are taken by others at once.
+/// A waiter that was woken and then cancelled passes its wake-up on, so that another worker owns
+/// the task at once.
 #[test]
 fn a_waiter_that_fails_passes_its_wake_up_on() {
     let database = slow();
@@ -186,7 +188,7 @@ fn a_waiter_that_fails_passes_its_wake_up_on() {
         cancel.join().unwrap();
         let lost = loser.join().unwrap().is_err();
         if !lost {
-            // it was woken before the cancel came
+            // the waiter was woken before the cancel
             s.submit("q");
         }
         let started = Instant::now();
