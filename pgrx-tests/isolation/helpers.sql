@@ -1,5 +1,5 @@
--- What the specs call: one task, the same id in all of them, and the tokens of its owners kept out of
--- sight in a table. All are plain SQL functions, so a step is what it is without them: one statement.
+-- Functions that the specs call: one task, with the same id in all of them, and a table that keeps
+-- its tokens out of the output. All are plain SQL functions, so a step remains one statement.
 create extension scylla;
 create schema helper;
 create table helper.held (owner text, token uuid, taken timestamptz default clock_timestamp());
@@ -11,7 +11,7 @@ return '00000000-0000-4000-8000-000000000001'::uuid;
 create function helper.submit() returns text language sql
 return case scylla.submit('q', id => helper.id()) when helper.id() then 'submitted' end;
 
--- Owns whatever the queue gives, at most one, and keeps its token. Tells the try, or nothing.
+-- Owns at most one task of the queue, and keeps its token. Returns the try, or no row.
 create function helper.own(owner text, timeout interval default '1 hour') returns setof integer language sql as $$
     with owned as materialized (select * from scylla.own_tasks(owner, 'q', 1, null, timeout)),
         kept as (insert into helper.held (owner, token) select own.owner, token from owned returning 1)
@@ -39,7 +39,7 @@ create function helper.cancel() returns boolean language sql return scylla.cance
 create function helper.delay(until interval default '1 hour') returns boolean language sql
 return scylla.delay(helper.id(), clock_timestamp() + until);
 
--- What became of it, once for all to see: status, owner, tries and the events of its history.
+-- The committed state of the task: status, owner, tries and the events of its history.
 create function helper.look(out status text, out owner text, out tries integer, out progress double precision, out history text)
 language sql as $$
     select e ->> 'status', e ->> 'owner', (e ->> 'tries')::integer, (e ->> 'progress')::double precision,
@@ -48,7 +48,7 @@ language sql as $$
     from (select scylla.task(helper.id()) as e) as t
 $$;
 
--- More of them, by number; the first is the task.
+-- More tasks, by number; the first is the task.
 create function helper.id(n integer) returns uuid immutable language sql
 return ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid;
 create function helper.submit(n integer, after integer default null, on_failure text default 'abort') returns text language sql
@@ -65,11 +65,11 @@ return scylla.return_task(helper.id(n), helper.token(owner), outcome,
 create function helper.add(after integer, run integer) returns integer language sql
 return scylla.add_dependencies(array[helper.id(after)], array[helper.id(run)]);
 create function helper.delete(n integer) returns integer language sql return scylla.delete_tasks(array[helper.id(n)]);
--- What became of all of them.
+-- The committed state of all of these tasks.
 create function helper.all(out task integer, out status text, out failures integer) returns setof record language sql as $$
     select right(id::text, 12)::integer, status, num_failures from scylla.tasks where queue = 'q' order by id
 $$;
--- The status of one, once the clock has done what is to be done for it: it gets half a minute.
+-- The status of a task, once the scheduler has done its part: it gets half a minute.
 create function helper.until(n integer, wanted text) returns text language plpgsql as $$
 begin
     for i in 1..3000 loop
@@ -78,7 +78,7 @@ begin
     end loop;
     return scylla.task(helper.id(n)) ->> 'status';
 end $$;
--- How many predecessors it waits for, once all that was put off is counted.
+-- How many predecessors the task waits for, once all deferred countdowns have run.
 create function helper.pending(n integer) returns integer language plpgsql as $$
 begin
     for i in 1..3000 loop
@@ -87,14 +87,15 @@ begin
     end loop;
     return (select pending from scylla.task where id = helper.id(n));
 end $$;
--- Submits one with the key k: the outcome, and which task has the key now.
+-- Submits a task with the key k. Returns the outcome, and which task has the key now.
 create function helper.keyed(n integer, on_conflict text default 'error') returns text language sql as $$
     select outcome || ', ' || right(id::text, 12)::integer
     from scylla.submit_tasks(jsonb_build_array(
         jsonb_build_object('queue', 'q', 'id', helper.id(n), 'key', 'k', 'on_conflict', on_conflict)))
 $$;
 
--- Before and after each permutation: the task alone, or nothing of it, its id free again.
+-- Before and after each permutation: creates the task alone; deletes all of it, so that its id is
+-- free again.
 create procedure helper.begin_with_task() language sql as $$ select helper.submit() $$;
 create procedure helper.begin_with_lease(timeout interval default '1 hour') language plpgsql as $$
 begin

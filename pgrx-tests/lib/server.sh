@@ -7,7 +7,7 @@ folder= driver= accept= passed=0 failed=0
 # mechanism alone.
 settings=("scylla.max_tries = 0" "scylla.retry_interval = 0")
 
-# Everything goes at the end of the script, however it ends.
+# Everything is removed at the end of the script, however it ends.
 serve() {
   trap finish EXIT
   trap 'exit 130' INT
@@ -32,14 +32,14 @@ finish() {
 }
 
 # drive TESTS COMMAND...: runs one of the drivers on the tests, shows its lines and, where outputs
-# differ, how. With $accept, what comes out is what is expected from now on.
+# differ, how. With $accept, the output becomes the expected one.
 drive() {
   local -n tests=$1
   shift
   local log=$folder/log status=0 test
   for test in ${accept:+"${tests[@]}"}; do : >>"$here/expected/$test.out"; done
   : >"$log"
-  # in the background, so that a signal is heard at once
+  # in the background, so that a signal is handled at once
   "$@" --inputdir="$here" --outputdir="$folder" --bindir="$SCYLLA_BIN" "${tests[@]}" >"$log" 2>&1 &
   driver=$!
   tail -f -n +1 --pid="$driver" "$log" &
