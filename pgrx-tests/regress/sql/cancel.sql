@@ -1,4 +1,4 @@
--- Cancelling: a ready or a running task, by anybody.
+-- Cancelling: any caller can cancel a ready or a running task.
 select scylla.submit('cancel', priority => 1) as ready \gset
 select scylla.submit('cancel', priority => 2) as running \gset
 select token from scylla.own_tasks('w', 'cancel', timeout => '1 hour') \gset
@@ -7,9 +7,9 @@ select scylla.cancel(:'ready'), scylla.cancel(:'running');
 select jsonb_pretty(scylla.task(:'ready') - '{rn,created,updated}'::text[]) as entry;
 select jsonb_pretty(scylla.task(:'running') - '{rn,created,updated}'::text[] #- '{history,0,time}') as entry;
 
--- It was terminal already.
+-- The task was already terminal.
 select scylla.cancel(:'ready'), scylla.cancel(:'running');
--- No worker gets it; its own learns at its next call.
+-- No worker owns it; its own worker learns at its next call.
 select count(*) from scylla.own_tasks('w', 'cancel', 10);
 select scylla.extend(:'running', :'token');
 \set VERBOSITY sqlstate
@@ -18,7 +18,7 @@ select * from scylla.own_task(:'ready', 'w');
 select scylla.cancel('00000000-0000-4000-8000-00000000004f');
 \set VERBOSITY default
 
--- What is completed or aborted stays so.
+-- A completed or aborted task is not changed.
 select count(scylla.submit('cancel.settled')) from generate_series(1, 2);
 create temp table held as select * from scylla.own_tasks('w', 'cancel.settled', 2) with ordinality;
 select scylla.return_task(id, token) from held where ordinality = 1;
@@ -26,7 +26,7 @@ select scylla.return_task(id, token, 'aborted', error => '{"code": "", "args": {
 select scylla.cancel_tasks(array_agg(id)) from held;
 select status, count(*) from scylla.tasks where queue = 'cancel.settled' group by status order by status;
 
--- Many: an answer each; an id that is given twice is cancelled by the first.
+-- Many: one answer for each; an id that is given twice is cancelled by the first.
 select scylla.submit('cancel.many') as one \gset
 select scylla.submit('cancel.many') as two \gset
 select scylla.cancel_tasks(array[:'one', '00000000-0000-4000-8000-00000000004f', :'ready', :'two', :'one']::uuid[]);
@@ -35,7 +35,7 @@ select scylla.cancel_tasks(array_agg(scylla.submit('cancel.many'))) = array_fill
 from generate_series(1, 1000);
 select status, count(*) from scylla.tasks where queue = 'cancel.many' group by status;
 
--- A rollback takes it back: ready again, the lease is valid.
+-- A rollback undoes the cancel: the task is ready again, or its lease is valid.
 select scylla.submit('cancel.back', priority => 1) as ready \gset
 select scylla.submit('cancel.back', priority => 2) as running \gset
 select token from scylla.own_tasks('w', 'cancel.back', timeout => '1 hour') \gset

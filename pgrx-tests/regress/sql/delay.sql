@@ -1,5 +1,4 @@
--- Tasks that are not to run yet.
--- B80: one whose time has come is ready at once, whatever its time was.
+-- Delayed tasks. B80: a task whose time has come is ready at once, whatever its time was.
 select scylla.submit('delay', '1', run_at => now() + interval '1 hour') as later \gset
 select scylla.submit('delay', '2', run_at => now()) as now \gset
 select scylla.submit('delay', '3', run_at => '0044-03-15 BC') as past \gset
@@ -12,13 +11,13 @@ select spec from scylla.own_tasks('w', 'delay', 9);
 select * from scylla.own_task(:'later', 'w');
 \set VERBOSITY default
 
--- It can be postponed, and brought forward.
+-- A waiting task can be postponed, and brought forward.
 select scylla.delay(:'later', now() + interval '2 hours');
 select scylla.task(:'later')->>'status' as status, (scylla.task(:'later')->>'run_at')::timestamptz > now() + interval '1 hour' as ahead;
 select scylla.delay(task => :'later', until => now());
 select scylla.task(:'later')->>'status' as status;
 
--- So can a ready one; then no worker gets it.
+-- So can a ready task; then no worker owns it.
 select scylla.delay(:'later', now() + interval '1 hour');
 select scylla.task(:'later')->>'status' as status;
 select count(*) from scylla.own_tasks('w', 'delay', 9);
@@ -32,11 +31,11 @@ select scylla.delay('00000000-0000-4000-8000-0000000000de', now());
 select scylla.submit('delay', run_at => 'infinity');
 select scylla.submit('delay', run_at => '-infinity');
 \set VERBOSITY default
--- Brought forward to the past it is ready again.
+-- Brought forward to the past, it is ready again.
 select scylla.delay(:'later', '4713-01-01 BC');
 select scylla.task(:'later')->>'status' as status;
 
--- A running task, and a settled one, are not delayed.
+-- A running or a settled task cannot be delayed.
 select scylla.delay(:'now', now() + interval '1 hour');
 select token from scylla.own_task(:'later', 'w') \gset
 select scylla.return_task(:'later', :'token');
@@ -44,7 +43,7 @@ select scylla.delay(:'later', now() + interval '1 hour');
 select scylla.cancel(:'now');
 select scylla.delay(:'now', now());
 
--- Delays are undone with their transaction, to the savepoint.
+-- A rollback undoes delays, to the savepoint.
 select scylla.submit('delay.undone', '4') as id \gset
 begin;
 select scylla.delay(:'id', now() + interval '1 hour');
@@ -58,7 +57,7 @@ rollback to here;
 select spec from scylla.own_tasks('w', 'delay.undone');
 rollback;
 
--- The last of several in one transaction counts.
+-- The last of several delays in one transaction counts.
 begin;
 select scylla.delay(:'id', now() + interval '1 hour'), scylla.delay(:'id', now()), scylla.delay(:'id', now() + interval '2 hours');
 commit;
@@ -69,7 +68,7 @@ select scylla.delay(:'id', now()), scylla.delay(:'id', now() + interval '2 hours
 commit;
 select id = :'id' as owned, token from scylla.own_tasks('w', 'delay.undone') \gset
 \echo :owned
--- What was given back in the transaction can be delayed in it.
+-- A task that was returned in the transaction can be delayed in it.
 begin;
 select scylla.return_task(:'id', :'token', 'retry');
 select scylla.delay(:'id', now() + interval '1 hour');
@@ -77,7 +76,7 @@ commit;
 select scylla.task(:'id')->>'status' as status;
 select count(*) from scylla.own_tasks('w', 'delay.undone');
 
--- In an array of tasks, too; what waits can be cancelled.
+-- In an array of tasks, too; a waiting task can be cancelled.
 select outcome from scylla.submit_tasks(jsonb_build_array(
     jsonb_build_object('queue', 'delay.many', 'run_at', now() + interval '1 hour'),
     jsonb_build_object('queue', 'delay.many', 'run_at', '2001-01-01'),

@@ -1,4 +1,5 @@
--- Deleting (B72): tasks go without a trace, and with them those that are left with nothing to wait for.
+-- Deleting (B72): tasks are deleted together with the dependents that have nothing left to wait
+-- for.
 create function pg_temp.id(name text) returns uuid immutable language sql return md5('delete' || name)::uuid;
 create function pg_temp.ids(names text[]) returns uuid[] immutable language sql
 return (select array_agg(pg_temp.id(n) order by o) from unnest(names) with ordinality u (n, o));
@@ -9,7 +10,7 @@ return (select scylla.return_task(id, token) from scylla.own_task(pg_temp.id(nam
 create view pg_temp.look as
 select spec #>> '{}' as task, status from scylla.tasks where queue = 'delete' order by created;
 
--- A chain goes whole.
+-- A chain is deleted whole.
 select pg_temp.submit('1'), pg_temp.submit('2', '{1}'), pg_temp.submit('3', '{2}'), pg_temp.submit('4', '{3}');
 select scylla.delete_tasks(pg_temp.ids('{1}'));
 table pg_temp.look;
@@ -20,7 +21,7 @@ table pg_temp.look;
 select pg_temp.done('1'), pg_temp.done('2');
 select scylla.delete_tasks(pg_temp.ids('{1,2}'));
 
--- Of several roots: only what has nothing left to wait for.
+-- Of several predecessors: only dependents with nothing left to wait for.
 select pg_temp.submit('root 1'), pg_temp.submit('root 2'), pg_temp.submit('of 1', '{root 1}'),
     pg_temp.submit('of both', '{root 1,root 2}'), pg_temp.submit('of of both', '{of both}');
 select scylla.delete_tasks(pg_temp.ids('{root 1}'));
@@ -33,21 +34,21 @@ select pg_temp.submit('root 1'), pg_temp.submit('root 2'), pg_temp.submit('of bo
 select scylla.delete_tasks(pg_temp.ids('{root 2,root 1}'));
 table pg_temp.look;
 
--- A tree goes whole.
+-- A tree is deleted whole.
 select pg_temp.submit('root'), pg_temp.submit('a', '{root}'), pg_temp.submit('b', '{root}'), pg_temp.submit('a1', '{a}'),
     pg_temp.submit('a2', '{a}'), pg_temp.submit('b1', '{b}'), pg_temp.submit('ab', '{a,b}');
 select scylla.delete_tasks(pg_temp.ids('{root}'));
 table pg_temp.look;
 select count(*) from scylla.dependency d join scylla.task t on t.id = d.task where t.queue = 'delete';
 
--- Dependents of a completed task stay.
+-- Dependents of a completed task are not deleted.
 select pg_temp.submit('1'), pg_temp.submit('2', '{1}'), pg_temp.submit('3', '{2}');
 select pg_temp.done('1');
 select scylla.delete_tasks(pg_temp.ids('{1}'));
 table pg_temp.look;
 select scylla.delete_tasks(pg_temp.ids('{2}'));
 
--- A task that was already done takes no follower with it that others still need.
+-- Deleting a completed task deletes no dependent that still waits for others.
 select pg_temp.submit('done'), pg_temp.submit('live'), pg_temp.submit('of both', '{done,live}'), pg_temp.submit('end', '{of both}');
 select pg_temp.done('done');
 select scylla.delete_tasks(pg_temp.ids('{done}'));
@@ -56,13 +57,13 @@ select pg_temp.done('live'), pg_temp.done('of both'), pg_temp.done('end');
 select scylla.delete_tasks(pg_temp.ids('{live,of both,end}'));
 table pg_temp.look;
 
--- None of these is aborted, nor is a follower whose other predecessors were deleted.
+-- None of these is aborted, nor is a dependent whose other predecessors were deleted.
 select pg_temp.submit('a'), pg_temp.submit('b'), pg_temp.submit('of both', '{a,b}');
 select scylla.delete_tasks(pg_temp.ids('{a}')), pg_temp.done('b');
 select status, num_failures, errors from scylla.tasks where queue = 'delete' order by created desc limit 1;
 select scylla.delete_tasks(array_agg(id)) from scylla.tasks where queue = 'delete';
 
--- The worker of a running one learns as with cancel.
+-- The worker of a running task learns of it as with a cancel.
 select pg_temp.submit('running'), pg_temp.submit('next', '{running}');
 select id, token from scylla.own_tasks('w', 'delete', timeout => '1 hour') \gset
 select scylla.delete_tasks(array[:'id']::uuid[]);
@@ -72,13 +73,13 @@ select scylla.return_task(:'id', :'token');
 \set VERBOSITY default
 select count(*) from scylla._leases(:'id');
 
--- Ids that are not there, that are given twice; an id and a key are free again.
+-- Absent ids, ids given twice; an id and a key are free again.
 select scylla.delete_tasks('{}'), scylla.delete_tasks(pg_temp.ids('{absent}'));
 select scylla.submit('delete', '"keyed"', key => 'k', id => pg_temp.id('keyed')) is not null as submitted;
 select scylla.delete_tasks(pg_temp.ids('{keyed,absent,keyed}'));
 select scylla.submit('delete', '"keyed"', key => 'k', id => pg_temp.id('keyed')) is not null as submitted;
 
--- A rollback brings all back.
+-- A rollback restores all.
 begin;
 select scylla.delete_tasks(pg_temp.ids('{keyed}'));
 rollback;

@@ -18,7 +18,7 @@ from scylla.tasks, unnest(string_to_array('rn queue action key spec priority sta
     'owner tries max_tries num_failures after errors result history', ' ')) with ordinality as m (name, n)
 where queue = 'entry' group by id;
 
--- The view tells the same as the entry, member for member.
+-- The view shows the same as the entry, member for member.
 select right(t.id::text, 2) as id, v.key, v.value as in_the_view, scylla.task(t.id) -> v.key as in_the_entry
 from scylla.tasks t, jsonb_each(to_jsonb(t) - 'id' || jsonb_build_object('rn', t.id)) v
 where queue = 'entry' and v.value is distinct from scylla.task(t.id) -> v.key
@@ -35,13 +35,13 @@ select right(id::text, 2) as id from scylla.tasks where queue = 'entry' and stat
 select right(id::text, 2) as id from scylla.tasks where id = '00000000-0000-4000-8000-000000000053';
 select right(id::text, 2) as id from scylla.tasks where queue = 'entry' and owner = 'w' and status = 'running';
 
--- B2: the spec and the time of creation never change; updated does with every write.
+-- B2: the spec and the time of creation never change; every write changes updated.
 select scylla.task('00000000-0000-4000-8000-000000000052') as before \gset
 select scylla.return_task(id, token, 'retry') from held where spec ->> 'k' = '2';
 select key from jsonb_each(scylla.task('00000000-0000-4000-8000-000000000052'))
 where value <> :'before'::jsonb -> key order by key;
 
--- Looking is reading.
+-- Queries run in a read-only transaction.
 begin read only;
 select scylla.task('00000000-0000-4000-8000-000000000051') ->> 'status' as status;
 select count(*) from scylla.tasks where queue = 'entry';
@@ -49,7 +49,7 @@ rollback;
 select scylla.task('00000000-0000-4000-8000-00000000005f');
 select scylla.task(null);
 
--- The leases that stand, all or one.
+-- The valid leases, all or one.
 select scylla.submit('entry.lease') as id \gset
 select token from scylla.own_tasks('who', 'entry.lease', timeout => '100 years') \gset
 select id = :'id' as same, owner, owned_at <= now() as owned, deadline, progress, recorded from scylla._leases(:'id');

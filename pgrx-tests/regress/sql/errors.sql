@@ -1,4 +1,4 @@
--- Wrong arguments: SQLSTATE and message of each. Nothing is changed by any.
+-- Wrong arguments: SQLSTATE and message of each. None of them changes anything.
 create function complaint(call text, out state text, out message text, out advice text) language plpgsql as $$
 begin
     execute 'select * from ' || call;
@@ -7,8 +7,8 @@ exception when others then
     get stacked diagnostics state = returned_sqlstate, message = message_text, advice = pg_exception_hint;
 end $$;
 
--- A ready task r, a running one o with its token, one completed c, one cancelled x, one that waits for r
--- w, and no task n. r and o bear keys.
+-- A ready task r, a running task o with its token, a completed task c, a cancelled task x, a task w
+-- that waits for r, and no task n. r and o have keys.
 create temp table known (name text, id uuid, token uuid);
 insert into known values ('n', '00000000-0000-4000-8000-000000000060');
 insert into known select 'o', '00000000-0000-4000-8000-000000000061' from scylla.submit('errors', id => '00000000-0000-4000-8000-000000000061', key => 'owned');
@@ -109,15 +109,15 @@ select call, state, message from answer order by n;
 select message from answer where message !~ '^([a-z]|scylla)' or message ~ '\.$' or message ~ E'\n';
 select distinct advice from answer where advice <> '' and advice !~ '^[A-Z].*\.$';
 select call from answer, known where position(token::text in message || advice) > 0;
--- Only the contract's states.
+-- Only the SQLSTATEs of the contract.
 select distinct state from answer
 where state not in ('22023', '22004', '23505', 'P0002', '55006', '55000', '42501', '53400', '25001', '25006', '0A000', '54000');
 
--- A null array is an empty one.
+-- A null array counts as an empty one.
 select scylla.extend_tasks(null, null), scylla.return_tasks(null, '{}'), scylla.cancel_tasks(null),
     scylla.add_dependencies('{}', null), scylla.delete_tasks(null);
 
--- All is as it was.
+-- The state is as before.
 select count(*) from (table before except select * from scylla.tasks) as changed;
 select scylla.extend(id, token) from known where name = 'o';
 drop function complaint, filled;

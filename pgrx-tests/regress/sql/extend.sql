@@ -5,12 +5,12 @@ select scylla.submit('extend', timeout => '1 hour') as id \gset
 select token from scylla.own_tasks('w', 'extend', timeout => '2 hours') \gset
 select scylla.extend(:'id', :'token', '1 day'), seconds_left(:'id');
 select scylla.extend(:'id', :'token', '30 s'), seconds_left(:'id');
--- Not given: the length that the lease was taken with.
+-- Default: the length with which the lease was taken.
 select scylla.extend(:'id', :'token'), seconds_left(:'id');
 select scylla.extend(:'id', :'token', '100 years'), scylla.task(:'id') -> 'deadline' as deadline;
 select scylla.extend(:'id', :'token', '99 years'), scylla.task(:'id') -> 'deadline' <> 'null' as has_a_deadline;
 
--- Progress: kept when none is given, free to shrink.
+-- Progress: kept when not given, and may decrease.
 select scylla.task(:'id') -> 'progress' as progress;
 select scylla.extend(:'id', :'token', progress => 0.75), scylla.task(:'id') -> 'progress' as progress;
 select scylla.extend(:'id', :'token'), scylla.task(:'id') -> 'progress' as progress;
@@ -30,7 +30,7 @@ select scylla.extend(:'id', '00000000-0000-4000-8000-000000000000', '1 s', 0.9);
 select scylla.extend('00000000-0000-4000-8000-00000000003f', :'token');
 select seconds_left(:'id'), scylla.task(:'id') -> 'progress' as progress;
 
--- Many: an answer for each, in their order; twice the same is twice true.
+-- Many: an answer for each, in their order; the same pair twice is true twice.
 select count(scylla.submit('extend.many')) from generate_series(1, 3);
 create temp table held as select * from scylla.own_tasks('w', 'extend.many', 3, timeout => '1 hour');
 select scylla.extend_tasks(array_agg(id order by id), array_agg(token order by id), '1 min') from held;

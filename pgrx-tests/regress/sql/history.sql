@@ -1,4 +1,4 @@
--- The history of a task: each ownership, and how those ended that did not settle it.
+-- The history of a task: each ownership, and each end that did not settle the task.
 create function story(task uuid) returns table (n bigint, typ jsonb, worker jsonb, progress jsonb, others text, later boolean)
 language sql as $$
     select n, e -> '_typ', e -> 'worker', e -> 'progress',
@@ -16,7 +16,7 @@ select scylla.return_task(:'id', :'token', 'yield');
 select token from scylla.own_tasks('b', 'history') \gset
 select scylla.extend(:'id', :'token', progress => 1);
 select scylla.return_task(:'id', :'token', 'retry');
--- A lease that runs out.
+-- An expired lease.
 select token from scylla.own_tasks('c', 'history', timeout => '1 hour') \gset
 select scylla.extend(:'id', :'token', '1 ms', 0.75);
 create procedure wait_for_expiry(task uuid) language plpgsql as $$
@@ -31,7 +31,7 @@ select token from scylla.own_tasks('d', 'history') \gset
 select scylla.return_task(:'id', :'token');
 select * from story(:'id');
 
--- A timeout is not told of a task that yielded.
+-- A task that yielded has no timeout in its history.
 select scylla.submit('history') as id \gset
 select token from scylla.own_tasks('a', 'history', timeout => '1 s') \gset
 select scylla.return_task(:'id', :'token', 'yield');
@@ -39,7 +39,7 @@ select pg_sleep(1.2);
 select typ from story(:'id');
 select scylla.cancel(:'id');
 
--- The last try running out aborts.
+-- Expiry of the last try aborts the task.
 select scylla.submit('history', max_tries => 1, id => '00000000-0000-4000-8000-000000000071') as id \gset
 select token from scylla.own_tasks('a', 'history', timeout => '1 ms') \gset
 create procedure wait_for_end(task uuid) language plpgsql as $$
@@ -53,7 +53,7 @@ select scylla.task(:'id') - '{rn,created,updated,history}'::text[] as entry;
 select * from story(:'id');
 select scylla.extend(:'id', :'token');
 
--- The newest hundred are kept, of the history and of the errors.
+-- The newest hundred events and errors are kept.
 select scylla.submit('history.long') as id \gset
 do $$
 declare o record;

@@ -1,4 +1,4 @@
--- The extension as it is installed: what belongs to it, what is said about it, who may use it.
+-- The installed extension: its objects, their comments, and their privileges.
 drop extension scylla;
 create extension scylla;
 select extname, nspname, extrelocatable from pg_extension e join pg_namespace n on n.oid = extnamespace
@@ -11,8 +11,8 @@ select format('%s(%s) → %s', proname, pg_get_function_arguments(p.oid), pg_get
 from pg_proc p where pronamespace = 'scylla'::regnamespace order by proname, 1;
 \a
 
--- Every schema object has a comment: those that lack one. The scheduler has made its partitions when a
--- call can own tasks; their columns are the parent's.
+-- Every schema object has a comment: the list of those without. The scheduler has made its
+-- partitions when a call can own tasks; their columns are the parent's.
 select count(*) from scylla.own_tasks('w', 'install');
 select count(*) >= 6 as partitioned from pg_inherits where inhparent = 'scylla.finished'::regclass;
 create temp view object as
@@ -50,13 +50,13 @@ where description ~ '^[A-Z]' or description ~ '\.$'
 order by 1;
 drop view object;
 
--- No function runs in parallel, none has its definer's rights, none a setting that would hide a
--- procedure's transaction.
+-- No function runs in parallel, none is a security definer, and none has a setting that would hide
+-- a procedure's transaction.
 select proname from pg_proc p join pg_language l on l.oid = prolang
 where pronamespace = 'scylla'::regnamespace
     and (prosecdef or proconfig is not null or lanname = 'c' and (proparallel <> 'u' or provolatile <> 'v'));
 
--- PUBLIC may do nothing with any of it, nor may a role without rights.
+-- PUBLIC has no privilege on any object, nor has a role without privileges.
 select proname from pg_proc
 where pronamespace = 'scylla'::regnamespace and has_function_privilege('public', oid, 'execute');
 select relname from pg_class
@@ -117,7 +117,8 @@ select count(*) from scylla.finished;
 \set VERBOSITY default
 reset role;
 
--- Neither a schema nor objects that the extension did not make.
+-- The extension needs its own schema, cannot be moved, and is dropped although another object was
+-- in the schema.
 create table scylla.stray ();
 drop extension scylla;
 drop table scylla.stray;
@@ -125,7 +126,7 @@ create extension scylla schema public;
 create extension scylla;
 alter extension scylla set schema public;
 
--- Gone and back: nothing is left of what was there.
+-- After it is dropped and created again, no earlier task remains.
 select count(*) from scylla.tasks;
 drop extension scylla;
 select nspname from pg_namespace where nspname = 'scylla';

@@ -1,14 +1,14 @@
--- Well-known keys (B74): one unfinished task a queue and key.
+-- Keys (B74): one unfinished task for each queue and key.
 select scylla.submit('keys', '"first"', key => 'k') as first \gset
 select scylla.task(:'first') ->> 'key' as key, scylla.task_id('keys', 'k') = :'first' as found;
 
--- error, the default: what is there stays.
+-- error, the default: the existing task remains.
 \set VERBOSITY sqlstate
 select scylla.submit('keys', key => 'k');
 select scylla.submit('keys', key => 'k', on_conflict => 'error');
 \set VERBOSITY default
 select outcome, error from scylla.submit_tasks('[{"queue": "keys", "key": "k"}, {"queue": "keys", "key": "l"}]', false);
--- ignore: the id of the one that is there.
+-- ignore: the id of the existing task.
 select scylla.submit('keys', '"second"', key => 'k', on_conflict => 'ignore') = :'first' as the_same;
 select outcome, id = :'first' as the_same, error
 from scylla.submit_tasks('[{"queue": "keys", "key": "k", "on_conflict": "ignore", "spec": "second"}]');
@@ -17,12 +17,12 @@ select spec, key from scylla.task where queue = 'keys' order by key collate "C";
 select count(distinct scylla.submit('keys.more', key => k)) from unnest(array['k', 'K', ' k', 'k%', null, null]) k;
 select scylla.task_id('keys.more', 'k%') is not null as exact, scylla.task_id('keys.more', 'k_'), scylla.task_id('keys.absent', 'k');
 
--- replace (B71): the old one is cancelled, the new one takes its key.
+-- replace (B71): the existing task is cancelled, the new one gets its key.
 select scylla.submit('keys', '"new"', key => 'k', on_conflict => 'replace') as new \gset
 select scylla.task(:'first') ->> 'status' as old, scylla.task(:'first') ->> 'key' as key, scylla.task_id('keys', 'k') = :'new' as found;
 select scylla.submit('keys', key => 'one''s', on_conflict => 'replace') = scylla.task_id('keys', 'one''s') as inserted;
 select spec, key from scylla.own_tasks('w', 'keys', 9, timeout => '1 hour') order by key collate "C";
--- Not one that is running, not even from the transaction that owns it.
+-- A running task cannot be replaced, not even by the transaction that owns it.
 \set VERBOSITY sqlstate
 select scylla.submit('keys', key => 'k', on_conflict => 'replace');
 \set VERBOSITY default
@@ -30,7 +30,7 @@ select outcome, error = format('cannot replace task %s because it is running', :
 from scylla.submit_tasks('[{"queue": "keys", "key": "k", "on_conflict": "replace"}]', false);
 select scylla.task(:'new') ->> 'status' as status, scylla.task_id('keys', 'k') = :'new' as found;
 
--- A key is free again when its task has settled, however.
+-- A key is free again when its task has settled, in any way.
 select scylla.cancel(:'new');
 select scylla.task_id('keys', 'k'), scylla.submit('keys', key => 'k') is not null as submitted;
 select scylla.submit('keys.free', key => 'k') as one \gset
@@ -45,7 +45,7 @@ select scylla.submit('keys.free', '"new"', key => 'k', on_conflict => 'replace')
 commit;
 select spec from scylla.own_tasks('w', 'keys.free', 9);
 
--- A worker that is late still has the task, until it is replaced.
+-- A late worker still has the task until it is replaced.
 select scylla.submit('keys.late', key => 'k', timeout => '1 ms') as late \gset
 select token from scylla.own_tasks('w', 'keys.late') \gset
 do $$ begin
@@ -55,7 +55,7 @@ select scylla.submit('keys.late', '"new"', key => 'k', on_conflict => 'replace')
 select scylla.extend(:'late', :'token');
 select spec from scylla.own_tasks('w', 'keys.late', 9);
 
--- A rollback brings the old one back; replacing again and again leaves one.
+-- A rollback restores the old task; replacing again and again leaves one.
 select scylla.submit('keys.back', '1', key => 'k') as old \gset
 begin;
 select scylla.submit('keys.back', '2', key => 'k', on_conflict => 'replace') is not null as replaced;
@@ -72,17 +72,17 @@ select count(scylla.submit('keys.back', to_jsonb(n), key => 'k', on_conflict => 
 select status, count(*) from scylla.tasks where queue = 'keys.back' group by status order by status;
 select spec from scylla.own_tasks('w', 'keys.back', 9);
 
--- A key and an id: both must be free; the id is looked at first.
+-- A key and an id: both must be free; the id is checked first.
 select scylla.submit('keys.both', key => 'k', id => '00000000-0000-4000-8000-000000000741') = scylla.task_id('keys.both', 'k') as found;
 select outcome, error from scylla.submit_tasks('[
     {"queue": "keys.both", "key": "k", "id": "00000000-0000-4000-8000-000000000741", "on_conflict": "replace"},
     {"queue": "keys.both", "key": "l", "id": "00000000-0000-4000-8000-000000000741", "on_conflict": "ignore"},
     {"queue": "keys.both", "key": "k", "id": "00000000-0000-4000-8000-000000000742"}]', false);
--- A replaced task's followers are told.
+-- The dependents of a replaced task are aborted or counted down.
 select scylla.submit('keys.both', '"follower"', after => array[scylla.task_id('keys.both', 'k')]) as follower \gset
 select scylla.submit('keys.both', key => 'k', on_conflict => 'replace') is not null as replaced;
 select scylla.task(:'follower') ->> 'status' as follower;
--- One that waits is replaced as well, and is waited for no more.
+-- A waiting task can be replaced as well, and is waited for no more.
 select scylla.submit('keys.both', key => 'w', after => array[scylla.task_id('keys.both', 'k')]) is not null as waits;
 select scylla.submit('keys.both', key => 'w', on_conflict => 'replace') is not null as replaced;
 select count(*) as links from scylla.dependency d join scylla.task t on t.id = d.after where t.queue = 'keys.both';

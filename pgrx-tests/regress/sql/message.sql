@@ -2,26 +2,27 @@
 create temp view message as
 select spec, status, run_at > now() as ahead from scylla.tasks where queue = 'message' order by created;
 
--- B80: a future deadline waits, a lapsed one fires at once. Plain literals will do.
+-- B80: a future deadline waits, a past one fires at once. Plain literals are accepted.
 select scylla.delay('a', now() + interval '1 hour', 'message', 'first');
 select scylla.delay('b', now(), 'message', 'second', 'k', '{"h": "1"}');
 select scylla.delay(id => 'c', deadline => '0044-03-15 BC', queue => 'message', value => null);
 select * from message;
 
--- B82: an id that waits is taken: silently, whatever the deadline. B83: once fired it is free.
+-- B82: the id of a waiting message is taken: the call returns false, whatever the deadline. B83:
+-- once fired, the id is free.
 select scylla.delay('a', now() + interval '2 hours', 'message', 'third');
 select scylla.delay('a', now(), 'message', 'third');
 select scylla.delay('b', now(), 'message', 'fourth');
 select scylla.delay('b', now() + interval '1 hour', 'message', 'fifth');
 select scylla.delay('b', now(), 'message', 'sixth');
--- Within the queue only.
+-- An id is unique only within its queue.
 select scylla.delay('a', now() + interval '1 hour', 'message.other', '');
 select * from message;
 
--- What fires belongs to a queue as any task does.
+-- A fired message is a task of the queue.
 select spec, action, priority, key, tries from scylla.own_tasks('w', 'message', 9);
 
--- B84: key, value and headers go on as they are, but for Chronos's own headers.
+-- B84: key, value and headers are passed on unchanged, except Chronos's own headers.
 select scylla.delay('d', now(), 'message.same', E'  {"a" : 1,\t"b":1.0}\r\n"\\u0000" \u00e4\U0001F600 ', E'\u00e4\n',
     '{"chronosMessageId": "d", "chronosDeadline": "2022-12-01T11:09:01.123", "chronosmessageid": 1,
       "Deep": {"chronosDeadline": [1.50, null, true]}, "": ""}');
@@ -31,12 +32,13 @@ from scylla.own_tasks('w', 'message.same');
 select scylla.delay('e', now(), 'message.same', '', ''), scylla.delay('f', now(), 'message.same', repeat('x', 1000000));
 select spec - 'value', octet_length(spec ->> 'value') from scylla.own_tasks('w', 'message.same', 2);
 
--- B85: without a valid id or deadline it is dropped: false, no error, and nothing to the client.
+-- B85: a message without a valid id or deadline is dropped: false, no error, and no notice to the
+-- client.
 set client_min_messages = debug1;
 select scylla.delay(null, now(), 'message', ''), scylla.delay('', now(), 'message', ''), scylla.delay(repeat('x', 129), now(), 'message', '');
 reset client_min_messages;
 select scylla.delay('g', null, 'message', ''), scylla.delay('g', 'infinity', 'message', ''), scylla.delay('g', '-infinity', 'message', '');
--- 128 characters are valid, of how many bytes ever.
+-- 128 characters are valid, of any number of bytes.
 select scylla.delay(repeat(U&'\+01F600', 128), now() + interval '1 hour', 'message.long', ''),
     scylla.delay(repeat(U&'\+01F600', 129), now() + interval '1 hour', 'message.long', '');
 select count(*) from scylla.task where message is null and queue = 'message' or queue = 'message.long';
@@ -64,7 +66,7 @@ select scylla.cancel_message('message', null);
 select scylla.cancel_message(repeat('q', 49), 'a');
 \set VERBOSITY default
 
--- Many at once: the good ones are taken, the bad ones reported.
+-- Many at once: valid messages are delayed, invalid ones reported.
 select * from scylla.delay_messages('message.many', '[]');
 set time zone 'UTC';
 select * from scylla.delay_messages('message.many', '[
@@ -87,7 +89,7 @@ select scylla.cancel_message('message.many', 'a'), scylla.cancel_message('messag
     scylla.cancel_message('message', 'absent'), scylla.cancel_message('message', ''), scylla.cancel_message('message', repeat('x', 200));
 select status, spec from scylla.tasks where queue = 'message.many' and spec ->> 'id' = 'a';
 select scylla.delay('a', now() + interval '1 hour', 'message.many', '');
--- So it is when its task is cancelled, or brought forward.
+-- The id is also free when its task is cancelled, or brought forward.
 select scylla.cancel(id) from scylla.tasks where queue = 'message.many' and spec ->> 'id' = 'a' and status = 'waiting';
 select scylla.delay('a', now() + interval '1 hour', 'message.many', '');
 select id as task from scylla.tasks where queue = 'message.many' and spec ->> 'id' = 'a' and status = 'waiting' \gset
@@ -96,7 +98,7 @@ select scylla.delay('a', now() + interval '1 hour', 'message.many', '');
 select scylla.delay(:'task', now());
 select scylla.delay('a', now() + interval '1 hour', 'message.many', '');
 
--- Undone with their transaction.
+-- A rollback undoes them.
 begin;
 select scylla.delay('z', now() + interval '1 hour', 'message', ''), scylla.delay('y', now(), 'message', '');
 rollback;

@@ -6,7 +6,7 @@ insert into name (name) values
     (repeat('q', 48)), (repeat('é', 24)), (repeat('🦑', 12));
 
 select count(scylla.submit(name, to_jsonb(name))) from name;
--- Each queue has its one task, and no other queue's.
+-- Each queue has its one task, and no task of another queue.
 select count(*), count(distinct n) as queues, bool_and(spec #>> '{}' = name) as found
 from name, lateral scylla.own_tasks('w', name, 10);
 
@@ -25,7 +25,7 @@ select count(*), count(distinct id), bool_and(scylla.task(id) ->> 'owner' = name
 select scylla.submit('names.long') as id \gset
 select scylla.task(id) ->> 'owner' = repeat('é', 64) as whole from scylla.own_task(:'id', repeat('é', 64));
 
--- Nothing is cut: what is too long is refused, with its length in bytes.
+-- No name is truncated: a name that is too long is refused, with its length in bytes.
 select scylla.submit(repeat('é', 24) || 'x');
 \echo :LAST_ERROR_SQLSTATE
 select scylla.submit(repeat('q', 49));
@@ -42,7 +42,7 @@ select outcome, count(*) from scylla.submit_tasks(
 group by outcome;
 select count(*) filter (where spec #>> '{}' = name and action = name) from name, lateral scylla.own_tasks('w', name, 10);
 
--- The order of names is of no language.
+-- The order of names is independent of any language.
 select collname from pg_attribute join pg_collation c on c.oid = attcollation
 where attrelid in ('scylla.task'::regclass, 'scylla.finished'::regclass, 'scylla.lease'::regclass)
     and attname in ('queue', 'action', 'key', 'status', 'owner', 'worker') group by collname;

@@ -1,7 +1,7 @@
--- Closing a database (I12): nothing is handed out, what is held goes on.
+-- Closing a database (I12): no task is handed out, and leases remain valid.
 select count(scylla.submit('open')) from generate_series(1, 4);
 select id, token from scylla.own_tasks('w', 'open') \gset
--- Closed with the commit, and not before.
+-- Closed by the commit, and not before.
 begin;
 select scylla.open(false);
 select count(*) from scylla.own_tasks('w', 'open');
@@ -16,13 +16,14 @@ select * from scylla.own_task(:'later', 'w');
 \set VERBOSITY default
 select scylla.task(:'later') ->> 'status' as status, scylla.why(:'later');
 
--- The worker that has a task keeps and returns it; anybody may cancel one.
+-- The worker that owns a task extends and returns it; any caller may cancel a task.
 select scylla.extend(:'id', :'token'), scylla.return_task(:'id', :'token', 'retry');
 select count(*) from scylla.own_tasks('w', 'open');
 select scylla.cancel(:'later');
 select open from scylla.incarnation;
 
--- Closed twice, and opened: what is ready is handed out at once, by the transaction that opens only after it.
+-- Closed twice, and opened: ready tasks are handed out at once, but to the transaction that opens
+-- only after its commit.
 select scylla.open(false);
 begin;
 select scylla.open();

@@ -1,4 +1,4 @@
--- Owning: what a worker gets, and what the task looks like then.
+-- Owning: the row that a worker gets, and the state of the task.
 select scylla.submit('own', '{"n": 1}', 'a', priority => 3, max_tries => 5, timeout => '1 hour') as id \gset
 select id = :'id' as same, token, action, spec, priority, key, tries, num_failures, deadline
 from scylla.own_tasks('w1', 'own') \gset
@@ -9,17 +9,17 @@ select scylla.task(:'id') ->> 'deadline' = to_jsonb(:'deadline'::timestamptz) #>
     jsonb_path_query_array(scylla.task(:'id'), '$.history[*].keyvalue().key') as keys,
     scylla.task(:'id') #>> '{history,0,_typ}' as typ, scylla.task(:'id') #>> '{history,0,worker}' as worker;
 
--- It is not there for others, nor once more.
+-- No other worker gets it, and it is handed out once.
 select count(*) from scylla.own_tasks('w1', 'own', 10);
 select count(*) from scylla.own_tasks('w2', 'own', 10);
 
--- No more than asked for; nothing of a queue that was never used.
+-- No more than asked for; none of a queue that was never used.
 select count(scylla.submit('own.some', to_jsonb(n))) from generate_series(1, 5) n;
 select spec from scylla.own_tasks('w', 'own.some', 2);
 select spec from scylla.own_tasks('w', 'own.some', 2147483647);
 select count(*) from scylla.own_tasks('w', 'own.never used');
 
--- All that were asked for are leased, even if not all rows are read.
+-- All tasks that were asked for are leased, even if not all rows are read.
 select count(scylla.submit('own.rows', to_jsonb(n))) from generate_series(1, 3) n;
 select spec from scylla.own_tasks('w', 'own.rows', 2) limit 1;
 select spec, status from scylla.tasks where queue = 'own.rows' order by spec;
@@ -33,7 +33,7 @@ select action, spec from scylla.own_tasks('w', 'own.action', 2, '{a,b,a}');
 select action, spec from scylla.own_tasks('w', 'own.action', 10, '{B,""}');
 select action, spec from scylla.own_tasks('w', 'own.action', 10);
 
--- The lease's length: the caller's, the task's, the setting's; 100 years never end.
+-- The lease's length: the caller's, the task's, the setting's; 100 years never expire.
 select count(scylla.submit('own.length', timeout => timeout)) from (values (interval '2 hours'), (null)) as v (timeout);
 begin;
 select round(extract(epoch from deadline - clock_timestamp()) / 5) * 5 as seconds from scylla.own_tasks('w', 'own.length', 2);
@@ -49,7 +49,7 @@ rollback;
 select deadline from scylla.own_tasks('w', 'own.length', 1, timeout => '100 years');
 select deadline is null as endless from scylla.own_tasks('w', 'own.length', 1, timeout => '99 years');
 
--- By id: only a ready one.
+-- By id: only a ready task.
 select scylla.submit('own.id', '"it"', id => '00000000-0000-4000-8000-000000000021', priority => 1);
 select scylla.submit('own.id', '"other"', priority => 9) is not null;
 select id, spec, tries, token is not null as token from scylla.own_task('00000000-0000-4000-8000-000000000021', 'w');
@@ -59,7 +59,7 @@ select * from scylla.own_task('00000000-0000-4000-8000-000000000021', 'w');
 select * from scylla.own_task('00000000-0000-4000-8000-00000000002f', 'w');
 select spec from scylla.own_tasks('w', 'own.id', 10);
 
--- A rollback gives back, to the same place in the order; savepoints too.
+-- A rollback makes them ready again, in the same place of the order; savepoints too.
 select count(scylla.submit('own.back', to_jsonb(n))) from generate_series(1, 3) n;
 begin;
 select spec, tries from scylla.own_tasks('w', 'own.back', 2);
@@ -73,7 +73,7 @@ select spec from scylla.own_tasks('w', 'own.back');
 commit;
 select spec, tries from scylla.own_tasks('w', 'own.back', 3);
 
--- Owned and returned in one transaction, and that rolled back.
+-- Owned and returned in one transaction, which rolls back.
 select scylla.submit('own.both') as id \gset
 begin;
 select id, token from scylla.own_tasks('w', 'own.both') \gset
@@ -85,7 +85,7 @@ select scylla.task(:'id') ->> 'status' as status, scylla.task(:'id') -> 'history
 select scylla.extend(:'id', :'token');
 select tries from scylla.own_tasks('w', 'own.both');
 
--- Names for workers come once, even if the transaction rolls back.
+-- A name for a worker is returned once, even if the transaction rolls back.
 select scylla.register_worker() as first \gset
 begin;
 select scylla.register_worker() as second \gset

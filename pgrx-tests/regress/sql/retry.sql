@@ -1,11 +1,11 @@
--- Retries that wait: n tries have n - 1 pauses, retry_interval * 2^n + random(0..retry_jitter).
+-- Retries with a pause: n tries have n - 1 pauses, retry_interval * 2^n + random(0..retry_jitter).
 -- B47, B109: without a pause the task is ready at once.
 select scylla.submit('retry', '"at once"', max_tries => 3) as id \gset
 select token from scylla.own_task(:'id', 'w') \gset
 select scylla.return_task(:'id', :'token', 'retry');
 select scylla.task(:'id')->>'status' as status, scylla.task(:'id')->'run_at' as run_at;
 
--- With run_at it waits until then; then the backoff does not count.
+-- With run_at it waits until then, without the backoff.
 select token from scylla.own_task(:'id', 'w') \gset
 select scylla.return_task(:'id', :'token', 'retry', run_at => '2100-01-01Z');
 select scylla.task(:'id')->>'status' as status, (scylla.task(:'id')->>'run_at')::timestamptz = '2100-01-01Z' as at_that_time,
@@ -17,7 +17,7 @@ select token from scylla.own_task(:'id', 'w') \gset
 select scylla.return_task(:'id', :'token', 'retry', run_at => '2100-01-01Z', error => '{"code": "last", "args": {}, "description": ""}');
 select scylla.task(:'id')->>'status' as status, jsonb_path_query_array(scylla.task(:'id'), '$.errors[*].code') as errors;
 
--- A run_at that has come is no pause.
+-- A run_at in the past makes no pause.
 select scylla.submit('retry', '"past"', retry_interval => '1 hour') as id \gset
 select token from scylla.own_task(:'id', 'w') \gset
 select scylla.return_task(:'id', :'token', 'retry', run_at => '0044-03-15 BC');
@@ -69,7 +69,7 @@ call retried('retry.overflow', '178000000 years', '2562047788:00:54.775807', 2);
 select count(*) from scylla.tasks where queue = 'retry.overflow' and status = 'waiting' and run_at - updated < interval '365 days 1 second';
 select count(scylla.cancel(id)) from scylla.tasks where queue like 'retry%' and status = 'waiting';
 
--- B96, B98: how long all pauses are together at most.
+-- B96, B98: the maximum of all pauses together.
 select scylla.retry_worst_case(4, '200 ms', '500 ms'), scylla.retry_worst_case(1, '1 hour', '1 hour'),
     scylla.retry_worst_case(max_tries => 2, retry_interval => '1 s', retry_jitter => '0'), scylla.retry_worst_case(1000, '0', '0');
 select scylla.retry_worst_case(3, '1 year', '0') = interval '730 days' as capped,

@@ -1,14 +1,14 @@
--- The settings: unit, range, who may set them and what they say of themselves.
+-- The settings: unit, range, who may set them and their descriptions.
 \x
 select name, setting, unit, vartype, context, min_val, max_val, boot_val, category, short_desc, extra_desc
 from pg_settings where name like 'scylla.%' order by name;
 \x
 
--- Described in PostgreSQL's way.
+-- Descriptions in PostgreSQL's style.
 select name from pg_settings
 where name like 'scylla.%' and (short_desc !~ '^Sets .*\.$' or extra_desc !~ 'Valid range is .* to .*\.$');
 
--- Of their range, with units.
+-- The ranges, with units.
 set scylla.lease_timeout = '2min';
 show scylla.lease_timeout;
 set scylla.lease_timeout = 0;
@@ -22,7 +22,7 @@ show scylla.max_spec_size;
 set scylla.max_spec_size = 1;
 set scylla.max_spec_size = '1GB';
 
--- Some are the server's alone.
+-- Some can be set for the server only.
 set scylla.board_size = 1000;
 set scylla.sweep_interval = '1s';
 set scylla.persist_leases_after = '1s';
@@ -34,5 +34,5 @@ set scylla.max_spec_size = '2MB';
 reset role;
 drop role regress_setter;
 
--- No other name is known to the prefix.
+-- The prefix allows no other name.
 set scylla.no_such_setting = 1;

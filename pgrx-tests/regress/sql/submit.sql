@@ -1,15 +1,16 @@
--- Submitting one task: what it is like at first, and what its arguments do.
+-- Submitting one task: its initial state, and the effect of each argument.
 select scylla.submit('submit') as id \gset
 select jsonb_pretty(scylla.task(:'id') - 'rn' - 'created' - 'updated') as entry;
 select scylla.task(:'id') ->> 'rn' = :'id' as same_id,
     scylla.task(:'id') -> 'created' = scylla.task(:'id') -> 'updated' as never_written,
     (scylla.task(:'id') ->> 'created')::timestamptz between now() - interval '1 minute' and clock_timestamp() as just_now;
 
--- An id that is made up is a UUID of version 7, and later ones are greater.
+-- A generated id is a UUID of version 7, and later ones are greater.
 select substr(:'id', 15, 1) as version, substr(:'id', 20, 1) in ('8', '9', 'a', 'b') as variant;
 select scylla.submit('submit') > :'id' as later_is_greater from pg_sleep(0.002);
 
--- All arguments that may differ from their defaults, by name and by place; literals of unknown type too.
+-- All arguments with values other than their defaults, by name and by place; literals of unknown
+-- type too.
 select scylla.submit(queue => 'submit.all', spec => '{"a": [1, null]}', action => 'act', priority => 4294967295,
     id => '00000000-0000-4000-8000-000000000001', key => null, on_conflict => 'error', run_at => null,
     after => null, on_failure => 'abort', max_tries => 3, retry_interval => '0', retry_jitter => '0',
@@ -26,7 +27,7 @@ select spec from scylla.own_tasks('w', 'submit.spec', 10);
 select scylla.submit('submit', 'null');
 select scylla.submit('submit', null);
 
--- An id is taken by a live task and by a settled one; the row that is there stays as it is.
+-- The id of a live or a settled task is taken; the existing row is unchanged.
 select scylla.submit('submit.other', '{"c": 3}', id => '00000000-0000-4000-8000-000000000001');
 \echo :LAST_ERROR_SQLSTATE
 select queue, spec, status from scylla.tasks where id = '00000000-0000-4000-8000-000000000001';
@@ -40,7 +41,7 @@ from (values (1, 9), (2, 10), (3, 4294967295), (4, 0), (5, 10), (6, 2147483648))
 order by n;
 select spec, priority from scylla.own_tasks('w', 'submit.order', 10);
 
--- What is rolled back was never there, savepoints included.
+-- A rollback leaves no trace, also to a savepoint.
 begin;
 select scylla.submit('submit.back', '1') is not null as submitted;
 savepoint s;
@@ -63,7 +64,8 @@ select scylla.submit('submit', to_jsonb(repeat('x', 1100)));
 \set VERBOSITY default
 reset scylla.max_spec_size;
 
--- It changes something, so not in a read-only transaction; nor can it be prepared.
+-- It changes the database, so it fails in a read-only transaction; nor can its transaction be
+-- prepared.
 begin read only;
 select scylla.submit('submit');
 \echo :LAST_ERROR_SQLSTATE

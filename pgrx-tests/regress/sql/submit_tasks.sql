@@ -10,7 +10,7 @@ select outcome, error from scylla.submit_tasks('[{"queue": "many.all", "spec": {
 select queue, action, spec, priority, max_tries, timeout, post_result from scylla.task
 where id = '00000000-0000-4000-8000-000000000011';
 
--- Atomic: the first that is wrong raises, and nothing is inserted.
+-- Atomic: the first invalid element raises an error, and no task is inserted.
 select * from scylla.submit_tasks('[{"queue": "many.atomic"}, {"queue": ""}]');
 \echo :LAST_ERROR_SQLSTATE
 select * from scylla.submit_tasks('[{"queue": "many.atomic"}, {"queue": "many", "id": "00000000-0000-4000-8000-000000000011"}]');
@@ -20,7 +20,8 @@ select * from scylla.submit_tasks('[{"queue": "many.atomic", "id": "00000000-000
 select count(*) from scylla.tasks where queue = 'many.atomic';
 select count(*) from scylla.own_tasks('w', 'many.atomic');
 
--- Not atomic: each on its own. The first of two equal ids wins; what is wrong is told of each.
+-- Not atomic: each on its own. The first of two equal ids is inserted; the row of an invalid
+-- element says why.
 select right(id::text, 2) as id, outcome, error from scylla.submit_tasks('[
     {"queue": "many.each", "id": "00000000-0000-4000-8000-000000000013", "spec": "first"},
     {"queue": "many.each", "id": "00000000-0000-4000-8000-000000000013", "spec": "second"},
@@ -43,17 +44,17 @@ select right(id::text, 2) as id, outcome, error from scylla.submit_tasks('[
 ]', atomic => false) with ordinality order by ordinality;
 select spec from scylla.own_tasks('w', 'many.each', 10);
 
--- A member that is null is as if it were not given, where submit's argument may be null.
+-- A null member counts as absent, where submit's argument may be null.
 select outcome, error from scylla.submit_tasks('[{"queue": "many.null", "id": null, "max_tries": null, "timeout": null,
     "key": null, "run_at": null, "after": null}]', false);
 select outcome, error from scylla.submit_tasks('[{"queue": "q", "action": null}, {"queue": "q", "priority": null},
     {"queue": "q", "post_result": null}]', false);
 
--- Defaults may be given.
+-- Defaults may be passed.
 select outcome, error from scylla.submit_tasks('[{"queue": "many.default", "on_conflict": "error", "on_failure": "abort",
     "retry_interval": "0", "retry_jitter": "0 s"}]', false);
 
--- No array of objects at all.
+-- Not an array of objects.
 select * from scylla.submit_tasks('{"queue": "q"}');
 select * from scylla.submit_tasks(null);
 select * from scylla.submit_tasks('[]', null);

@@ -1,4 +1,4 @@
--- Waiting: what the procedures refuse, and what they answer when they need not wait.
+-- Waiting: which calls the procedures refuse, and their answers when they need not wait.
 \set VERBOSITY terse
 -- Arguments.
 call scylla.wait_for_work(null);
@@ -41,7 +41,7 @@ call scylla.wait_for_task('00000000-0000-0000-0000-000000000001', '-1 year');
 \echo :LAST_ERROR_SQLSTATE
 call scylla.wait_for_task('00000000-0000-0000-0000-000000000001');
 \echo :LAST_ERROR_SQLSTATE
--- Where they cannot end the transaction.
+-- In contexts where they cannot end the transaction.
 begin;
 call scylla.wait_for_work('wait');
 rollback;
@@ -66,7 +66,7 @@ rollback;
 -- A time-out is no error.
 call scylla.wait_for_work('wait', '10 ms');
 call scylla.wait_for_work('wait', timeout => '0', available => null);
--- A ready task, in whatever action; one that waits for another does not count.
+-- A ready task, of any action; a waiting task does not count.
 select scylla.submit('wait', action => 'some', post_result => true) as id \gset
 call scylla.wait_for_work('wait');
 call scylla.wait_for_work('wait', timeout => '100 years', available => true);
@@ -88,7 +88,7 @@ call scylla.wait_for_work('wait later');
 \set VERBOSITY sqlstate
 call scylla.wait_for_task(:'later');
 \set VERBOSITY default
--- Who may.
+-- Privileges.
 select proname, has_function_privilege('public', oid, 'execute')
 from pg_proc where pronamespace = 'scylla'::regnamespace and prokind = 'p' order by 1;
 select scylla.cancel(:'later');
