@@ -1,4 +1,4 @@
-//! Lanes: what is left to the table, and how it comes back.
+//! Lanes: tasks that are left to the table, and how they return to the board.
 
 mod memory;
 
@@ -6,7 +6,8 @@ use board::{Extended, LaneName, Micros, Monotonic, Next, Offered, Rank};
 
 use memory::small::*;
 
-/// I4
+/// I4: a task whose ending commits and delays it, and that fires before the board learns of that,
+/// is not stranded.
 #[test]
 fn a_task_fired_before_the_board_learns_of_its_ending_is_not_stranded() {
     let mut memory = small(4, 4);
@@ -14,27 +15,27 @@ fn a_task_fired_before_the_board_learns_of_its_ending_is_not_stranded() {
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
-    // The ending committed and delays the task; the scheduler fires it before the board learns
+    // The ending committed and delays the task; the scheduler fires it before the board learns of
     // that.
     assert_eq!(board.offer(0, WORK, rank(1), NONE), Offered::Known);
     board.commit_end(ticket);
     assert!(lane_to_refill(&mut board, b"work").cursor <= rank(1));
 }
 
-/// I4
+/// I4: a task that is offered while another process takes it for a stray is not stranded.
 #[test]
 fn a_task_offered_while_it_is_taken_for_a_stray_is_not_stranded() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
     let taken = take(&mut board, 1);
-    // Its row was not ready to the snapshot, but is by now.
+    // Its row was not ready under the snapshot, but is by now.
     assert_eq!(board.offer(0, WORK, rank(1), NONE), Offered::Known);
     board.drop_stray(taken.ticket);
     assert!(lane_to_refill(&mut board, b"work").cursor <= rank(1));
 }
 
-/// I4
+/// I4: a lane is complete only if no task was left to the table since its refill began.
 #[test]
 fn a_lane_is_complete_only_if_nothing_was_left_to_the_table_since_its_refill_began() {
     let mut memory = small(4, 4);
@@ -55,7 +56,7 @@ fn a_lane_is_complete_only_if_nothing_was_left_to_the_table_since_its_refill_beg
     assert_eq!(lane_to_refill(&mut board, b"work").cursor, rank(2));
 }
 
-/// I4
+/// I4: after an abandoned refill the lane needs one as before.
 #[test]
 fn after_an_abandoned_refill_the_lane_needs_one_as_before() {
     let mut memory = small(4, 4);
@@ -69,7 +70,10 @@ fn after_an_abandoned_refill_the_lane_needs_one_as_before() {
     assert_eq!(again.cursor, first.cursor);
     assert!(board.begin_refill(&again, 6));
     board.end_refill(first.lane, 5, Rank::END);
-    assert!(matches!(board.next_task(0, b"work", None), Next::Refilling), "not his any more");
+    assert!(
+        matches!(board.next_task(0, b"work", None), Next::Refilling),
+        "the first refiller has lost the lane"
+    );
     board.end_refill(again.lane, 6, Rank::END);
     own(&mut board, 1);
 }
@@ -96,20 +100,20 @@ fn a_lane_under_refill_keeps_no_other_from_being_spilled() {
     board.survey(0, lane(b"second"));
     let Next::NeedsRefill(first) = board.next_task(0, b"work", Some(&[b"first"])) else { panic!() };
     assert!(board.begin_refill(&first, 5));
-    assert!(board.survey(0, lane(b"third")), "the second has to go");
+    assert!(board.survey(0, lane(b"third")), "the second is spilled");
     assert_eq!(board.entry(0).lanes_spilled, 1);
     let actions: Vec<_> = board.audit().lanes.into_iter().map(|it| it.action).collect();
     assert_eq!(actions, [b"first".to_vec(), b"third".to_vec()]);
 }
 
-/// I8
+/// I8: clearing a database in small steps removes all of its slots and lanes.
 #[test]
-fn a_cleared_database_leaves_nothing_behind_however_small_the_steps() {
+fn a_cleared_database_leaves_no_slot_or_lane_however_small_the_steps() {
     for step in 1..12 {
         let mut memory = small(8, 4);
         let mut board = memory.board();
         assert_eq!(board.register(2, 1), Some(1));
-        // The lanes of the first database have low indexes, their slots high ones.
+        // The lanes of the first database have low indexes, and its slots have high ones.
         board.survey(0, lane(b"first"));
         board.survey(0, lane(b"second"));
         for id in 1..=6 {
@@ -128,7 +132,7 @@ fn a_cleared_database_leaves_nothing_behind_however_small_the_steps() {
     }
 }
 
-/// I4
+/// I4: a board full of leases takes no task and evicts no lease.
 #[test]
 fn a_board_full_of_leases_takes_no_task_and_evicts_none() {
     let mut memory = small(2, 4);
@@ -158,7 +162,7 @@ fn a_task_asked_for_by_id_finds_room_on_a_board_full_of_queued_ones() {
     board.audit();
 }
 
-/// I12
+/// I12: databases do not see each other's tasks.
 #[test]
 fn databases_do_not_see_each_others_tasks() {
     let mut memory = small(8, 8);

@@ -55,7 +55,8 @@ fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_b
     board.audit();
 }
 
-/// I3: whether a scheduler ends it, a second one, or a caller where no scheduler runs.
+/// I3: whether a scheduler, a second scheduler, or a caller without a scheduler ends an expired
+/// lease, its worker can neither extend nor return it.
 #[test]
 fn an_expired_lease_that_is_being_ended_is_neither_extended_nor_returned() {
     for scheduler in [0, 9, 7] {
@@ -70,7 +71,7 @@ fn an_expired_lease_that_is_being_ended_is_neither_extended_nor_returned() {
         assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Busy)));
         let withdrawn = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room");
         assert_eq!(withdrawn, Err(Refusal::Busy));
-        // Another scheduler comes before that is over.
+        // Another scheduler looks for expired leases before that is over.
         board.entry_mut(0).scheduler = 10;
         assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Busy)));
         board.requeue(ticket, true);
@@ -80,9 +81,9 @@ fn an_expired_lease_that_is_being_ended_is_neither_extended_nor_returned() {
     }
 }
 
-/// I1: until the end of its lease is durable, no other worker gets a task; its own may.
+/// I1: until the end of its lease is durable, no other worker owns a task; its own worker may.
 #[test]
-fn a_withheld_task_is_its_last_workers_or_nobodys() {
+fn only_its_last_worker_has_a_withheld_task() {
     type Take = fn(&mut board::Board) -> Option<board::Ticket>;
     let takes: [Take; 3] = [
         |board| {
@@ -104,7 +105,7 @@ fn a_withheld_task_is_its_last_workers_or_nobodys() {
         assert!(!board.slot_of(0, 1).expect("a slot").has_lease());
         let ends = take(&mut board);
         board.audit();
-        // It comes too late.
+        // The worker calls too late.
         board.publish(ticket);
         assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
         if let Some(ends) = ends {
@@ -172,7 +173,7 @@ fn a_task_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
     board.audit();
 }
 
-/// A task whose reservation has expired; its transaction is open.
+/// A task whose reservation has expired while its transaction is open.
 fn expired_reservation(board: &mut Board) -> Claimed {
     board.offer(0, WORK, rank(1), NONE);
     let late = take(board, 1);
@@ -185,13 +186,13 @@ fn state(board: &mut Board) -> State {
     board.slot_of(0, 1).expect("a slot").state()
 }
 
-/// I2
+/// I2: a reservation that expired is an expired lease once its transaction commits.
 #[test]
 fn a_reservation_that_expired_is_an_expired_lease_if_its_transaction_commits() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     let late = expired_reservation(&mut board);
-    assert!(take_expired(&mut board).is_none(), "there is nothing to end");
+    assert!(take_expired(&mut board).is_none(), "there is no lease to end");
     board.commit_claim(late.ticket);
     assert!(matches!(board.next_task(0, b"work", None), Next::Empty));
     let expired = take_expired(&mut board);
@@ -199,7 +200,7 @@ fn a_reservation_that_expired_is_an_expired_lease_if_its_transaction_commits() {
     board.audit();
 }
 
-/// I2
+/// I2: a reservation that expired leaves no trace once its transaction rolls back.
 #[test]
 fn a_reservation_that_expired_never_was_if_its_transaction_rolls_back() {
     let mut memory = small(4, 4);
@@ -226,7 +227,7 @@ fn a_reservation_that_expired_is_back_if_it_is_extended() {
     board.audit();
 }
 
-/// The token is enough, whatever the connection.
+/// The token suffices to extend a reserved task, on any connection.
 #[test]
 fn a_reserved_task_is_extended_before_its_transaction_ends() {
     let mut memory = small(4, 4);
@@ -243,8 +244,8 @@ fn a_reserved_task_is_extended_before_its_transaction_ends() {
     board.audit();
 }
 
-/// Another transaction withdraws a task whose reservation has expired; its worker extends it
-/// meanwhile.
+/// While another transaction withdraws a task whose reservation has expired, its worker extends the
+/// reservation.
 #[test]
 fn a_reservation_extended_beside_an_ending_is_its_transactions_again() {
     for commits in [true, false] {
@@ -296,7 +297,7 @@ fn a_reservation_that_expired_beside_an_ending_that_rolls_back_expires_after_it(
     }
 }
 
-/// I5
+/// I5: a stray whose reservation expired is removed.
 #[test]
 fn a_stray_whose_reservation_expired_is_gone() {
     let mut memory = small(4, 4);
@@ -307,7 +308,8 @@ fn a_stray_whose_reservation_expired_is_gone() {
     board.audit();
 }
 
-/// I3
+/// I3: once another worker owns the task of an expired reservation, the reservation's transaction
+/// has no right to it.
 #[test]
 fn a_reservation_that_expired_is_the_next_owners_not_its_transactions() {
     let mut memory = small(4, 4);
@@ -323,7 +325,7 @@ fn a_reservation_that_expired_is_the_next_owners_not_its_transactions() {
 }
 
 #[test]
-fn a_lease_that_was_extended_meanwhile_is_not_set_aside_to_an_earlier_time() {
+fn a_lease_that_was_extended_meanwhile_is_not_quarantined_until_an_earlier_time() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
@@ -349,7 +351,7 @@ fn a_scheduler_that_ended_is_known_to_be_gone() {
     assert_eq!(board.entry(0).scheduler, 0);
 }
 
-/// I3, I8
+/// I3, I8: tickets from before a crash have no effect.
 #[test]
 fn tickets_from_before_a_crash_do_nothing() {
     let mut memory = small(4, 4);
@@ -412,7 +414,7 @@ fn a_persisted_lease_is_counted_once_when_it_ends() {
     assert_eq!(board.entry(0).ended_persisted, 1);
 }
 
-/// I1
+/// I1: a restored lease has one full length and its old token.
 #[test]
 fn a_restored_lease_has_one_full_length_and_its_old_token() {
     let mut memory = small(4, 4);
@@ -445,7 +447,7 @@ fn a_lease_that_ended_and_goes_on_is_not_persisted() {
     assert!(board.is_leased(taken.ticket));
     expire(&mut board);
     assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes);
-    // Its end wrote the task's row, so that the lease's row is void.
+    // Its end wrote the task's row, so the lease's row is void.
     assert!(!board.is_leased(taken.ticket) && !board.note_persisted(taken.ticket));
     assert!(!board.slot_of(0, 1).expect("a slot").is_persisted());
 }
@@ -500,6 +502,6 @@ fn a_task_due_before_the_scheduler_means_to_wake_wakes_it() {
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     board.entry_mut(0).next_due = Wall::NEVER;
-    assert!(board.next_queue_to_announce(0).is_some(), "it is announced");
-    assert_eq!(board.next_duty(0), board.next_expiry(0), "nothing waits");
+    assert!(board.next_queue_to_announce(0).is_some(), "a notification is pending");
+    assert_eq!(board.next_duty(0), board.next_expiry(0), "no task waits");
 }

@@ -1,4 +1,4 @@
-//! How much a board holds, how much memory it takes, and what an operation costs.
+//! The capacity of a board, its memory, and the cost of an operation.
 
 mod memory;
 
@@ -32,7 +32,7 @@ fn put(board: &mut Board, queue: &str, action: &str, rank: Rank) -> Offered {
     )
 }
 
-/// Reserves what comes next in a queue; its rank.
+/// Reserves the next task of a queue and returns its rank.
 fn take(board: &mut Board, queue: &str, length: i64) -> Option<Rank> {
     let now = Timestamp { monotonic: Monotonic(0), wall: Wall(0) };
     let claim =
@@ -111,7 +111,7 @@ fn ten_thousand_actions_of_one_queue_come_in_one_order() {
     assert!(all.is_sorted());
 }
 
-/// I4
+/// I4: a full board does not starve a quiet queue.
 #[test]
 fn a_full_board_does_not_starve_a_quiet_queue() {
     let mut memory = large();
@@ -121,7 +121,7 @@ fn a_full_board_does_not_starve_a_quiet_queue() {
     }
     assert_eq!(board.usage().slots_used as usize, SLOTS);
     assert_eq!(put(&mut board, "quiet", "do", rank(0, 9, 1 << 100)), Offered::Queued);
-    // Better ones of the loud queue take the place of its own.
+    // Better tasks of the loud queue evict its own.
     for task in 0..1_000 {
         assert_eq!(put(&mut board, "loud", "do", rank(10, 0, (1 << 90) + task)), Offered::Queued);
     }
@@ -131,7 +131,7 @@ fn a_full_board_does_not_starve_a_quiet_queue() {
     board.audit();
 }
 
-/// I4
+/// I4: each of many queues gets its share of a full board.
 #[test]
 fn every_queue_of_many_gets_its_share_of_a_full_board() {
     let mut memory = large();
@@ -147,7 +147,7 @@ fn every_queue_of_many_gets_its_share_of_a_full_board() {
     assert!(lanes.iter().all(|lane| lane.queued.len() == SLOTS / 64));
 }
 
-/// The ranks of 100,000 tasks in the order in which they come.
+/// The depth of the tree of 100,000 tasks that are offered in the order of `rank_of`.
 fn depth_of(rank_of: impl Fn(usize) -> Rank) -> usize {
     let mut memory = large();
     let mut board = memory.board();
@@ -157,7 +157,7 @@ fn depth_of(rank_of: impl Fn(usize) -> Rank) -> usize {
     board.audit().depth
 }
 
-/// I8
+/// I8: no order of 100,000 tasks makes a deep tree.
 #[test]
 fn no_order_of_a_hundred_thousand_tasks_makes_a_deep_tree() {
     let half = |at: usize| if at.is_multiple_of(2) { at } else { 200_000 - at };
@@ -177,14 +177,15 @@ fn no_order_of_a_hundred_thousand_tasks_makes_a_deep_tree() {
     }
 }
 
-/// The weight that the board gives to an index without a seed: ids chosen by it make a tree a list.
+/// The weight that the board derives from an index without a seed. Ids chosen by it make the tree a
+/// list.
 fn mix(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
     x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
     x ^ (x >> 16)
 }
 
-/// I8
+/// I8: with the seed, no choice of ids makes a deep tree.
 #[test]
 fn without_the_seed_no_choice_of_ids_makes_a_deep_tree() {
     let depth = |seed: u32, tasks: u32| {
@@ -202,7 +203,7 @@ fn without_the_seed_no_choice_of_ids_makes_a_deep_tree() {
     }
 }
 
-/// I8
+/// I8: no order of 100,000 leases makes a deep tree of deadlines.
 #[test]
 fn no_order_of_a_hundred_thousand_leases_makes_a_deep_timer() {
     for length in [|at: i64| 1_000 + at, |at: i64| 1_000_000 - at, |_: i64| 1_000] {

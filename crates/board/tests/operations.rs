@@ -1,4 +1,4 @@
-//! Random sequences of operations: the board does what a naive model says.
+//! Random sequences of operations: the board behaves as the naive model.
 
 mod memory;
 mod model;
@@ -38,7 +38,7 @@ fn operations() -> impl Strategy<Value = Operation> {
         Just(Verb::DropStray),
         Just(Verb::Finish),
         Just(Verb::Requeue),
-        Just(Verb::Unsettle)
+        Just(Verb::UndoEnd)
     ];
     let late = || prop::bool::weighted(0.3);
     let delayed = prop::bool::weighted(0.15);
@@ -72,7 +72,7 @@ fn operations() -> impl Strategy<Value = Operation> {
             |(holder, pick, outcome)| Operation::Settle { holder, pick, outcome }
         ),
         12 => (holder(), any::<u8>(), lasting).prop_map(
-            |(holder, pick, outcome)| Operation::Seize { holder, pick, outcome }
+            |(holder, pick, outcome)| Operation::Withdraw { holder, pick, outcome }
         ),
         30 => (holder(), late()).prop_map(|(holder, late)| Operation::Commit { holder, late }),
         4 => (holder(), 1..5_u8).prop_map(|(holder, acts)| Operation::RollBack { holder, acts }),

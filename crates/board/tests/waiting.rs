@@ -1,4 +1,4 @@
-//! Which processes are woken, and what the scheduler announces.
+//! Which processes are woken, and for which queues the scheduler sends notifications.
 
 mod memory;
 
@@ -27,7 +27,7 @@ fn offer(board: &mut Board, queue: &[u8], action: &[u8], id: u128) {
     board.offer(0, LaneName { queue, action }, rank(id), NONE);
 }
 
-/// The names that a round announces.
+/// The names for which a round sends notifications.
 fn round(board: &mut Board, now: i64) -> Option<Vec<String>> {
     let NotifyRound { lanes, .. } = board.begin_round(0, Monotonic(now), Micros(10))?;
     (0..lanes).for_each(|_| board.wake_in_round(0));
@@ -68,7 +68,7 @@ fn a_process_that_was_woken_and_ends_passes_its_wake_up_on() {
     offer(&mut board, b"work", b"do", 1);
     board.end_wait(0, None);
     assert_eq!(signalled(&mut board), [1], "woken, and its latch not set yet");
-    // It ends between joining the line again and looking.
+    // It ends after it joined the queue again and before it looked.
     wait(&mut board, 1);
     board.end_wait(1, None);
     assert_eq!(signalled(&mut board), [2]);
@@ -88,7 +88,7 @@ fn a_process_that_comes_too_late_waits_on_behind_the_others() {
     own(&mut board, 1);
     wait(&mut board, 0);
     board.found_nothing(0);
-    assert_eq!(signalled(&mut board), [], "there is nothing to wake another for");
+    assert_eq!(signalled(&mut board), [], "there is no task to wake another for");
     wait(&mut board, 1);
     offer(&mut board, b"work", b"do", 2);
     assert_eq!(signalled(&mut board), [1]);
@@ -96,7 +96,7 @@ fn a_process_that_comes_too_late_waits_on_behind_the_others() {
 }
 
 #[test]
-fn whatever_makes_a_task_ready_wakes_a_process() {
+fn each_way_to_make_a_task_ready_wakes_a_process() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     offer(&mut board, b"work", b"do", 1);
@@ -117,7 +117,7 @@ fn whatever_makes_a_task_ready_wakes_a_process() {
     own(&mut board, 4);
     wait(&mut board, 0);
     board.survey(0, WORK);
-    assert_eq!(signalled(&mut board), [0], "the table may have something");
+    assert_eq!(signalled(&mut board), [0], "the table may have a task");
     board.audit();
 }
 
@@ -137,12 +137,12 @@ fn a_process_is_not_woken_for_actions_that_it_would_not_own() {
     assert_eq!(signalled(&mut board), [0]);
     assert!(round(&mut board, 0).is_some());
     assert!(round(&mut board, 10).is_some(), "it looks whether another waits for it");
-    assert_eq!(board.next_round(0), Monotonic::NEVER, "nothing more is done for it");
+    assert_eq!(board.next_round(0), Monotonic::NEVER, "no further round looks at it");
     assert_eq!(signalled(&mut board), []);
     board.audit();
 }
 
-/// An action whose hash is another's, too.
+/// Another action with the same hash.
 fn false_action(of: &[u8], but: &str) -> String {
     let mut names = (0..).map(|n| format!("action {n}"));
     names.find(|name| same_hash(name.as_bytes(), of) && name != but).expect("one in 128")
@@ -193,7 +193,7 @@ fn processes_woken_for_another_action_come_to_rest() {
     board.audit();
 }
 
-/// I8
+/// I8: a round looks at a bounded number of waiters under the lock.
 #[test]
 fn one_hold_of_the_lock_looks_at_64_waiters() {
     const WAITERS: u32 = 200;
@@ -231,7 +231,7 @@ fn one_hold_of_the_lock_looks_at_64_waiters() {
     let mut board = memory.board();
     offer(&mut board, b"work", b"do", 4);
     assert_eq!(signalled(&mut board), [193]);
-    // The waiter behind which it would go on has gone: it begins at the front.
+    // The waiter after which it would continue has left: it begins at the front.
     memory.board().end_wait(189, None);
     let mut board = memory.board();
     offer(&mut board, b"work", b"do", 5);
@@ -239,7 +239,7 @@ fn one_hold_of_the_lock_looks_at_64_waiters() {
 }
 
 #[test]
-fn a_process_woken_in_one_queue_leaves_the_lines_of_the_others() {
+fn a_process_woken_in_one_queue_waits_in_no_other() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     wait_for(&mut board, 0, &[b"a", b"b", b"c"], None);
@@ -280,7 +280,7 @@ fn a_process_that_is_woken_twice_while_it_looks_loses_neither_wake_up() {
     offer(&mut board, b"work", b"do", 1);
     assert_eq!(signalled(&mut board), [0]);
     wait_for(&mut board, 0, &[b"work", b"a"], Some(&[one.as_bytes()]));
-    // It has looked into the first queue when the second one gets a task.
+    // It has looked into the first queue when the second gets a task.
     offer(&mut board, b"a", one.as_bytes(), 2);
     assert_eq!(signalled(&mut board), [0]);
     assert!(!board.go_on_waking(0));
@@ -319,7 +319,7 @@ fn the_end_of_a_task_wakes_all_that_wait_for_it() {
     board.note_settled(0, 7);
     assert_eq!(signalled(&mut board), [0, 2]);
     board.end_wait(0, None);
-    assert_eq!(signalled(&mut board), [], "there is nothing to pass on");
+    assert_eq!(signalled(&mut board), [], "there is no wake-up to pass on");
     board.remove_task(0, 8);
     assert_eq!(signalled(&mut board), [1], "deleted");
     let round = board.begin_round(0, Monotonic(0), Micros(10));
@@ -329,9 +329,9 @@ fn the_end_of_a_task_wakes_all_that_wait_for_it() {
     board.audit();
 }
 
-/// I11
+/// I11: the scheduler notifies each queue once a round, even after its lanes are gone.
 #[test]
-fn a_queue_is_announced_once_a_round_even_without_its_lanes() {
+fn a_queue_is_notified_once_a_round_even_without_its_lanes() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     assert_eq!((board.next_round(0), round(&mut board, 0)), (Monotonic::NEVER, None));
@@ -365,9 +365,9 @@ fn when_much_happens_there_are_fewer_rounds() {
     assert_eq!(board.next_round(0), Monotonic(190));
 }
 
-/// I11
+/// I11: a queue whose notification cannot be sent now is notified later.
 #[test]
-fn a_queue_that_cannot_be_announced_now_is_announced_later() {
+fn a_queue_that_cannot_be_notified_now_is_notified_later() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     offer(&mut board, b"work", b"do", 1);
@@ -385,7 +385,7 @@ fn while_a_lane_has_something_each_round_wakes_another() {
     offer(&mut board, b"work", b"do", 1);
     assert_eq!(signalled(&mut board), [0]);
     assert_eq!(round(&mut board, 0), work());
-    assert_eq!(signalled(&mut board), [], "the first round only announces");
+    assert_eq!(signalled(&mut board), [], "the first round only sends notifications");
     assert_eq!(round(&mut board, 5), None);
     assert_eq!(round(&mut board, 10), Some(vec![]));
     assert_eq!(signalled(&mut board), [1]);
@@ -418,7 +418,7 @@ fn in_a_paused_database_no_process_is_woken() {
 }
 
 #[test]
-fn removing_a_database_wakes_its_waiters_and_leaves_nothing_to_announce() {
+fn removing_a_database_wakes_its_waiters_and_leaves_no_notification() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     wait(&mut board, 1);
@@ -466,7 +466,7 @@ fn a_lane_that_makes_room_for_another_wakes_a_process_first() {
 }
 
 #[test]
-fn more_queues_than_are_kept_to_be_announced_are_not_announced() {
+fn queues_beyond_the_limit_are_not_notified() {
     let mut memory = Memory::new(Sizes::of(4_096, 4));
     let mut board = memory.board();
     assert_eq!(board.register(1, 1), Some(0));

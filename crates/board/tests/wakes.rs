@@ -1,5 +1,5 @@
-//! Random sequences of offers and waits: each task wakes the right process, and no process is left
-//! waiting beside a task that it would own.
+//! Random sequences of offers and waits: each task wakes the right process, and no process waits
+//! while a task that it would own is ready.
 
 mod memory;
 
@@ -30,7 +30,7 @@ fn actions() -> &'static [Vec<u8>; 4] {
 /// A queue and an action.
 type Lane = (usize, usize);
 
-/// What a process waits for: queues in order, and actions, `None`: every one.
+/// The queues, in order, and the actions that a process waits for; `None` means all actions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Wish {
     queues: Vec<usize>,
@@ -47,17 +47,17 @@ enum Step {
     Own {
         lane: Lane,
     },
-    /// A process joins its lines, and looks at once or later.
+    /// A process joins its queues, and looks at once or later.
     Wait {
         process: u32,
         wish: Wish,
         looks: bool,
     },
-    /// A process that waits, or was woken, looks.
+    /// A process that waits, or was woken, looks for tasks.
     Look {
         process: u32,
     },
-    /// A process ends, in whatever it does.
+    /// A process ends, in any state.
     Fail {
         process: u32,
     },
@@ -88,7 +88,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Clone, Debug)]
 enum Process {
     Idle,
-    /// In line, and whether it has looked since it joined.
+    /// Waits, and whether it has looked since it joined.
     Waiting {
         wish: Wish,
         looked: bool,
@@ -103,7 +103,7 @@ struct World {
     /// Whether a process that finds a task owns it at once.
     prompt: bool,
     processes: Vec<Process>,
-    /// Those that wait, in the order in which they joined.
+    /// The waiting processes, in the order in which they joined.
     line: Vec<u32>,
     ready: BTreeMap<Lane, Vec<u128>>,
     now: i64,
@@ -153,8 +153,8 @@ impl World {
         }
     }
 
-    /// Does something under one hold of the lock, and what the scheduler does after it. Returns the
-    /// processes that were woken, in order.
+    /// Runs an operation under one lock, and then the scheduler's part. Returns the processes that
+    /// were woken, in order.
     fn hold<T>(&mut self, operation: impl FnOnce(&mut Board) -> T) -> (T, Vec<u32>) {
         let answer = operation(&mut self.memory.board());
         while self.memory.board().go_on_waking(0) {}
@@ -166,7 +166,7 @@ impl World {
                 panic!("process {process} was woken and does not wait")
             };
             let seems = self.lanes().any(|lane| seems_to_want(wish, lane));
-            assert!(seems, "process {process} was woken for nothing: {wish:?}");
+            assert!(seems, "process {process} was woken without a task: {wish:?}");
             let is_false = !self.lanes().any(|lane| wants(wish, lane));
             self.processes[*process as usize] = Process::Woken { wish: wish.clone() };
             self.line.retain(|it| it != process);
@@ -248,7 +248,7 @@ impl World {
 
     fn wait(&mut self, process: u32, wish: &Wish) {
         self.join(process, wish);
-        // The board knows the actions by their filter only.
+        // The board knows the actions only by their filter.
         let keeps = match &self.processes[process as usize] {
             Process::Waiting { wish: before, .. } => {
                 before.queues == wish.queues && filter(before) == filter(wish)
@@ -268,7 +268,7 @@ impl World {
         self.line.retain(|it| *it != process);
     }
 
-    /// Joins the lines, then looks into one queue after the other.
+    /// Joins the queues, then looks into one after the other.
     fn look(&mut self, process: u32) {
         let wish = match &self.processes[process as usize] {
             Process::Idle => return,
@@ -313,7 +313,8 @@ impl World {
         });
     }
 
-    /// Each process that was woken, or has joined and not looked yet, looks; what it finds it owns.
+    /// Each process that was woken, or has joined and not looked yet, looks, and owns each task
+    /// that it finds.
     fn drain(&mut self) {
         let lazy = !std::mem::replace(&mut self.prompt, true);
         for pass in 0.. {
@@ -360,13 +361,13 @@ fn run(prompt: bool) {
     assert!(counts.get().iter().all(|count| *count >= u64::from(cases) / 100), "{counts:?}");
 }
 
-/// Where each process owns what it finds, wake-ups alone are enough: no round is needed.
+/// If each process owns the tasks it finds, wake-ups alone suffice: no round is needed.
 #[test]
 fn no_process_waits_beside_a_task_when_all_own_what_they_find() {
     run(true);
 }
 
-/// Where processes do not own what they find, rounds wake the others, and come to an end.
+/// If processes do not own the tasks they find, rounds wake the others, and come to an end.
 #[test]
 fn no_process_waits_beside_a_task_that_others_leave() {
     run(false);

@@ -130,7 +130,7 @@ fn scheduler_that_runs_out_of_memory_lives_on() {
     let database = server.database();
     let mut s = database.connect();
     s.run(&submission("'action', 'a' || i"));
-    let pid = database.worker();
+    let pid = database.scheduler();
     for step in 0..30 {
         let bytes = (0.2 * 1.2_f64.powi(step) * MEGABYTE as f64) as u64;
         spare(pid, bytes);

@@ -158,7 +158,7 @@ fn setting_of_a_trigger_does_not_outlive_the_call() {
     assert_eq!(s.text(shown), before);
     // In the scheduler, too, where the trigger runs as the lease ends.
     let lease = s.own_one_with("q", "timeout => '100 ms'");
-    let pid = database.worker();
+    let pid = database.scheduler();
     eventually(seconds(10), "the lease ends", || (s.status(lease.id) == "ready").then_some(()));
     let name: String =
         s.value("select application_name from pg_stat_activity where pid = $1", &[&pid]);

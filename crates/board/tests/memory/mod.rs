@@ -1,4 +1,4 @@
-//! Memory for a board: zeroed as shared memory is, and never initialised by hand.
+//! Memory for a board: zeroed as shared memory is, and not initialised otherwise.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -64,7 +64,7 @@ impl Memory {
         })
     }
 
-    /// What all the slices take.
+    /// The size of all slices.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.header[..])
             + size_of_val(&self.slots[..])

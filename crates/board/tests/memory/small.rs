@@ -1,4 +1,4 @@
-//! A small board with one built database, and short names for what is done with it.
+//! A small board with one built database, and short names for its operations.
 
 use board::{
     ActionFilter, Board, BuildState, Claim, Claimed, Expired, LaneName, Micros, Monotonic,
@@ -63,12 +63,12 @@ pub fn lane_to_refill(board: &mut Board, queue: &[u8]) -> NeedsRefill {
     }
 }
 
-/// Takes the first that expires, at the end of time.
+/// Takes the lease that expires first, at the end of time.
 pub fn take_expired(board: &mut Board) -> Option<Expired> {
     board.take_expired(0, Monotonic(i64::MAX - 1))
 }
 
-/// As `take_expired`, of what must be a lease.
+/// As `take_expired`; fails unless a lease was taken.
 pub fn take_expired_lease(board: &mut Board) -> Ticket {
     match take_expired(board).expect("a lease that is due") {
         Expired::Lease(ticket, _) => ticket,

@@ -1,4 +1,4 @@
-//! Every call on the board, with what it should make of the naive board.
+//! Each call on the board, with its expected effect on the naive board.
 
 use board::{
     Claim, Expired, Extended, Micros, Monotonic, NEVER, Offered, PersistedLease, Rank, Refusal,
@@ -55,7 +55,7 @@ impl Card {
     }
 }
 
-/// The length of a lease for which neither caller nor task says another.
+/// The length of a lease for which neither the caller nor the task sets one.
 const FALLBACK: Micros = Micros(20);
 
 fn worker(pid: i32) -> Vec<u8> {
@@ -71,7 +71,7 @@ impl World<'_> {
         self.cards.get_mut(&key).expect("a card")
     }
 
-    /// Takes a card away; what it leaves behind for the board to do.
+    /// Removes a card, and returns what the board may do because of it.
     fn remove(&mut self, key: Key) -> Expect {
         let Some(card) = self.cards.remove(&key) else {
             return Expect::default();
@@ -100,7 +100,7 @@ impl World<'_> {
         );
     }
 
-    /// What was read from the table and is put by a refill; true when all found room.
+    /// A refill puts tasks that it read from the table; true when all found room.
     pub fn put_read(&mut self, at: u32, pid: i32, lane: LaneKey, tasks: &[(Rank, Micros)]) -> bool {
         let all = self.board.refill(lane.0, at, pid, tasks);
         let mut arrivals = Vec::new();
@@ -149,7 +149,8 @@ impl World<'_> {
         self.reconcile(Expect::default());
     }
 
-    /// A task that a transaction claimed and no other since, even if the reservation has expired.
+    /// The card of a task that this transaction claimed and no other since, even if the reservation
+    /// has expired.
     fn claimed(&mut self, Right { key, serial, .. }: Right) -> Option<&mut Card> {
         let card = self.cards.get_mut(&key)?;
         (card.uncommitted && card.reserved_by == serial).then_some(card)
@@ -199,7 +200,7 @@ impl World<'_> {
     pub fn drop_stray(&mut self, right: Right) {
         self.board.drop_stray(right.ticket);
         self.spent.push((right, true));
-        // Other transactions may see it as ready: the next refill looks again.
+        // Other transactions may see it as ready: the next refill reads it again.
         let stray = |card: &&mut Card| matches!(card.state, State::Reserved | State::Queued);
         let stray = self.claimed(right).filter(stray).map(|card| card.again = true).is_some();
         let expect = if stray { self.remove(right.key) } else { Expect::default() };
@@ -272,7 +273,7 @@ impl World<'_> {
         }
     }
 
-    /// Takes what expires first; the right to end it, unless it was a reservation.
+    /// Takes the slot that expires first. Returns the right to end it, unless it was a reservation.
     pub fn take_expired(&mut self, entry: u32, pid: i32) -> Option<Option<Right>> {
         let serial = self.serial();
         let taken = self.board.take_expired(entry, self.now.monotonic);
@@ -288,7 +289,7 @@ impl World<'_> {
             }
             Some(Expired::Lease(ticket, slot)) => (ticket, slot),
             Some(Expired::Reservation) => {
-                // Of those that expire at one time, the one that is no longer reserved.
+                // Of slots that expire at one time, the one that is no longer reserved.
                 let is_free = |key: &Key| {
                     let slot = self.board.slot_of(key.0, key.1);
                     slot.is_none_or(|slot| slot.state() == State::Queued)
@@ -315,7 +316,7 @@ impl World<'_> {
         Some(Some(Right { key, ticket, serial, epoch: serial }))
     }
 
-    /// Later, never sooner than was promised.
+    /// The lease expires later, never sooner than `extend` returned.
     pub fn postpone(&mut self, key: Key, until: Monotonic) {
         self.board.defer_expiry(key.0, key.1, until);
         let card = self.card(key);
@@ -370,7 +371,7 @@ impl World<'_> {
         self.reconcile(Expect::default());
     }
 
-    /// What was withheld is ready, unless its worker has it again, or it was ended.
+    /// A withheld task becomes ready, unless its worker has it again, or it was ended.
     pub fn publish(&mut self, right: Right) {
         self.board.publish(right.ticket);
         let mut expect = Expect::default();
@@ -397,8 +398,8 @@ impl World<'_> {
         self.reconcile(expect);
     }
 
-    /// Gives a ready task a slot, even one that its lane has not come to; `None` when all of the
-    /// board is leased.
+    /// Ensures that a ready task has a slot, even if its lane has not reached it. `None` when all
+    /// slots are leased.
     pub fn ensure_slot(&mut self, key: Key) -> Option<u32> {
         let row = self.rows[&key].clone();
         let place =
@@ -412,7 +413,8 @@ impl World<'_> {
         place
     }
 
-    /// What giving a task a slot does beside, if it has none yet; or why it found no room.
+    /// The other effects of giving a slot to a task without one, or the reason why it found no
+    /// room.
     pub(super) fn admitted(&mut self, key: Key, found: bool) -> Expect {
         let row = self.rows[&key].clone();
         let known = self.cards.contains_key(&key);
@@ -430,7 +432,7 @@ impl World<'_> {
         expect
     }
 
-    /// A lease comes back from the table, with one full length, if its task finds room.
+    /// A lease is restored from the table, with one full length, if its task finds room.
     pub fn restore(&mut self, key: Key, lease: &Card) {
         let (Some(at), Some(token_hash)) = (self.ensure_slot(key), lease.token_hash) else {
             return;

@@ -1,4 +1,4 @@
-//! What must hold after each call.
+//! The conditions that must hold after each call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +8,22 @@ use super::world::{
     ACTIONS, Card, Key, LaneKey, MAX_DATABASES, QUEUES, Snapshot, World, action_name, queue_name,
 };
 
-/// What a call may do beside what the cards have already.
+/// What a call may do besides the changes that the cards have already.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
-    /// Offered or read just now: they are on the board, or were left to the table.
+    /// Tasks just offered or read: they are on the board, or were left to the table.
     pub arrivals: Vec<Key>,
-    /// They come wherever their lane's cursor is: read by a refill, or asked for by id.
+    /// Tasks that come wherever their lane's cursor is: read by a refill, or asked for by id.
     pub read: bool,
-    /// Asked for by id: even in place of a better one.
+    /// A task asked for by id: it comes even in place of a better one.
     pub asked: bool,
     /// The lane that may have been made, perhaps in place of another.
     pub makes: Option<LaneKey>,
-    /// Went back into its lane, or was left to the table if the lane had moved past it.
+    /// A task that went back into its lane, or was left to the table if the lane had moved past it.
     pub back: Option<Key>,
-    /// Left to the table in any case.
+    /// Tasks left to the table in any case.
     pub left: Vec<(LaneKey, Rank)>,
-    /// A refill ended with this cursor.
+    /// A refill that ended with this cursor.
     pub ended: Option<(LaneKey, Rank)>,
 }
 
@@ -60,7 +60,7 @@ impl World<'_> {
         }
     }
 
-    /// Compares the board with the cards, and takes over what the board was free to decide.
+    /// Compares the board with the cards, and adopts the choices that the board was free to make.
     pub fn reconcile(&mut self, mut expect: Expect) {
         let before = std::mem::take(&mut self.last);
         let after = self.take_snapshot();
@@ -92,7 +92,7 @@ impl World<'_> {
             if let Some(card) = self.cards.get(key) {
                 assert!(
                     expect.read || card.rank < before.cursor(card.lane),
-                    "what is behind the cursor is left to the table"
+                    "a task behind the cursor is left to the table"
                 );
             }
         }
@@ -117,7 +117,7 @@ impl World<'_> {
         slots
     }
 
-    /// Why a new task found no place; whether its lane knows.
+    /// Checks why a new task found no slot, and whether its lane knows.
     fn check_left(
         &self,
         expect: &Expect,
@@ -145,7 +145,8 @@ impl World<'_> {
         true
     }
 
-    /// Only the tail of the longest lane may go, only for another task, only from a full board.
+    /// Only the tail of the longest lane may be evicted, only for another task, and only from a
+    /// full board.
     fn check_evicted(
         &mut self,
         expect: &Expect,
@@ -245,7 +246,7 @@ impl World<'_> {
         }
     }
 
-    /// No task comes before a better one, on the board or in the table.
+    /// No task is handed out before a better one, on the board or in the table.
     pub fn check_front(&mut self, entry: u32, queue: u8, actions: Option<&[u8]>, front: &Next) {
         let asked = |lane: LaneKey| {
             lane.0 == entry
@@ -288,7 +289,7 @@ impl World<'_> {
             Next::Spilled(_) | Next::Empty => {
                 let spilled = self.board.entry(entry).lanes_spilled > 0;
                 assert_eq!(matches!(front, Next::Spilled(_)), spilled);
-                assert_eq!(best, None, "empty when there is nothing");
+                assert_eq!(best, None, "empty when no task is ready");
                 assert!(lanes().all(|(_, it)| it.cursor == Rank::END));
             }
         }

@@ -8,7 +8,7 @@ use super::operations::Operation;
 use super::world::{Act, End, Key, MAX_DATABASES, Outcome, QUEUES, World};
 
 impl World<'_> {
-    /// Ends all that is under way, then owns and finishes one task after the other (I4).
+    /// Ends all open transactions, then owns and finishes one task after the other (I4).
     pub fn drain(&mut self) {
         self.end_all();
         let ready: BTreeSet<Key> =
@@ -49,7 +49,7 @@ impl World<'_> {
             let end = End { outcome: Outcome::Finish, expired: false };
             self.commit(pid, false);
             if self.handed.len() == before {
-                // A stray was dropped, or a refill found nothing: only an empty queue ends this.
+                // A stray was dropped, or a refill found no task: only an empty queue ends this.
                 if self.is_drained(entry.into(), queue) {
                     return;
                 }

@@ -1,4 +1,4 @@
-//! The operations, and what the table and its transactions have to do with each.
+//! The operations, and the part of the table and its transactions in each.
 
 use board::{Id, Micros, Next, Rank, State, Wall};
 
@@ -8,7 +8,7 @@ use super::world::{
     queue_name,
 };
 
-/// A callback that comes too late.
+/// A callback that runs too late.
 #[derive(Clone, Copy, Debug)]
 pub enum Verb {
     Confirm,
@@ -16,10 +16,10 @@ pub enum Verb {
     DropStray,
     Finish,
     Requeue,
-    Unsettle,
+    UndoEnd,
 }
 
-/// Numbers are taken modulo what there is to choose from.
+/// Numbers are taken modulo the number of choices.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Submit {
@@ -64,7 +64,7 @@ pub enum Operation {
         outcome: Outcome,
     },
     /// A transaction is about to end a ready task that no worker owns, or to make it wait.
-    Seize {
+    Withdraw {
         holder: u8,
         pick: u8,
         outcome: Outcome,
@@ -95,7 +95,7 @@ pub enum Operation {
         pick: u8,
         verb: Verb,
     },
-    /// A process found that a lane needs a refill, and comes late to refill it.
+    /// A process found that a lane needs a refill, and begins the refill late.
     BeginRefill {
         pick: u8,
     },
@@ -124,7 +124,7 @@ pub enum Operation {
         chunk: u32,
     },
     Wreck,
-    /// The scheduler sets a lease aside that it could not end.
+    /// The scheduler quarantines a lease that it could not end.
     Postpone {
         pick: u8,
         by: Micros,
@@ -205,9 +205,9 @@ impl World<'_> {
                     self.settle(pid, key, &token_hash, End { outcome, expired: false });
                 }
             }
-            Operation::Seize { holder, pick, outcome } => {
+            Operation::Withdraw { holder, pick, outcome } => {
                 let (entry, pid) = entry_of(holder);
-                self.seize_some(entry, pid, pick, outcome);
+                self.withdraw_some(entry, pid, pick, outcome);
             }
             Operation::Commit { holder, late } => self.commit(entry_of(holder).1, late),
             Operation::RollBack { holder, acts } => self.roll_back(entry_of(holder).1, acts.into()),
@@ -278,7 +278,7 @@ impl World<'_> {
     pub fn catch_up(&mut self, pick: u8) {
         if let Some(at) = nth(pick, 0..self.puts.len()) {
             let key = self.puts.remove(at);
-            // A put carries what the row was when its transaction committed.
+            // A put carries the row as it was when its transaction committed.
             if self.rows.contains_key(&key) {
                 self.put(key);
             }

@@ -6,7 +6,7 @@ use super::check::Expect;
 use super::world::{Card, Key, MAX_DATABASES, World};
 
 impl World<'_> {
-    /// What an administrator's refresh does: each lane is to be read from the table again.
+    /// The effect of an administrator's refresh: each lane must be read from the table again.
     pub fn refresh(&mut self, entry: u32) {
         let before = self.board.entry(entry).lanes_spilled;
         for lane in self.ready_lanes(entry) {

@@ -20,7 +20,7 @@ impl World<'_> {
         begun
     }
 
-    /// Reads on in the table's order, under a snapshot of now.
+    /// Continues to read in the table's order, under a snapshot of now.
     pub fn read_on(&mut self, at: usize, limit: u8) {
         let refill = &self.refills[at];
         if refill.placed < refill.rows.len() || refill.read == Rank::END {
@@ -79,7 +79,7 @@ impl World<'_> {
         self.end_refill(at);
     }
 
-    /// The lanes are gone; their refillers do not know it yet and end as usual.
+    /// The lanes are gone; their refillers do not know this yet and end as usual.
     pub fn forget_refills(&mut self, which: impl Fn(&Refill) -> bool) {
         let (gone, rest) = self.refills.drain(..).partition(which);
         self.refills = rest;

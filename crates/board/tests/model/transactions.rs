@@ -1,4 +1,4 @@
-//! Transactions in flight: what they do to the table, and when the board is told.
+//! Open transactions: their effects on the table, and when the board learns of them.
 
 use board::{Micros, Monotonic, Refusal, State, TokenHash};
 
@@ -6,7 +6,7 @@ use super::operations::{Verb, nth};
 use super::world::{Act, Card, End, Key, Outcome, Right, World, scheduler_of};
 
 impl World<'_> {
-    /// The statement that reads the rows of what was reserved, under a snapshot taken then.
+    /// Reads the rows of the reserved tasks, under a snapshot taken then.
     pub fn inspect(&mut self, pid: i32) {
         let Some(transaction) = self.transactions.get_mut(&pid).filter(|it| !it.committed) else {
             return;
@@ -36,9 +36,9 @@ impl World<'_> {
         }
     }
 
-    /// A transaction locks the row of a ready task that no worker owns: mostly of one whose
-    /// last worker is late.
-    pub fn seize_some(&mut self, entry: u32, pid: i32, pick: u8, outcome: Outcome) {
+    /// A transaction locks the row of a ready task that no worker owns, mostly one whose last
+    /// worker is late.
+    pub fn withdraw_some(&mut self, entry: u32, pid: i32, pick: u8, outcome: Outcome) {
         self.finish_commit(pid);
         let locked = self.locked();
         let free = self
@@ -53,7 +53,7 @@ impl World<'_> {
         });
         let late = nth(pick, late).filter(|_| !pick.is_multiple_of(4));
         if let Some(key) = late.or_else(|| nth(pick, free.iter().copied()))
-            && let Some(right) = self.seize(pid, key)
+            && let Some(right) = self.withdraw(pid, key)
         {
             let act = Act::Settle { right, end: End { outcome, expired: false } };
             self.transactions.entry(pid).or_default().acts.push(act);
@@ -61,20 +61,20 @@ impl World<'_> {
     }
 
     /// Withdraws a ready task that no worker owns; the caller has locked its row.
-    pub fn seize(&mut self, pid: i32, key: Key) -> Option<Right> {
+    pub fn withdraw(&mut self, pid: i32, key: Key) -> Option<Right> {
         let serial = self.serial();
         let row = self.rows[&key].clone();
-        let seized =
+        let withdrawn =
             self.named(row.lane, |it, name| it.withdraw(key.0, name, row.rank, row.timeout, pid));
-        let expect = self.admitted(key, seized.is_some());
-        let refusal = seized.is_some().then(|| {
+        let expect = self.admitted(key, withdrawn.is_some());
+        let refusal = withdrawn.is_some().then(|| {
             let card = self.card(key);
             match card.state {
                 State::Queued | State::Withheld => {
                     (card.state, card.previous_state) = (State::Ending, State::Queued);
                     (card.holder, card.settling_by, card.again) = (pid, serial, false);
                     card.expiring = false;
-                    self.tally.seized += 1;
+                    self.tally.withdrawn += 1;
                     None
                 }
                 State::Ending if card.expiring => Some(Refusal::Busy),
@@ -83,12 +83,12 @@ impl World<'_> {
             }
         });
         self.reconcile(expect);
-        assert_eq!(seized.map(Result::err), refusal);
-        let ticket = seized?.ok()?;
+        assert_eq!(withdrawn.map(Result::err), refusal);
+        let ticket = withdrawn?.ok()?;
         Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch })
     }
 
-    /// Any token: mostly one that had run out and whose task is being ended.
+    /// Any token: mostly one whose lease has expired and whose task is being ended.
     pub fn token_to_extend(&self, entry: u32, pick: u8) -> Option<(Key, TokenHash)> {
         let tokens = || self.tokens.iter().rev().filter(|token| token.0.0 == entry).copied();
         let late = tokens().filter(|(key, token_hash)| {
@@ -100,7 +100,7 @@ impl World<'_> {
     }
 
     pub fn due(&mut self, entry: u32, max: u8, outcome: Outcome) {
-        // A caller ends them as it commits, where no scheduler runs.
+        // Where no scheduler runs, a caller ends them as it commits.
         let pid = if max.is_multiple_of(3) { 60 + entry as i32 } else { scheduler_of(entry) };
         self.finish_commit(pid);
         for _ in 0..max {
@@ -196,10 +196,10 @@ impl World<'_> {
         match (verb, reserved) {
             (Verb::Confirm | Verb::Finish, true) => self.board.commit_claim(ticket),
             (Verb::PutBack | Verb::Requeue, true) => self.board.undo_claim(ticket),
-            (Verb::DropStray | Verb::Unsettle, true) => self.board.drop_stray(ticket),
+            (Verb::DropStray | Verb::UndoEnd, true) => self.board.drop_stray(ticket),
             (Verb::Finish | Verb::Confirm, false) => self.board.commit_end(ticket),
             (Verb::Requeue | Verb::PutBack, false) => self.board.requeue(ticket, true),
-            (Verb::Unsettle | Verb::DropStray, false) => self.board.undo_end(ticket, Monotonic(0)),
+            (Verb::UndoEnd | Verb::DropStray, false) => self.board.undo_end(ticket, Monotonic(0)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the model knows: the table, what should be on the board, and what is under way.
+//! The state of the model: the table, the expected board, and the operations in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,9 +35,9 @@ pub struct Card {
     pub state: State,
     pub previous_state: State,
     pub holder: i32,
-    /// It is being ended since it expired.
+    /// Its lease has expired, and it is being ended since.
     pub expiring: bool,
-    /// The token that counts.
+    /// The valid token.
     pub token_hash: Option<TokenHash>,
     pub deadline: Monotonic,
     pub deadline_at: Wall,
@@ -48,14 +48,14 @@ pub struct Card {
     pub persisted: bool,
     /// The transaction that claimed it has not ended.
     pub uncommitted: bool,
-    /// The process whose transaction that is.
+    /// The process that runs this transaction.
     pub claimed_by: i32,
     pub worker: Vec<u8>,
     /// It was offered again since its transaction began.
     pub again: bool,
-    /// What its tickets are good for: moves on with each arrival, reservation and expiry.
+    /// The generation of its tickets: moves on with each arrival, reservation and expiry.
     pub epoch: u64,
-    /// The acts that may end what was begun with it.
+    /// The acts that may end an operation on it.
     pub reserved_by: u64,
     pub settling_by: u64,
 }
@@ -69,7 +69,7 @@ pub struct Right {
     pub epoch: u64,
 }
 
-/// What an ending does when it commits.
+/// The effect of an ending when it commits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     Finish,
@@ -86,7 +86,7 @@ pub struct End {
     pub expired: bool,
 }
 
-/// What a transaction in flight did.
+/// An act of an open transaction.
 #[derive(Clone, Debug)]
 pub enum Act {
     Reserve { right: Right, ready: bool },
@@ -96,7 +96,7 @@ pub enum Act {
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
     pub acts: Vec<Act>,
-    /// Committed for all to see, but its callbacks did not run yet.
+    /// Committed and visible, but its callbacks did not run yet.
     pub committed: bool,
 }
 
@@ -106,7 +106,7 @@ pub struct Refill {
     /// The lane's place on the board.
     pub at: u32,
     pub lane: LaneKey,
-    /// Everything before was read.
+    /// All tasks before this rank were read.
     pub read: Rank,
     pub rows: Vec<(Rank, Micros)>,
     pub placed: usize,
@@ -115,7 +115,7 @@ pub struct Refill {
     pub left: Rank,
 }
 
-/// How the board looked after the last call.
+/// The board after the last call.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub lanes: BTreeMap<LaneKey, LaneAudit>,
@@ -123,7 +123,7 @@ pub struct Snapshot {
     pub spilled: [bool; MAX_DATABASES as usize],
 }
 
-/// How often each thing happened: a property is worth nothing if no sequence puts it to the test.
+/// How often each case occurred: a property proves nothing if no sequence exercises it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub evicted: u64,
@@ -136,10 +136,10 @@ pub struct Tally {
     pub refilled: u64,
     pub interrupted: u64,
     pub handed: u64,
-    pub seized: u64,
-    /// Expired, and not handed out before that is durable.
+    pub withdrawn: u64,
+    /// Expired, and withheld until that is durable.
     pub withheld: u64,
-    /// Extended after it had expired, while a transaction ended it.
+    /// Extended after expiry, while a transaction ended it.
     pub revived: u64,
     /// Reservations that expired.
     pub lapsed: u64,
@@ -158,7 +158,7 @@ pub struct World<'b> {
     pub gones: Vec<Key>,
     /// Expired leases whose end is not durable yet.
     pub withheld: Vec<Right>,
-    /// Rights that were used; true: of a reservation.
+    /// Rights that were used; true for a reservation.
     pub spent: Vec<(Right, bool)>,
     pub tokens: Vec<(Key, TokenHash)>,
     /// The tasks that were handed out, in this order.
@@ -260,7 +260,7 @@ impl Tally {
             ("refilled", self.refilled),
             ("interrupted", self.interrupted),
             ("handed", self.handed),
-            ("seized", self.seized),
+            ("withdrawn", self.withdrawn),
             ("withheld", self.withheld),
             ("revived", self.revived),
             ("lapsed", self.lapsed),
@@ -282,7 +282,7 @@ impl std::ops::Add for Tally {
             refilled: self.refilled + it.refilled,
             interrupted: self.interrupted + it.interrupted,
             handed: self.handed + it.handed,
-            seized: self.seized + it.seized,
+            withdrawn: self.withdrawn + it.withdrawn,
             withheld: self.withheld + it.withheld,
             revived: self.revived + it.revived,
             lapsed: self.lapsed + it.lapsed,
