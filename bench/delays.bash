@@ -8,7 +8,7 @@ set_and_reload() {
 
 # ---- a backlog ----
 
-# All fall due at once: the clock learns that they are to fire an hour earlier.
+# All fall due at once: the scheduler learns an hour earlier that they must fire.
 measure_backlog() {
   local number=1000000
   say backlog
@@ -26,8 +26,8 @@ measure_backlog() {
 
 # ---- messages in time ----
 
-# 1,000 messages a second for 30 s, due 3 to 10 s later; a consumer asks again and again. What counts is when it
-# owns each.
+# 1,000 messages a second for 30 s, due 3 to 10 s later; a consumer polls. The measured time is when
+# it owns each message.
 measure_fire() {
   local consumer number p50 p99 p999 most
   say fire
@@ -36,7 +36,7 @@ measure_fire() {
   consumer=$!
   bench message 4 -T 30 -R 1000 >/dev/null
   wait "$consumer" || fail "$(cat "$work/consumer")"
-  # An ownership that was under way when the message fired has the time of its beginning.
+  # An ownership that was open when the message fired has the time of its beginning.
   IFS='|' read -r number p50 p99 p999 most < <(sql "select number, round(p[1]), round(p[2]), round(p[3]), round(p[4])
     from (
       select count(*) as number,

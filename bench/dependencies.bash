@@ -7,7 +7,7 @@ tasks() {
 
 # ---- fan-in ----
 
-# Tasks of which one follower waits for all.
+# Tasks with one dependent of all of them.
 submit_fan() { # submit_fan QUEUE N
   sql "with new as (
       select array_agg(id) as ids
@@ -17,23 +17,23 @@ submit_fan() { # submit_fan QUEUE N
 }
 
 measure_fanin() {
-  local number=50000 followers rate round
+  local number=50000 dependents rate round
   for ((round = 1; round <= rounds; round++)); do
     say "fanin, round $round of $rounds"
     submit_fan fan "$number"
     tidy
     rate=$(bench fan 16 -t $((number / 100 / 16 + 1)))
-    # counted down by the clock, right after the last commit, if two met at the end
+    # the scheduler counts down right after the last commit if two commits met at the end
     sleep 1
-    followers=$(sql "select count(*) from scylla.own_tasks('bench', 'fan.follower', 10)")
-    [ "$followers" = 1 ] || fail "there are $followers followers, not one"
+    dependents=$(sql "select count(*) from scylla.own_tasks('bench', 'fan.follower', 10)")
+    [ "$dependents" = 1 ] || fail "there are $dependents dependents, not one"
     calculate "$rate * $number / ($number / 100 / 16 + 1) / 16"
     echo
   done >"$work/ours"
-  absolute fanin 10000 'returns by 100, 16 clients; one follower of 50,000'
+  absolute fanin 10000 'returns by 100, 16 clients; one dependent of 50,000'
 }
 
-# ---- a shared follower ----
+# ---- a shared dependent ----
 
 fill_shared() {
   local missing=$(($1 - $(sql "select count(*) from scylla.task where queue = 'shared'")))
@@ -41,7 +41,7 @@ fill_shared() {
 }
 
 measure_shared() {
-  compare shared 0.60 16 1 shared-one scylla-one 'own + return singly, 16 clients, one follower; without'
+  compare shared 0.60 16 1 shared-one scylla-one 'own + return singly, 16 clients, one dependent; without'
 }
 
 # ---- a chain ----

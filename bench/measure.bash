@@ -47,7 +47,7 @@ prepare() {
   "fill_${script%%-*}" "$(calculate "${rate[$script]} * 1.3 * $seconds * $size + 2 * $clients * $size")"
 }
 
-# note_rate SCRIPT RATE: what comes out faster than was thought needs a fuller queue the next time.
+# note_rate SCRIPT RATE: a rate higher than expected needs a fuller queue the next time.
 note_rate() { rate[$1]=$(calculate "$2 > ${rate[$1]} ? $2 : ${rate[$1]}"); }
 
 # slice SCRIPT CLIENTS: prints transactions per second.
@@ -84,7 +84,7 @@ report() {
     "$(calculate "$least" 2)-$(calculate "$most" 2)" "$2" "$verdict"
 }
 
-# absolute NAME WANTED WHAT: a row of rates that are compared with nothing but what is wanted.
+# absolute NAME WANTED WHAT: a row of rates without a reference, compared only with the target.
 absolute() {
   local rate
   rate=$(median <"$work/ours")

@@ -34,7 +34,7 @@ measure_heartbeat() {
   for ((round = 1; round <= rounds; round++)); do slice scylla-extend-many 4; done >"$work/ours"
   row heartbeat 'extend by 1,000, 4 clients' "$(calculate "$(median <"$work/ours") * 1000")" - - - - -
 
-  # Nothing but the workers writes from here on.
+  # Only the workers write from here on.
   sql "alter system set autovacuum = off"
   sql "alter system set scylla.persist_leases_after = '1 h'"
   sql 'select pg_reload_conf()' >/dev/null
@@ -45,7 +45,7 @@ measure_heartbeat() {
   count_writes "extending $number leases" scylla-extend "$number"
   sql 'alter system reset all'
   sql 'select pg_reload_conf()' >/dev/null
-  # what is leased still would be counted as ready by the next filling
+  # a task still leased would be counted as ready by the next filling
   sql 'select scylla.cancel_tasks(array(select id from scylla._leases()))' >/dev/null
   echo
 }
@@ -89,8 +89,8 @@ measure_snapshot() {
   done
 }
 
-# pass SIDE SUFFIX: 300,000 tasks come and go by 1,000, in three parts so that submitting is not
-# measured; then a slice one at a time.
+# pass SIDE SUFFIX: 300,000 tasks are submitted, owned and returned by 1,000, in three parts so that
+# submitting is not measured; then a slice one at a time.
 pass() {
   tidy
   "fill_$1" 20000

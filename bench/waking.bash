@@ -1,4 +1,5 @@
-# Waking: how soon a worker hears of a task, and what listeners cost. To be sourced after measure.bash.
+# Waking: how soon a worker learns of a task, and the cost of listeners. To be sourced after
+# measure.bash.
 
 build_wake() { cargo build -q --release -p client --example wake; }
 wake() { "${CARGO_TARGET_DIR:-target}/release/examples/wake" "$@"; }
@@ -11,7 +12,7 @@ measure_wake() {
   echo
 }
 
-# time_wake HOW WHAT MEDIAN MOST: what is wanted of the median and of 99 of 100.
+# time_wake HOW WHAT MEDIAN MOST: the targets of the median and of the 99th percentile.
 time_wake() {
   local times
   say "wake, $1"

@@ -1,5 +1,5 @@
--- The plain queue: what is commonly written on PostgreSQL when a table is to be a queue. One partial
--- index, rows claimed by FOR UPDATE SKIP LOCKED, completed rows kept. The reference, not a part of scylla.
+-- The plain queue: the usual design of a queue in a PostgreSQL table. One partial index, rows
+-- claimed by FOR UPDATE SKIP LOCKED, completed rows kept. The reference, not a part of scylla.
 -- @KEY@ is the type of the primary key, @VALUE@ where its values come from.
 create schema plain;
 

@@ -1,5 +1,6 @@
--- The table whose rows are updated by primary key, one in each transaction: the columns of scylla.task,
--- its fillfactor, and no other index. The reference of what a durable write of one row costs.
+-- The table whose rows are updated by primary key, one in each transaction: the columns of
+-- scylla.task, its fillfactor, and no other index. The reference for the cost of one durable row
+-- update.
 create schema reference;
 
 create table reference.task (like scylla.task including defaults, primary key (id)) with (fillfactor = 80);
