@@ -16,7 +16,7 @@ pub struct Checksum {
     pub size: i64,
 }
 
-/// Reads the file in pieces, and calls `between` after each. The outer error is `between`'s.
+/// Reads the file in pieces, and calls `between` after each. The outer error is that of `between`.
 pub fn checksum(
     path: &Path,
     mut between: impl FnMut() -> Result<()>,

@@ -1,4 +1,4 @@
-//! The regular files below a folder, links not followed.
+//! The regular files below a folder, without following links.
 
 use std::{
     fs::{self, File},
@@ -9,9 +9,9 @@ use std::{
 #[derive(Default)]
 pub struct Files {
     pub paths: Vec<String>,
-    /// Names that are not UTF-8 have no place in a spec.
+    /// Names that are not UTF-8 cannot be stored in a spec.
     pub not_utf8: usize,
-    /// Files and folders that we may not read.
+    /// Files and folders without read permission.
     pub unreadable: usize,
 }
 

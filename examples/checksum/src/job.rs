@@ -22,7 +22,7 @@ use crate::{
 
 const SUBMIT_AT_ONCE: usize = 1000;
 const TICK: Duration = Duration::from_millis(500);
-/// The job fails after so long without progress, plus one lease.
+/// The job fails after this time without progress, plus one lease.
 const NO_PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn run(folder: &Path, workers: u16, options: LeaseOptions) -> Result<()> {
@@ -122,7 +122,7 @@ impl Watch<'_> {
     /// Kills a worker that has just owned tasks, if it still has leases once it is stopped.
     fn kill_one(&mut self, index: usize) -> Result<()> {
         self.pool.freeze(index)?;
-        thread::sleep(Duration::from_millis(100)); // the server ends what it had been asked for
+        thread::sleep(Duration::from_millis(100)); // the server first ends the statement that runs
         let name = self.pool.name(index).to_string();
         let held: i64 = self
             .client

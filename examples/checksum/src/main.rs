@@ -32,7 +32,7 @@ enum Command {
         #[command(flatten)]
         options: LeaseOptions,
     },
-    /// What each worker process does until its standard input ends
+    /// The worker process, which runs until its standard input ends
     Worker {
         #[command(flatten)]
         options: LeaseOptions,

@@ -1,12 +1,12 @@
-//! What all parts of the job agree on: the queue, the action, and how a worker leases tasks.
+//! Settings shared by all parts of the job: the queue, the action, and how a worker leases tasks.
 
 use clap::Args;
 
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// The queue that all the tasks go through.
+/// The queue of all the tasks.
 pub const QUEUE: &str = "files";
-/// What to do with a task of that queue.
+/// The action of these tasks.
 pub const ACTION: &str = "sha256";
 
 /// How many tasks a worker leases, and for how long.

@@ -1,4 +1,4 @@
-//! What became of the tasks, checked against the files.
+//! The final state of the tasks, checked against the files.
 
 use std::{collections::HashMap, path::Path, time::SystemTime};
 
@@ -99,7 +99,7 @@ fn check(client: &mut Client, submitted: &HashMap<Uuid, String>) -> Result<()> {
     Ok(())
 }
 
-/// Three finished entries, one of which had been held by the killed worker.
+/// Prints three entries of settled tasks, including one that the killed worker had leased.
 fn print_entries(client: &mut Client, rescued: Option<Uuid>) -> Result<()> {
     let others = 3 - rescued.iter().len() as i64;
     let rows = client.query(

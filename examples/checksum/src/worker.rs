@@ -1,6 +1,7 @@
-//! One worker: owns tasks, reads their files, returns what it found.
+//! One worker: owns tasks, reads their files, returns the results.
 //!
-//! It tells its parent on standard output what it does, one line each: `name`, `owned`, `returned`.
+//! It reports each step to its parent on standard output, one line each: `name`, `owned`,
+//! `returned`.
 
 use std::{
     io::{self, Write},
@@ -29,7 +30,7 @@ pub fn run(options: LeaseOptions) -> Result<()> {
         STOPPED.store(true, Ordering::Relaxed);
     });
     match work(options) {
-        // the server, or the pipe to the parent, may go before us
+        // the server, or the pipe to the parent, may end before this process
         Err(_) if stopped_within(Duration::from_millis(200)) => Ok(()),
         result => result,
     }
@@ -97,7 +98,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Returns every task. The answer: how many leases had not been lost.
+    /// Returns every task. The result is the number of leases that were still valid.
     fn work(mut self) -> Result<usize> {
         let (mut completed, mut results) = (vec![], vec![]);
         let (mut aborted, mut errors) = (vec![], vec![]);
@@ -118,8 +119,8 @@ impl Batch<'_> {
                 }
             }
         }
-        Ok(self.give_back("completed", &completed, "results", &results)?
-            + self.give_back("aborted", &aborted, "errors", &errors)?)
+        Ok(self.return_all("completed", &completed, "results", &results)?
+            + self.return_all("aborted", &aborted, "errors", &errors)?)
     }
 
     /// Extends the leases when a third of their length has passed. A lost lease shows at the return.
@@ -132,7 +133,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn give_back(
+    fn return_all(
         &mut self,
         outcome: &str,
         indices: &[usize],

@@ -1,4 +1,4 @@
-//! The worker processes, and what they report.
+//! The worker processes and their events.
 
 use std::{
     env,
