@@ -57,7 +57,7 @@ fn commit_of_another_session_ends_expired_leases() {
     assert_eq!(s.own_one("later").id, later);
     // And by one in the middle of a procedure.
     sleep(milliseconds(80));
-    stranger.run("do $$ begin perform scylla.own_tasks('w', 'none'); commit; end $$");
+    other.run("do $$ begin perform scylla.own_tasks('w', 'none'); commit; end $$");
     assert_eq!(s.own_one("q").tries, 3);
     server.assert_log_is_clean();
 }

@@ -17,7 +17,7 @@ fn retry(s: &mut Session, bytes: usize) -> Result<String, String> {
         &[&lease.id, &lease.token],
     );
     if answer.is_err() {
-        s.give(&lease, "yield").expect("the lease is valid");
+        s.return_task(&lease, "yield").expect("the lease is valid");
     }
     answer.map_err(|error| code(&error))
 }
@@ -96,7 +96,7 @@ fn errors_that_take_no_more_are_replaced() {
     s.run("set default_toast_compression = lz4");
     s.run("update scylla.task set errors = jsonb_build_array(repeat('x', 268435440))");
     let leases = s.own_with("w", "q", 2, "timeout => '500 ms'");
-    assert_eq!(s.give(&leases[1], "aborted").ok().as_deref(), Some("aborted"));
+    assert_eq!(s.return_task(&leases[1], "aborted").ok().as_deref(), Some("aborted"));
     let ended = "select count(*) from scylla.finished where status = 'aborted'";
     eventually(seconds(30), "the scheduler ends the other", || (s.count(ended) == 2).then_some(()));
     for (id, codes) in [(expires, "[\"tries_exhausted\"]"), (fails, "[\"test\"]")] {
