@@ -1,0 +1,152 @@
+//! The runs of a schedule, in order.
+
+use crate::cron::Cron;
+use crate::fields::{Invalid, invalid};
+use crate::zone::{Zone, gaps, instant, latest_local};
+use board::{Micros, Wall};
+
+/// The offset of PostgreSQL's epoch (2000-01-01) from Unix's, in seconds.
+const EPOCH: i64 = 946_684_800;
+const SECOND: i64 = Micros::from_secs(1).0;
+/// The last timestamptz, in the year 294276.
+const LAST: Wall = Wall(9_223_371_331_199_999_999);
+/// The first one, in the year 4713 BC.
+const FIRST: Wall = Wall(-211_813_488_000_000_000);
+
+/// The shortest interval of a schedule.
+const LEAST_INTERVAL: Micros = Micros::from_secs(1);
+
+/// The expression of a schedule.
+#[derive(Clone, Debug)]
+pub enum Recurrence {
+    /// At the local times that match.
+    Cron(Box<Cron>),
+    /// Again and again after the same time, whatever clocks do.
+    Every(Micros),
+}
+
+impl Recurrence {
+    /// Reads an expression: `every` and an interval, or cron. `interval` reads an interval and tells its
+    /// length, if it has a fixed one.
+    pub fn parse(
+        text: &str,
+        interval: impl FnOnce(&str) -> Result<Micros, Invalid>,
+    ) -> Result<Recurrence, Invalid> {
+        let text = text.trim();
+        let every = text.split_at_checked("every".len()).filter(|(word, rest)| {
+            word.eq_ignore_ascii_case("every")
+                && rest.starts_with(|c: char| c.is_ascii_whitespace())
+        });
+        match every {
+            None => Cron::parse(text).map(|cron| Recurrence::Cron(Box::new(cron))),
+            Some((_, rest)) => match interval(rest.trim())? {
+                length if length < LEAST_INTERVAL => {
+                    invalid("The interval after \"every\" must be at least one second.")
+                }
+                length => Ok(Recurrence::Every(length)),
+            },
+        }
+    }
+
+    /// The shortest time between two runs, where clocks do not change.
+    pub fn shortest(&self) -> Micros {
+        match self {
+            Recurrence::Every(length) => *length,
+            Recurrence::Cron(cron) => cron.shortest().map_or(Micros::MAX, Micros::from_secs),
+        }
+    }
+}
+
+/// The runs of a schedule.
+pub struct Series<'s> {
+    pub recurrence: &'s Recurrence,
+    /// Where the local times of a cron expression are read.
+    pub zone: &'s dyn Zone,
+    /// No run is earlier; an interval is counted from here, else from the Unix epoch.
+    pub starts_at: Option<Wall>,
+    /// No run is later.
+    pub ends_at: Option<Wall>,
+}
+
+impl Series<'_> {
+    /// The first run at a time or later.
+    pub fn first(&self, from: Wall) -> Option<Wall> {
+        let from = from.max(self.starts_at.unwrap_or(FIRST)).max(FIRST);
+        if from > self.end() {
+            return None;
+        }
+        let first = match self.recurrence {
+            Recurrence::Every(length) => self.nth(self.index(from), *length)?,
+            Recurrence::Cron(cron) => {
+                let after = latest_local(self.zone, seconds_before(from));
+                wall(instant(self.zone, cron.after(after)?))?
+            }
+        };
+        (first <= self.end()).then_some(first)
+    }
+
+    /// The last run before a time.
+    pub fn last(&self, until: Wall) -> Option<Wall> {
+        let until = until.min(self.end() + Micros(1));
+        let start = self.starts_at.unwrap_or(FIRST).max(FIRST);
+        if until <= start {
+            return None;
+        }
+        let last = match self.recurrence {
+            Recurrence::Every(length) => self.nth(self.index(until) - 1, *length)?,
+            Recurrence::Cron(cron) => {
+                let latest = latest_local(self.zone, seconds_before(until));
+                wall(instant(self.zone, cron.until(latest)?))?
+            }
+        };
+        (last >= start).then_some(last)
+    }
+
+    /// How many runs there are from a time on and before another.
+    pub fn count(&self, from: Wall, until: Wall) -> u64 {
+        let from = from.max(self.starts_at.unwrap_or(FIRST)).max(FIRST);
+        let until = until.min(self.end() + Micros(1));
+        if from >= until {
+            return 0;
+        }
+        match self.recurrence {
+            Recurrence::Every(_) => (self.index(until) - self.index(from)) as u64,
+            Recurrence::Cron(cron) => {
+                let (from, until) = (seconds_before(from), seconds_before(until));
+                let [after, upto] = [from, until].map(|at| latest_local(self.zone, at));
+                // What falls into one gap runs once, together with what is due right after it.
+                let merged = gaps(self.zone, from, until)
+                    .map(|(last, first)| cron.count(last, first).saturating_sub(1));
+                cron.count(after, upto) - merged.sum::<u64>()
+            }
+        }
+    }
+
+    fn end(&self) -> Wall {
+        self.ends_at.unwrap_or(LAST).min(LAST)
+    }
+
+    /// Which interval begins at a time, or next after it.
+    fn index(&self, at: Wall) -> i128 {
+        let Recurrence::Every(Micros(length)) = *self.recurrence else { return 0 };
+        let since = i128::from(at.0) - i128::from(self.anchor());
+        -(-since).div_euclid(length.into())
+    }
+
+    fn nth(&self, n: i128, length: Micros) -> Option<Wall> {
+        (i128::from(self.anchor()) + n * i128::from(length.0)).try_into().ok().map(Wall)
+    }
+
+    fn anchor(&self) -> i64 {
+        self.starts_at.map_or(-EPOCH * SECOND, |at| at.0)
+    }
+}
+
+/// The last whole second before a time, since 1970.
+fn seconds_before(at: Wall) -> i64 {
+    (at.0 - 1).div_euclid(SECOND) + EPOCH
+}
+
+fn wall(seconds: i64) -> Option<Wall> {
+    (seconds - EPOCH).checked_mul(SECOND).map(Wall)
+}
