@@ -18,6 +18,7 @@ create table scylla.task (
     key        text        collate "C",
     message    text        collate "C",
     due        timestamptz,
+    schedule   bigint,
     retry_interval interval,
     retry_jitter interval,
     run_on_failure boolean not null default false,
@@ -75,6 +76,7 @@ comment on column scylla.task.key is 'well-known name, unique among the queue''s
 comment on column scylla.task.message is 'the id of a delayed message, until it fires';
 comment on column scylla.task.due is
     'when the scheduler makes it ready; null: it is ready, or waits for others first';
+comment on column scylla.task.schedule is 'the schedule whose run it is; null: none''s';
 comment on column scylla.task.retry_interval is
     'the pause before the first retry, doubled for each later one; null: the server''s';
 comment on column scylla.task.retry_jitter is
@@ -162,6 +164,7 @@ create table scylla.finished (
     status     text        not null collate "C",
     key        text        collate "C",
     owner      text        collate "C",
+    schedule   bigint,
     after      uuid[],
     spec       jsonb       not null,
     result     jsonb,
@@ -205,6 +208,7 @@ comment on column scylla.finished.owned_at is
 comment on column scylla.finished.status is 'completed, aborted or cancelled';
 comment on column scylla.finished.key is 'the task''s well-known name';
 comment on column scylla.finished.owner is 'the last worker';
+comment on column scylla.finished.schedule is 'the schedule whose run it was; null: none''s';
 comment on column scylla.finished.after is 'all predecessors that it was given';
 comment on column scylla.finished.spec is 'what the task was about';
 comment on column scylla.finished.result is 'what the worker returned';

@@ -8,6 +8,7 @@ mod json;
 mod lease;
 mod messages;
 mod retry;
+mod schedules;
 mod submit;
 mod validate;
 mod wait;

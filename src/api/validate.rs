@@ -22,7 +22,7 @@ const KEY_MAX: usize = 256;
 const MESSAGE_ID_MAX: i32 = 128;
 
 /// A text of so many bytes.
-fn name<T: AsRef<[u8]>>(text: T, argument: &str, least: usize, most: usize) -> Result<T> {
+pub fn name<T: AsRef<[u8]>>(text: T, argument: &str, least: usize, most: usize) -> Result<T> {
     let length = text.as_ref().len();
     if (least..=most).contains(&length) {
         Ok(text)

@@ -50,6 +50,13 @@ impl Error {
         &self.message
     }
 
+    /// The message as a sentence, with its detail.
+    pub fn sentence(&self) -> String {
+        let detail = self.detail.as_deref().map_or(String::new(), |detail| format!(" {detail}"));
+        let (first, rest) = self.message.split_at_checked(1).unwrap_or(("", &self.message));
+        format!("{}{rest}.{detail}", first.to_uppercase())
+    }
+
     /// Whether the id or the key of a submission is taken.
     pub fn is_duplicate(&self) -> bool {
         let codes =

@@ -7,4 +7,5 @@ pub mod lease;
 pub mod locking;
 pub mod maintenance;
 pub mod query;
+pub mod schedules;
 pub mod submit;

@@ -1,8 +1,11 @@
 //! Values as datums, and arrays of them.
 
+use crate::memory;
 use crate::pg::time;
 use board::{Micros, Wall};
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::{PgSqlErrorCode, PgTryBuilder};
 
 /// A type of parameters, and how PostgreSQL stores its values in arrays.
 #[derive(Clone, Copy)]
@@ -32,6 +35,7 @@ pub const INTEGER: Kind = kind(23, 23, 4, true, b'i');
 pub const TEXT: Kind = kind(25, 25, -1, false, b'i');
 pub const OID: Kind = kind(26, 26, 4, true, b'i');
 pub const FLOAT: Kind = kind(701, 701, 8, true, b'd');
+pub const OID: Kind = kind(26, 26, 4, true, b'i');
 pub const TIMESTAMPTZ: Kind = kind(1184, 1184, 8, true, b'd');
 pub const INTERVAL: Kind = kind(1186, 1186, 16, false, b'd');
 pub const UUID: Kind = kind(2950, 2950, 16, false, b'c');
@@ -240,4 +244,42 @@ pub fn interval(length: Micros) -> Datum {
 /// A double precision.
 pub fn float(value: f64) -> Datum {
     Datum::from(value.to_bits())
+}
+
+/// An input function.
+type Input = unsafe fn(pg_sys::FunctionCallInfo) -> Datum;
+
+/// The value of a text, by a type's input function; `None` if the text is not one of the type's.
+pub fn parse(input: Input, text: &[u8]) -> Option<Datum> {
+    let text = std::ffi::CString::new(text).ok()?;
+    // Catching the error needs no subtransaction: an input function changes nothing that would
+    // have to be undone.
+    PgTryBuilder::new(std::panic::AssertUnwindSafe(|| {
+        // SAFETY: an input function takes a text that ends with a zero, a type's oid and a
+        // modifier.
+        unsafe {
+            pgrx::direct_function_call_as_datum(
+                input,
+                &[Some(Datum::from(text.as_ptr())), Some(Datum::from(0)), Some(Datum::from(-1))],
+            )
+        }
+    }))
+    .catch_others(|error| {
+        if !is_data_exception(&error) {
+            error.rethrow();
+        }
+        memory::replenish();
+        None
+    })
+    .execute()
+}
+
+/// Whether an error is about a value (class 22), and not about what the server lacks.
+fn is_data_exception(error: &CaughtError) -> bool {
+    const CLASS: i32 = 0xfff;
+    let (CaughtError::PostgresError(report)
+    | CaughtError::ErrorReport(report)
+    | CaughtError::RustPanic { ereport: report, .. }) = error;
+    let class = |code: PgSqlErrorCode| code as i32 & CLASS;
+    class(report.sql_error_code()) == class(PgSqlErrorCode::ERRCODE_DATA_EXCEPTION)
 }

@@ -3,6 +3,7 @@
 pub mod datum;
 pub mod jsonb;
 pub mod lock;
+pub mod named;
 pub mod planner;
 pub mod process;
 pub mod relcache;

@@ -26,6 +26,20 @@ pub fn unix_millis(at: Wall) -> i64 {
     at.0.div_euclid(1_000) + EPOCH * 1_000
 }
 
+/// A timestamptz in UTC by ISO 8601, as in `2026-11-21T09:00:00Z`; fractions of a second only where
+/// there are any.
+pub fn iso8601(at: Wall) -> String {
+    let seconds = at.0.div_euclid(1_000_000) + EPOCH;
+    let (year, month, day) = recurrence::civil(seconds.div_euclid(86_400));
+    let time = seconds.rem_euclid(86_400);
+    let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
+    let fraction = match at.0.rem_euclid(1_000_000) {
+        0 => String::new(),
+        micros => format!(".{micros:06}").trim_end_matches('0').to_owned(),
+    };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+}
+
 /// The length of an interval as EXTRACT(epoch) computes it: a year has 365.25 days, a month 30.
 /// Saturates, so an infinite interval is longer than any other.
 pub fn length(interval: &pg_sys::Interval) -> Micros {
@@ -34,6 +48,27 @@ pub fn length(interval: &pg_sys::Interval) -> Micros {
     let days = i128::from(months) * 30 + i128::from(interval.day);
     let length = i128::from(years) * 8_766 * HOUR + days * 24 * HOUR + i128::from(interval.time);
     Micros(length.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+}
+
+/// A length, exact to the microsecond, as in `1 h 30 min` or `2.9 s`.
+pub fn exact(length: Micros) -> String {
+    const UNITS: [(i64, &str); 3] = [(86_400, "days"), (3_600, "h"), (60, "min")];
+    let (mut left, micros) = (length.0.max(0) / 1_000_000, length.0.max(0) % 1_000_000);
+    let mut parts = Vec::new();
+    for (unit, name) in UNITS {
+        match left / unit {
+            0 => {}
+            1 if name == "days" => parts.push("1 day".to_owned()),
+            count => parts.push(format!("{count} {name}")),
+        }
+        left %= unit;
+    }
+    if left > 0 || micros > 0 || parts.is_empty() {
+        let seconds = format!("{left}.{micros:06}");
+        let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
+        parts.push(format!("{seconds} s"));
+    }
+    parts.join(" ")
 }
 
 /// A length for messages: in the largest unit that fits at least twice, rounded up.

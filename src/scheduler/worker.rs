@@ -3,12 +3,14 @@
 use crate::guc;
 use crate::memory;
 use crate::pg::{process, time};
+use crate::scheduler::due_tasks::DueTasks;
 use crate::scheduler::duties;
 use crate::scheduler::firing::Firing;
 use crate::scheduler::process::{
     Commit, heed_interrupts, install_signal_handlers, publish_durable, sleep, transaction,
 };
 use crate::scheduler::retention::Retention;
+use crate::scheduler::schedules::Schedules;
 use crate::scheduler::settings;
 use crate::shmem::database::{self, Database};
 use crate::shmem::schedulers;
@@ -74,7 +76,8 @@ struct Scheduler<'h> {
     next_sweep: Monotonic,
     /// How long to wait before deferred countdowns run again.
     pause: Micros,
-    firing: Firing,
+    firing: Firing<DueTasks>,
+    schedules: Schedules,
     retention: Retention,
     retains: bool,
     was_served: bool,
@@ -101,7 +104,8 @@ impl Scheduler<'_> {
             db,
             next_sweep: Monotonic::MIN,
             pause: xact::COUNTDOWN_DELAY,
-            firing: Firing::new(),
+            firing: Firing::new(DueTasks),
+            schedules: Schedules::new(),
             retention: Retention::default(),
             retains: false,
             was_served: false,
@@ -141,6 +145,7 @@ impl Scheduler<'_> {
             let interval = guc::sweep_interval().min(persist_interval());
             self.next_sweep = time::monotonic() + interval;
         }
+        self.schedules.count(self.db, entry);
         self.retain(entry, wakeup.sweeping);
         duties::announce(entry);
         self.rest(entry, more || self.retains);
@@ -180,6 +185,7 @@ impl Scheduler<'_> {
     fn prepare(&mut self, entry: u32, wakeup: &Wakeup) -> bool {
         if wakeup.build_state != BuildState::Built || wakeup.refresh || wakeup.is_new {
             self.firing.rescan();
+            self.schedules.rescan();
         }
         if wakeup.build_state != BuildState::Built {
             // Partitions come first: a task that settles before them goes to the default partition.
@@ -199,7 +205,8 @@ impl Scheduler<'_> {
     /// the scheduler from its other duties.
     fn keep_times(&mut self, entry: u32) -> bool {
         loop {
-            let fires = is_served(entry) && self.firing.fire(self.db, entry);
+            let fires = is_served(entry)
+                && (self.firing.fire(self.db, entry) | self.schedules.fire(self.db, entry));
             let more = duties::expire(self.db, entry) | fires;
             heed_interrupts();
             if more {

@@ -47,6 +47,12 @@ pub enum Change {
     Offer(Offer),
     /// A task falls due then.
     Due(Wall),
+    /// A run of a schedule is due then.
+    Run(Wall),
+    /// As `Offer`, of a run that must be durable before a worker gets it.
+    OfferRun(Offer),
+    /// Runs of schedules have settled: the scheduler counts them.
+    RunsSettled,
     /// A reservation becomes a lease, or goes back into its lane.
     Own(Ticket),
     /// The task has settled, was deleted, or waits: its slot goes. At a rollback the slot is as
@@ -85,10 +91,10 @@ impl Change {
         !matches!(self, Change::Refresh | Change::Open(_) | Change::Create | Change::Drop)
     }
 
-    /// Whether others act on it as on what has happened for good: the end of a try, and of a task
-    /// (I1).
+    /// Whether others act on it as on what has happened for good: the end of a try, the end of a task,
+    /// and a run of a schedule (I1).
     fn must_be_durable(&self) -> bool {
-        matches!(self, Change::Expire(_) | Change::Settled(_))
+        matches!(self, Change::Expire(_) | Change::Settled(_) | Change::OfferRun(_))
     }
 }
 
@@ -239,6 +245,7 @@ pub fn end_withholding() {
         in_steps(withheld.changes.iter(), |board, entry, pending| match &pending.change {
             Change::Expire(ticket) => board.publish(*ticket),
             Change::Settled(id) => board.note_settled(entry, *id),
+            Change::OfferRun(offer) => offer.put(board, entry),
             _ => {}
         });
     }
@@ -337,8 +344,11 @@ fn commit(pending: Drain<PendingChange>, ahead: Option<i32>) {
 fn apply(pending: &[PendingChange], withholds: bool) {
     let soon = time::monotonic() + COUNTDOWN_DELAY;
     in_steps(pending.iter(), |board, entry, pending| match &pending.change {
-        Change::Offer(offer) => offer.put(board, entry),
+        Change::OfferRun(_) if withholds => {}
+        Change::Offer(offer) | Change::OfferRun(offer) => offer.put(board, entry),
         Change::Due(at) => board.note_due(entry, *at),
+        Change::Run(at) => board.note_run(entry, *at),
+        Change::RunsSettled => board.entry_mut(entry).runs_settled = true,
         Change::Cancel(offer) => board.remove_task(entry, offer.rank.id),
         Change::Own(ticket) => board.commit_claim(*ticket),
         Change::Finish(ticket) => board.commit_end(*ticket),
@@ -419,6 +429,9 @@ fn revert(pending: &[PendingChange]) {
         Change::RowsReleased => rows_released(board, entry, soon),
         Change::Offer(_)
         | Change::Due(_)
+        | Change::Run(_)
+        | Change::OfferRun(_)
+        | Change::RunsSettled
         | Change::Gone(_)
         | Change::CountdownDeferred
         | Change::Settled(_)

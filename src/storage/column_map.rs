@@ -11,7 +11,7 @@ use std::ffi::CStr;
 use std::rc::Rc;
 
 /// The columns that are copied from the live row.
-const KEPT: [&CStr; 15] = [
+const KEPT: [&CStr; 16] = [
     c"id",
     c"queue",
     c"action",
@@ -23,6 +23,7 @@ const KEPT: [&CStr; 15] = [
     c"max_tries",
     c"num_failures",
     c"key",
+    c"schedule",
     c"after",
     c"spec",
     c"errors",
@@ -64,6 +65,8 @@ pub struct ColumnMap {
     pub last: i16,
     /// The columns `followed` and `post_result` of the live row.
     pub flags: [i16; 2],
+    /// Where a live task's `schedule` is.
+    pub schedule: i16,
     /// False: only the SQL statement may move rows.
     fits: bool,
 }
@@ -111,18 +114,21 @@ unsafe fn find(
         let sources: Option<Vec<Source>> = settled.iter().map(|it| source(it, &live)).collect();
         let flags =
             [c"followed", c"post_result"].map(|name| Some(find_column(&live, name)?.attnum));
+        let schedule = find_column(&live, c"schedule").map(|it| it.attnum);
         let fits = is_plain(task, pg_sys::RELKIND_RELATION)
             && !(*(*task).rd_rel).relhassubclass
             && is_plain(finished, pg_sys::RELKIND_PARTITIONED_TABLE)
             && is_partitioned_by_updated(tables[1])
             && is_plain(partition, pg_sys::RELKIND_RELATION)
             && sources.as_deref().is_some_and(are_whole)
-            && flags.iter().all(Option::is_some);
+            && flags.iter().all(Option::is_some)
+            && schedule.is_some();
         ColumnMap {
             tables,
             sources: sources.unwrap_or_default(),
             last: live.len() as i16,
             flags: flags.map(Option::unwrap_or_default),
+            schedule: schedule.unwrap_or_default(),
             fits,
         }
     }

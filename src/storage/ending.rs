@@ -46,6 +46,8 @@ pub struct Ended {
     pub has_dependents: bool,
     /// Its result may be waited for.
     pub post_result: bool,
+    /// The schedule whose run it was, if it has settled.
+    pub schedule: Option<i64>,
     /// How long it waits before it is tried again.
     pub pause: Micros,
 }
@@ -55,10 +57,12 @@ impl Ended {
         [COMPLETED, ABORTED, CANCELLED].contains(&self.status)
     }
 
-    /// From a row with the columns `followed` and `post_result` at `flags`.
+    /// From a row with the columns `followed`, `post_result` and `schedule` at `flags`.
     pub fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
         let [has_dependents, post_result] =
             [0, 1].map(|offset| datum::number(rows.get(row, flags + offset)) != 0);
-        Ended { id: id_at(rows, row, 0), status, has_dependents, post_result, pause: Micros::ZERO }
+        let schedule = rows.get(row, flags + 2).map(|it| it.value() as i64);
+        let (id, pause) = (id_at(rows, row, 0), Micros::ZERO);
+        Ended { id, status, has_dependents, post_result, schedule, pause }
     }
 }

@@ -7,4 +7,5 @@ pub mod lookup;
 pub mod move_rows;
 pub mod partition_writer;
 pub mod rows;
+pub mod run_counts;
 pub mod settle;

@@ -65,6 +65,7 @@ pub fn move_rows(
                 status,
                 has_dependents,
                 post_result,
+                schedule: row.get(partition.map.schedule).map(|it| it.value() as i64),
                 pause: Micros::ZERO,
             });
         }

@@ -11,6 +11,7 @@ use crate::pg::{time, uuid};
 use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::move_rows::move_rows;
+use crate::storage::run_counts;
 use board::{ABORTED, Backoff, Micros, READY, RETRIED, Wall};
 use pgrx::pg_sys::Datum;
 
@@ -54,12 +55,13 @@ pub fn settle(
         let rows = session.run(&SETTLE, &arguments);
         ended.extend((0..rows.len()).map(|row| Ended::at(&rows, row, status, 1)));
     }
+    run_counts::note(db, session, &ended);
     ended
 }
 
 /// Makes tasks ready again, or aborts those that have had their last try; returns those that were
 /// live.
-pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
+pub fn release(db: &Database, session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
     let mut arguments = arguments(event, time::now().wall, endings);
     arguments.extend([
         Some(Datum::from(guc::max_tries())),
@@ -69,14 +71,17 @@ pub fn release(session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended>
     let rows = session.run(&RELEASE, &arguments);
     let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { Micros::ZERO };
     let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2);
-    (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect()
+    let ended: Vec<Ended> =
+        (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect();
+    run_counts::note(db, session, &ended);
+    ended
 }
 
 /// The pause before the next try, with its random part. Column 6, `tries`, already includes the try
 /// that has just ended.
 fn pause_at(rows: &Rows, row: usize) -> Micros {
-    let [interval, jitter] = [4, 5].map(|column| datum::interval_length(rows.get(row, column)));
-    let retries = (datum::number(rows.get(row, 6)) as i32).saturating_sub(1).max(0);
+    let [interval, jitter] = [5, 6].map(|column| datum::interval_length(rows.get(row, column)));
+    let retries = (datum::number(rows.get(row, 7)) as i32).saturating_sub(1).max(0);
     let backoff = Backoff { interval, jitter, cap: guc::retry_max_interval() };
     backoff.pause(retries as u32, uuid::random_unit())
 }

@@ -5,8 +5,9 @@
 --   history tells of it already, $7 progress, $8 errors; the server's settings: $9 max_tries (0: no
 --   limit), $10 retry_interval, $11 retry_jitter.
 -- Result: of each task the id, the status (ready, aborted), whether others wait for it, whether its
---   result may be waited for, and of a ready one the retry_interval and retry_jitter that hold for
---   it, and the tries so far; one that is not live any more is passed over.
+--   result may be waited for, of an aborted one the schedule whose run it was, and of a ready one the
+--   retry_interval and retry_jitter that hold for it, and the tries so far; one that is not live any
+--   more is passed over.
 -- Reads scylla.task by primary key; changes scylla.task and scylla.finished.
 -- Locks the tasks' rows in the order given, waiting for other transactions' locks.
 with ended as (
@@ -47,11 +48,10 @@ with ended as (
 ), aborted as (
     insert into scylla.finished
         (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries,
-        tries, num_failures, progress, status, key, owner, after, spec, errors,
-        history)
+        tries, num_failures, progress, status, key, owner, schedule, after, spec, errors, history)
     select x.id, x.queue, x.action, x.priority, x.post_result, x.created, $2, x.run_at, x.timeout,
         x.max_tries, x.tries + case when x.recorded then 0 else 1 end, x.num_failures, x.progress,
-        'aborted', x.key, x.worker, x.after, x.spec,
+        'aborted', x.key, x.worker, x.schedule, x.after, x.spec,
         scylla._errors_with(
             case when x.error is null then x.errors
                 else scylla._errors_with(x.errors, x.error) end,
@@ -65,6 +65,6 @@ with ended as (
                 '_typ', $1, 'worker', x.worker, 'progress', x.progress, 'time', $2)))
     from exhausted x
 )
-select f.id, 'ready', false, false, f.retry_interval, f.retry_jitter, f.tries from freed f
+select f.id, 'ready', false, false, null, f.retry_interval, f.retry_jitter, f.tries from freed f
 union all
-select x.id, 'aborted', x.followed, x.post_result, null, null, null from exhausted x
+select x.id, 'aborted', x.followed, x.post_result, x.schedule, null, null, null from exhausted x

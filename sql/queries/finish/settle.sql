@@ -2,8 +2,8 @@
 -- Parameters: $1 the status; $2 now; arrays of one length: $3 ids, in ascending order, $4 workers,
 --   $5 when the ownership began (null where there was none), $6 whether the history tells of it
 --   already, $7 progress, $8 results, $9 errors.
--- Result: of each task moved the id, whether others wait for it, and whether its result may be
---   waited for; one that is not live any more is passed over.
+-- Result: of each task moved the id, whether others wait for it, whether its result may be waited
+--   for, and the schedule whose run it was; one that is not live any more is passed over.
 -- Reads scylla.task by primary key; changes scylla.task and scylla.finished.
 -- Locks the tasks' rows in the order given, waiting for other transactions' locks.
 with ended as (
@@ -18,16 +18,17 @@ with ended as (
 ), moved as (
     insert into scylla.finished
         (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries, tries,
-        num_failures, progress, owned_at, status, key, owner, after, spec, result, errors, history)
+        num_failures, progress, owned_at, status, key, owner, schedule, after, spec, result, errors,
+        history)
     select g.id, g.queue, g.action, g.priority, g.post_result, g.created, $2, g.run_at, g.timeout,
         g.max_tries,
         g.tries + case when g.owned_at is null or g.recorded then 0 else 1 end,
         g.num_failures, g.progress,
         case when not g.recorded then g.owned_at end,
-        $1, g.key, g.worker, g.after, g.spec, g.result,
+        $1, g.key, g.worker, g.schedule, g.after, g.spec, g.result,
         case when g.error is null then g.errors
             else scylla._errors_with(g.errors, g.error) end,
         g.history
     from gone g
 )
-select g.id, g.followed, g.post_result from gone g
+select g.id, g.followed, g.post_result, g.schedule from gone g

@@ -58,7 +58,7 @@ pub fn return_tasks(
     let (places, endings): (Vec<usize>, Vec<Ending>) = endings.into_iter().unzip();
     let mut ended = match outcome.end() {
         End::Settled(status) => settle(db, &session, status, &endings),
-        End::Released(event) => release(&session, event, &endings),
+        End::Released(event) => release(db, &session, event, &endings),
     };
     settle_dependents(db, &session, &ended);
     if outcome == Outcome::Retry {

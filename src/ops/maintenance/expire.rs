@@ -117,7 +117,7 @@ fn expire(db: &Database, due: &mut Due) {
         })
         .collect();
     if !endings.is_empty() {
-        let mut ended = release(&session, EXPIRED, &endings);
+        let mut ended = release(db, &session, EXPIRED, &endings);
         settle_dependents(db, &session, &ended);
         ended.retain(|ended| ended.is_settled());
         xact::at_commit(db, ended.iter().map(|ended| Change::Gone(ended.id.0)));

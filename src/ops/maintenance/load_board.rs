@@ -28,6 +28,8 @@ pub fn build(db: &Database, entry: u32) -> bool {
         // Countdowns deferred before a restart, and due tasks, are known to the tables only.
         entry.countdown_deferred = true;
         entry.next_due = Wall::MIN;
+        entry.next_run = Wall::MIN;
+        entry.runs_settled = true;
     });
     segment::broadcast();
     true

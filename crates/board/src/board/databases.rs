@@ -98,17 +98,24 @@ impl Board<'_> {
         entry.next_due = entry.next_due.min(at);
     }
 
-    /// When the scheduler has something to do for the database: a lease expires, a task falls due,
-    /// a notification round begins, or deferred countdowns are to be run.
+    /// Notes that a run of a schedule is due then.
+    pub fn note_run(&mut self, entry: u32, at: Wall) {
+        let entry = self.entry_mut(entry);
+        entry.next_run = entry.next_run.min(at);
+    }
+
+    /// When the scheduler has something to do for the database: a lease expires, a task or a run of
+    /// a schedule is due, a notification round begins, or deferred countdowns are to be run.
     pub fn next_duty(&mut self, entry: u32) -> Monotonic {
         let duty = self.next_expiry(entry).min(self.next_round(entry));
         let it = self.entry(entry);
-        let due = match it.next_due {
+        let fires = |at: Wall, offset| match at {
             Wall::NEVER => Monotonic::NEVER,
             // Nothing fires there (I12).
             _ if !it.may_fire() => Monotonic::NEVER,
-            at => at.on_monotonic(it.wall_offset),
+            at => at.on_monotonic(offset),
         };
+        let due = fires(it.next_due, it.wall_offset).min(fires(it.next_run, it.runs_offset));
         let countdown = if it.countdown_deferred { it.countdown_at } else { Monotonic::NEVER };
         duty.min(due).min(countdown)
     }

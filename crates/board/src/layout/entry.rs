@@ -31,6 +31,12 @@ pub struct DatabaseEntry {
     /// How far the wall clock is ahead of the monotonic one. The scheduler reads it each time it
     /// fires, so that it notices a step of the wall clock.
     pub wall_offset: Micros,
+    /// When the next run of a schedule is due, or earlier.
+    pub next_run: Wall,
+    /// As `wall_offset`, without the advance by which tasks fire early.
+    pub runs_offset: Micros,
+    /// Since when the runs of schedules fire; `NEVER`: they do not yet.
+    runs_since: Wall,
     /// The database's oid.
     pub database: u32,
     /// The extension's oid: another one after each CREATE EXTENSION.
@@ -55,6 +61,8 @@ pub struct DatabaseEntry {
     pub build_state: BuildState,
     /// Countdowns were deferred that the scheduler is to run.
     pub countdown_deferred: bool,
+    /// Runs of schedules have settled that the scheduler is to count.
+    pub runs_settled: bool,
     /// The tables were changed directly: the lanes are to be surveyed.
     pub refresh: bool,
     /// The database hands out and fires nothing (I12).
@@ -93,6 +101,9 @@ impl DatabaseEntry {
         countdown_at: Monotonic(0),
         next_due: Wall::NEVER,
         wall_offset: Micros::ZERO,
+        next_run: Wall::NEVER,
+        runs_offset: Micros::ZERO,
+        runs_since: Wall::NEVER,
         database: 0,
         extension: 0,
         scheduler: 0,
@@ -105,6 +116,7 @@ impl DatabaseEntry {
         idle_len: 0,
         build_state: BuildState::Vacant,
         countdown_deferred: false,
+        runs_settled: false,
         refresh: false,
         paused: false,
         used: false,
@@ -150,7 +162,17 @@ impl DatabaseEntry {
 
     /// Pauses or resumes the database; whether it was paused.
     pub fn set_paused(&mut self, paused: bool) -> bool {
+        if paused {
+            self.runs_since = Wall::NEVER;
+        }
         std::mem::replace(&mut self.paused, paused)
+    }
+
+    /// Since when the runs of schedules fire, asked by a scheduler that fires them: what was due before
+    /// was missed. Never in the future, though the wall clock was set back.
+    pub fn runs_since(&mut self, now: Wall) -> Wall {
+        self.runs_since = self.runs_since.min(now);
+        self.runs_since
     }
 
     /// Notes that the database is in use: it is not being restored. True for the first time.

@@ -1,0 +1,75 @@
+//! Errors about schedules.
+
+use crate::error::report::Error;
+use crate::pg::{datum, time};
+use board::Micros;
+use pgrx::PgSqlErrorCode;
+
+/// No schedule of that name.
+pub fn no_such_schedule(name: &[u8]) -> Error {
+    let name = datum::printable(name);
+    Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("schedule \"{name}\" does not exist"))
+}
+
+/// An expression that cannot be read. `why`: a sentence.
+pub fn bad_schedule(expression: &str, why: &str) -> Error {
+    invalid(format!("invalid schedule: \"{expression}\""))
+        .detail(why)
+        .hint("Write five or six fields of cron, a word such as @daily, or every and an interval.")
+}
+
+/// A time zone that PostgreSQL does not know.
+pub fn unknown_zone(name: &str) -> Error {
+    invalid(format!("time zone \"{name}\" not recognized"))
+        .hint("Use a name of the view pg_timezone_names, such as Europe/Berlin.")
+}
+
+/// A schedule that never runs.
+pub fn ends_before_it_starts() -> Error {
+    invalid("ends_at must not be before starts_at".to_owned())
+}
+
+/// A pause before retries, with no limit to these.
+pub fn retries_without_end(argument: &str) -> Error {
+    invalid(format!("{argument} cannot be given without max_tries"))
+        .detail("All retries of a run together must be shorter than the time between two runs.")
+}
+
+/// Retries that may last until the next run.
+pub fn retries_too_long(worst: Micros, recurrence: Micros) -> Error {
+    let [worst, recurrence] = [worst, recurrence].map(time::exact);
+    invalid(format!(
+        "retries of a run may take {worst}, which is not shorter than its recurrence of {recurrence}"
+    ))
+    .hint("Lower max_tries, retry_interval or retry_jitter.")
+}
+
+/// A warning: a schedule cannot fire any more. `why`: a sentence.
+pub fn schedule_inactive(name: &[u8], why: &str) -> Error {
+    let name = datum::printable(name);
+    Error::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!("schedule \"{name}\" is inactive from now on"),
+    )
+    .detail(why)
+    .hint("Register it again, or use scylla.alter_schedule() with active => true.")
+}
+
+/// A warning: the scheduler cannot fire a schedule, and tries it again later.
+pub fn schedule_quarantined(id: i64, pause: Micros) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!("scylla could not fire schedule number {id}"),
+    )
+    .detail(format!("The scheduler tries again in {}.", time::humanize(pause)))
+}
+
+/// A warning: a role that a dump names.
+pub fn role_missing(name: &str) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_WARNING, format!("role {name} does not exist"))
+        .detail("Schedules that it owns become inactive when they are due.")
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message)
+}

@@ -1,0 +1,216 @@
+//! The runs of schedules, submitted: one task each, whose key tells the schedule and the expected time.
+
+use crate::ops::schedules::owner;
+use crate::ops::schedules::timing::Timing;
+use crate::pg::datum::{self, BIGINTS, TEXTS, TIMESTAMPTZS, UUIDS};
+use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::time;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Database;
+use crate::shmem::xact::{self, Change, Offer};
+use crate::storage::rows::{ids, ids_in, rank};
+use crate::{error, error::Error};
+use board::{Micros, Wall};
+use pgrx::PgLogLevel;
+use pgrx::pg_sys::{Datum, Oid};
+use recurrence::{Misfire, Overlap, Pending};
+use std::collections::HashSet;
+use std::rc::Rc;
+
+statement!(LOCK, "schedules/lock", [BIGINTS]);
+statement!(INSERT_RUNS, "schedules/insert_runs", [UUIDS, BIGINTS, TEXTS, TIMESTAMPTZS]);
+statement!(
+    ADVANCE,
+    "schedules/advance",
+    [BIGINTS, TIMESTAMPTZS, TIMESTAMPTZS, UUIDS, BIGINTS, BIGINTS]
+);
+statement!(DEACTIVATE, "schedules/deactivate", [BIGINTS]);
+statement!(FORGET_MISSED, "schedules/forget_missed", [BIGINTS]);
+
+/// A schedule that is locked, to be fired.
+pub struct Schedule {
+    pub id: i64,
+    pub name: Vec<u8>,
+    timing: Timing,
+    misfire: Misfire,
+    pub overlap: Overlap,
+    pub next_run: Option<Wall>,
+    /// The last run is unfinished. Told only of a schedule that minds.
+    unfinished: bool,
+    queue: Rc<[u8]>,
+    action: Rc<[u8]>,
+    priority: i64,
+    timeout: Micros,
+}
+
+impl Schedule {
+    /// What the policies are asked about a run.
+    pub fn pending(&self, next: Wall) -> Pending<'_> {
+        Pending {
+            series: self.timing.series(),
+            next,
+            misfire: self.misfire,
+            overlap: self.overlap,
+            unfinished: self.unfinished,
+        }
+    }
+}
+
+/// Locks active schedules, waiting for no transaction that has one; by next run. One that cannot fire
+/// any more becomes inactive. Returns also the ids of these.
+pub fn lock(session: &Session, wanted: &[i64]) -> (Vec<Schedule>, Vec<i64>) {
+    let rows = session.run(&LOCK, &[bigints(wanted.iter().copied())]);
+    let (mut schedules, mut inactive) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in 0..rows.len() {
+        let id = datum::number(rows.get(row, 0));
+        match schedule(&rows, row) {
+            Ok(schedule) => schedules.push(schedule),
+            Err(why) => {
+                why.report(PgLogLevel::WARNING);
+                inactive.push(id);
+            }
+        }
+    }
+    if !inactive.is_empty() {
+        session.run(&DEACTIVATE, &[bigints(inactive.iter().copied())]);
+        session.run(&FORGET_MISSED, &[bigints(inactive.iter().copied())]);
+    }
+    schedules.sort_unstable_by_key(|it| (it.next_run, it.id));
+    (schedules, inactive)
+}
+
+/// A schedule of a row; else why it cannot fire.
+fn schedule(rows: &Rows, row: usize) -> Result<Schedule, Error> {
+    let value = |column| rows.get(row, column);
+    let text = |column| datum::text(value(column));
+    let time = |column| value(column).map(datum::wall);
+    let name = text(1);
+    let inactive = |why: &str| error::schedule_inactive(&name, why);
+    let owner = value(2).map_or(Oid::INVALID, |it| Oid::from_u32(it.value() as u32));
+    owner::may_fire(owner).map_err(inactive)?;
+    let timing = Timing::read(&text(3), &text(4), time(7), time(8));
+    let timing = timing.map_err(|why| inactive(&why.sentence()))?;
+    let (misfire, overlap) = (Misfire::parse(&text(5)), Overlap::parse(&text(6)));
+    let (Some(misfire), Some(overlap)) = (misfire, overlap) else {
+        return Err(inactive("Its policy is not known."));
+    };
+    Ok(Schedule {
+        id: datum::number(value(0)),
+        timing,
+        misfire,
+        overlap,
+        next_run: time(9),
+        queue: text(10).into(),
+        action: text(11).into(),
+        priority: datum::number(value(12)),
+        timeout: datum::interval_length(value(13)),
+        unfinished: datum::number(value(14)) != 0,
+        name,
+    })
+}
+
+/// What becomes of a locked schedule.
+pub struct Step<'s> {
+    pub schedule: &'s Schedule,
+    /// The runs that fire, in order.
+    pub fire: Vec<Wall>,
+    pub skipped: u64,
+    pub next_run: Option<Wall>,
+}
+
+/// Submits runs, and notes them in their schedules; how many fired. A run whose key is another task's is
+/// skipped.
+pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
+    if steps.is_empty() {
+        return 0;
+    }
+    // A microsecond apart, so that the order of the runs is the order of age.
+    let mut created = time::now().wall;
+    let mut runs = Vec::new();
+    for step in steps {
+        for at in &step.fire {
+            runs.push((Uuid::timed(time::unix_millis(created)), step.schedule, *at, created));
+            created = created + Micros(1);
+        }
+    }
+    let inserted = if runs.is_empty() { HashSet::new() } else { insert(session, &runs) };
+    let offers = runs.iter().filter(|(id, ..)| inserted.contains(id));
+    xact::at_commit(
+        db,
+        offers.map(|(id, schedule, _, created)| {
+            let Schedule { queue, action, priority, timeout, .. } = *schedule;
+            let rank = rank(*id, *created, *priority);
+            let (queue, action) = (queue.clone(), action.clone());
+            Change::OfferRun(Offer { queue, action, rank, timeout: *timeout })
+        }),
+    );
+    advance(session, steps, &runs, &inserted);
+    let next = steps.iter().filter_map(|step| step.next_run).min();
+    xact::at_commit(db, next.map(Change::Run));
+    inserted.len() as u64
+}
+
+/// A task to submit: its id, whose run it is, the expected time, when it was submitted.
+type Run<'s> = (Uuid, &'s Schedule, Wall, Wall);
+
+fn insert(session: &Session, runs: &[Run]) -> HashSet<Uuid> {
+    // The keys are taken in their order, as by all who submit.
+    let mut named: Vec<(Vec<u8>, &Run)> =
+        runs.iter().map(|run| (key(&run.1.name, run.2), run)).collect();
+    named.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    let created = named.iter().map(|(_, run)| Some(datum::timestamptz(run.3)));
+    let rows = session.run(
+        &INSERT_RUNS,
+        &[
+            ids(named.iter().map(|(_, run)| run.0)),
+            bigints(named.iter().map(|(_, run)| run.1.id)),
+            Some(datum::array(TEXTS, named.iter().map(|(key, _)| Some(datum::varlena(key))))),
+            Some(datum::array(TIMESTAMPTZS, created)),
+        ],
+    );
+    ids_in(&rows).collect()
+}
+
+fn advance(session: &Session, steps: &[Step], runs: &[Run], inserted: &HashSet<Uuid>) {
+    let mut left = runs;
+    let fired: Vec<(Option<(Uuid, Wall)>, u64)> = (steps.iter())
+        .map(|step| {
+            let own;
+            (own, left) = left.split_at(step.fire.len());
+            let fired = own.iter().filter(|(id, ..)| inserted.contains(id));
+            let count = fired.clone().count() as u64;
+            (fired.last().map(|(id, _, at, _)| (*id, *at)), count)
+        })
+        .collect();
+    let last = |it: &(Option<(Uuid, Wall)>, u64)| it.0;
+    session.run(
+        &ADVANCE,
+        &[
+            bigints(steps.iter().map(|step| step.schedule.id)),
+            times(steps.iter().map(|step| step.next_run)),
+            times(fired.iter().map(|it| last(it).map(|(_, at)| at))),
+            Some(datum::array(UUIDS, fired.iter().map(|it| last(it).map(|(id, _)| id.datum())))),
+            bigints(fired.iter().map(|(_, count)| *count as i64)),
+            bigints(
+                steps.iter().zip(&fired).map(|(step, (_, count))| {
+                    (step.skipped + step.fire.len() as u64 - count) as i64
+                }),
+            ),
+        ],
+    );
+}
+
+/// The key of a run: the schedule, and the expected time in UTC, as in `nightly@2026-11-21T09:00:00Z`.
+fn key(name: &[u8], at: Wall) -> Vec<u8> {
+    let mut key = name.to_vec();
+    key.extend_from_slice(format!("@{}", time::iso8601(at)).as_bytes());
+    key
+}
+
+pub fn bigints(values: impl Iterator<Item = i64>) -> Option<Datum> {
+    Some(datum::array(BIGINTS, values.map(|it| Some(Datum::from(it)))))
+}
+
+fn times(values: impl Iterator<Item = Option<Wall>>) -> Option<Datum> {
+    Some(datum::array(TIMESTAMPTZS, values.map(|it| it.map(datum::timestamptz))))
+}
