@@ -13,6 +13,7 @@ from rust_source import only
 PAGE = "docs/guarantees.md"
 TESTS = {  # how the page calls a test file: where it is; what belongs to a name in subfolders, too
     "board": ["crates/board/tests/{}.rs", "crates/board/tests/{}/*.rs", "crates/board/src/{}.rs"],
+    "recurrence": ["crates/recurrence/tests/runs/{}.rs"],
     "client": ["pgrx-tests/client/tests/{}.rs", "pgrx-tests/client/tests/{}/*.rs"],
     "isolation": ["pgrx-tests/isolation/specs/{}.spec"],
     "regress": ["pgrx-tests/regress/sql/{}.sql"],
