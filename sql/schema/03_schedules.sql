@@ -99,7 +99,9 @@ comment on column scylla.schedule.fired is 'how many runs fired';
 comment on column scylla.schedule.completed is 'how many of the runs completed, but for those in run_count';
 comment on column scylla.schedule.aborted is 'how many of the runs were aborted, but for those in run_count';
 comment on column scylla.schedule.skipped is 'how many runs were skipped';
-comment on index scylla.schedule_name is 'one schedule a name';
+comment on constraint schedule_pkey on scylla.schedule is 'finds a schedule by its number';
+comment on constraint schedule_name on scylla.schedule is 'one schedule per name';
+comment on index scylla.schedule_name is 'finds a schedule by its name';
 comment on index scylla.schedule_next is 'the schedules by their next run';
 
 -- Runs that were missed and are to fire, with misfire 'all'. They wait apart from next_run, so that
@@ -119,6 +121,7 @@ comment on table scylla.missed is 'runs of schedules that were missed and are to
 comment on column scylla.missed.schedule is 'the schedule''s id';
 comment on column scylla.missed.until is 'the time before which runs were missed';
 comment on column scylla.missed.next_run is 'the expected time of the first run that has not fired';
+comment on constraint missed_pkey on scylla.missed is 'orders the missed runs by schedule';
 
 -- What settling transactions tell of runs; the scheduler adds it to the schedules behind them, so that
 -- no worker waits for a schedule's row.

@@ -343,7 +343,7 @@ fn counts_survive_retention_and_restart() {
     let database = server.database();
     let mut s = database.connect();
     schedule(&mut s, "a", "every 1 minute", "max_tries => 1");
-    for minute in 0..10 {
+    for minute in 0..11 {
         fire(&mut s, &format!("2030-01-01 00:{minute:02}:00"), "2030-01-01 00:00:00");
     }
     let leases = s.own("w", "q", 5);
@@ -360,7 +360,7 @@ fn counts_survive_retention_and_restart() {
     let ids: Vec<Uuid> = s.own("w", "q", 2).iter().map(|lease| lease.id).collect();
     s.delete(&ids);
     let look = "select array[fired, completed, aborted, skipped] from scylla.schedules";
-    let expected = vec![10_i64, 3, 3, 0];
+    let expected = vec![11_i64, 3, 3, 0];
     assert_eq!(s.value::<Vec<i64>>(look, &[]), expected);
     eventually(seconds(5), "they are counted", || {
         (s.count("select count(*) from scylla.run_count") == 0).then_some(())
@@ -372,25 +372,25 @@ fn counts_survive_retention_and_restart() {
     let lease = s.own_one("q");
     s.complete(&lease);
     sleep(milliseconds(1_500));
-    assert_eq!(s.value::<Vec<i64>>(look, &[]), [10, 4, 3, 0]);
+    assert_eq!(s.value::<Vec<i64>>(look, &[]), [11, 4, 3, 0]);
     holder.run("rollback");
     s.run("truncate scylla.finished");
-    assert_eq!(s.value::<Vec<i64>>(look, &[]), [10, 4, 3, 0]);
+    assert_eq!(s.value::<Vec<i64>>(look, &[]), [11, 4, 3, 0]);
     server.stop("immediate");
     server.start_again();
     let mut s = database.connect();
-    assert_eq!(s.value::<Vec<i64>>(look, &[]), [10, 4, 3, 0]);
+    assert_eq!(s.value::<Vec<i64>>(look, &[]), [11, 4, 3, 0]);
     eventually(seconds(10), "it is counted", || {
         (s.count("select count(*) from scylla.run_count") == 0).then_some(())
     });
-    assert_eq!(s.value::<Vec<i64>>(look, &[]), [10, 4, 3, 0]);
+    assert_eq!(s.value::<Vec<i64>>(look, &[]), [11, 4, 3, 0]);
     // a rollback counts nothing; a schedule that is gone leaves nothing
     let lease = s.own_one("q");
     s.run(&format!(
         "begin; select scylla.return_task('{}', '{}'); rollback",
         lease.id, lease.token
     ));
-    assert_eq!(s.value::<Vec<i64>>(look, &[]), [10, 4, 3, 0]);
+    assert_eq!(s.value::<Vec<i64>>(look, &[]), [11, 4, 3, 0]);
     assert!(s.value::<bool>("select scylla.unschedule('a')", &[]));
     s.complete(&lease);
     eventually(seconds(10), "nothing is left", || {
@@ -629,7 +629,10 @@ fn zones_are_those_of_timestamptz() {
             let row = s.query_one(sql, &[&expression, &zone, &time]).unwrap();
             let [all, moved, wrong, days]: [i64; 4] = std::array::from_fn(|at| row.get(at));
             assert_eq!((all, wrong), (2_000, 0), "{zone} {time}");
-            assert_eq!(days, 2_000, "{zone} {time}: once a day");
+            // Apia skipped the whole 30th of December 2011: that run is on the 31st, right after the
+            // gap, unless it is one with the run of that time.
+            let shared = i64::from(zone == "Pacific/Apia" && time != "00:00");
+            assert_eq!(days, 2_000 - shared, "{zone} {time}: once a day");
             *checked.entry(moved > 0).or_default() += 1;
         }
     }

@@ -54,7 +54,9 @@ drop view object;
 -- a procedure's transaction.
 select proname from pg_proc p join pg_language l on l.oid = prolang
 where pronamespace = 'scylla'::regnamespace
-    and (prosecdef or proconfig is not null or lanname = 'c' and (proparallel <> 'u' or provolatile <> 'v'));
+    and (prosecdef or proconfig is not null or lanname = 'c' and (proparallel <> 'u' or provolatile <> 'v'))
+    -- but for those that read and write a type
+    and not exists (select from pg_type t where p.oid in (t.typinput, t.typoutput));
 
 -- PUBLIC has no privilege on any object, nor has a role without privileges.
 select proname from pg_proc

@@ -5,5 +5,5 @@
 update scylla.schedule s
 set schedule = $1, queue = $2, spec = $3, action = $4, priority = $5, time_zone = $6, misfire = $7,
     overlap = $8, max_tries = $9, retry_interval = $10, retry_jitter = $11, timeout = $12,
-    starts_at = $13, ends_at = $14, next_run = $15, owner = coalesce($17, s.owner), active = $18
+    starts_at = $13, ends_at = $14, next_run = $15, owner = coalesce($17::scylla.role, s.owner), active = $18
 where s.id = $16
