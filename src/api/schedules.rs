@@ -209,6 +209,7 @@ fn expression(text: &[u8]) -> Result<Vec<u8>> {
 
 /// The name of a time zone, as the time zone database spells it.
 fn zone(text: &[u8]) -> Result<String> {
-    let name = String::from_utf8_lossy(text);
+    let name = validate::name(text.to_vec(), "time_zone", 1, NAME_MAX)?;
+    let name = String::from_utf8_lossy(&name);
     TimeZone::find(&name).ok_or_else(|| error::unknown_zone(&name))
 }
