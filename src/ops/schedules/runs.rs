@@ -177,9 +177,9 @@ fn advance(session: &Session, steps: &[Step], runs: &[Run], inserted: &HashSet<U
         .map(|step| {
             let own;
             (own, left) = left.split_at(step.fire.len());
-            let fired = own.iter().filter(|(id, ..)| inserted.contains(id));
+            let mut fired = own.iter().filter(|(id, ..)| inserted.contains(id));
             let count = fired.clone().count() as u64;
-            (fired.last().map(|(id, _, at, _)| (*id, *at)), count)
+            (fired.next_back().map(|(id, _, at, _)| (*id, *at)), count)
         })
         .collect();
     let last = |it: &(Option<(Uuid, Wall)>, u64)| it.0;
