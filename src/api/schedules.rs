@@ -177,8 +177,9 @@ fn values(call: &Call, first: usize) -> Result<Values> {
 
 fn check(at: usize, value: Datum) -> Result<Datum> {
     let text = || datum::text(Some(value));
-    let not_negative =
-        |name| validate::pause(name, (value, datum::interval_length(Some(value)))).map(|_| ());
+    let not_negative = |name| {
+        validate::zero_or_longer(name, (value, datum::interval_length(Some(value)))).map(|_| ())
+    };
     match at {
         0 => _ = expression(&text())?,
         1 => _ = validate::queue(text())?,

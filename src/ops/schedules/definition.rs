@@ -1,6 +1,7 @@
 //! What the owner of a schedule chooses.
 
 use crate::error::{self, Result};
+use crate::guc;
 use crate::ops::schedules::timing::Timing;
 use crate::pg::datum::{self, BIGINT, INTEGER, INTERVAL, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use board::{Backoff, Micros};
@@ -79,7 +80,8 @@ pub fn check_retries(values: &Values, timing: &Timing, given: &Values) -> Result
     };
     let [interval, jitter] = [interval, jitter].map(datum::interval_length);
     let retries = (tries.value() as i32).saturating_sub(1).max(0) as u32;
-    let worst = Backoff { interval, jitter }.worst_case(retries).unwrap_or(Micros::MAX);
+    let backoff = Backoff { interval, jitter, cap: guc::retry_max_interval() };
+    let worst = backoff.worst_case(retries).unwrap_or(Micros::MAX);
     let shortest = timing.recurrence.shortest();
     if worst >= shortest { Err(error::retries_too_long(worst, shortest)) } else { Ok(()) }
 }
