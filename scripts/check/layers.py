@@ -62,7 +62,7 @@ class Crate:
                 return
             if word == "mod" and following.isidentifier():
                 self.parse_child(module, words, folder)
-            elif word == "use":
+            elif word == "use" and following != "<":  # not `impl Trait + use<>`
                 self.parse_use(module, words, [], line)
             elif word in ITEMS:
                 module.items.add(words[-2][0] if following == "!" else following)

@@ -68,7 +68,7 @@ fn a_run_has_the_key_of_its_expected_time() {
     assert_eq!(fired(&mut s, "nightly"), ["2030-01-01T09:00:00Z"]);
     let lease = s.own_one("q");
     assert_eq!((lease.action.as_str(), lease.priority), ("a", 7));
-    s.give(&lease, "retry").unwrap();
+    s.return_task(&lease, "retry").unwrap();
     let lease = s.own_one_with("q", "timeout => '10 ms'");
     let id = lease.id;
     let lease = eventually(seconds(5), "the lease expires", || s.own("other", "q", 1).pop());
@@ -265,7 +265,7 @@ fn a_crash_neither_doubles_nor_loses_a_run() {
             server.kill();
             server.start_again();
         } else {
-            server.kill_process(database.worker());
+            server.kill_process(database.scheduler());
         }
         s = eventually(seconds(20), "connect", || database.try_connect().ok());
     }
@@ -355,9 +355,9 @@ fn counts_survive_retention_and_restart() {
     for lease in &leases[..3] {
         s.complete(lease);
     }
-    s.give(&leases[3], "aborted").unwrap();
+    s.return_task(&leases[3], "aborted").unwrap();
     // the last try
-    s.give(&leases[4], "retry").unwrap();
+    s.return_task(&leases[4], "retry").unwrap();
     let expiring = s.own_one_with("q", "timeout => '10 ms'");
     eventually(seconds(5), "it expires", || (s.status(expiring.id) == "aborted").then_some(()));
     let cancelled = s.own_one("q");
@@ -713,12 +713,12 @@ fn a_run_is_retried_by_the_schedules_policy() {
         let lease = eventually(seconds(5), "the run is ready", || s.own("w", "q", 1).pop());
         assert!(lease.seconds_left.unwrap() > 3_000.0);
         let begun: f64 = s.value("select extract(epoch from clock_timestamp())::float8", &[]);
-        s.give(&lease, "retry").unwrap();
+        s.return_task(&lease, "retry").unwrap();
         let until: f64 = s.value("select extract(epoch from run_at)::float8 from scylla.task", &[]);
         assert!((pause..pause + 1.0).contains(&(until - begun)), "{pause}: {}", until - begun);
     }
     let lease = eventually(seconds(5), "the run is ready", || s.own("w", "q", 1).pop());
-    assert_eq!(s.give(&lease, "retry").unwrap(), "aborted");
+    assert_eq!(s.return_task(&lease, "retry").unwrap(), "aborted");
     let aborted = s.count("select aborted from scylla.schedules");
     assert_eq!(aborted, 1);
 }
