@@ -35,7 +35,6 @@ pub const INTEGER: Kind = kind(23, 23, 4, true, b'i');
 pub const TEXT: Kind = kind(25, 25, -1, false, b'i');
 pub const OID: Kind = kind(26, 26, 4, true, b'i');
 pub const FLOAT: Kind = kind(701, 701, 8, true, b'd');
-pub const OID: Kind = kind(26, 26, 4, true, b'i');
 pub const TIMESTAMPTZ: Kind = kind(1184, 1184, 8, true, b'd');
 pub const INTERVAL: Kind = kind(1186, 1186, 16, false, b'd');
 pub const UUID: Kind = kind(2950, 2950, 16, false, b'c');
