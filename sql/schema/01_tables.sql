@@ -25,6 +25,7 @@ create table scylla.task (
     followed   boolean     not null default false,
     pending    integer     not null default 0,
     after      uuid[],
+    resubmitted_from uuid,
     spec       jsonb       not null,
     errors     jsonb       not null default '[]',
     history    jsonb       not null default '[]',
@@ -86,6 +87,8 @@ comment on column scylla.task.run_on_failure is
 comment on column scylla.task.followed is 'others wait for this task, or did';
 comment on column scylla.task.pending is 'predecessors that are not settled yet';
 comment on column scylla.task.after is 'all predecessors that it was given';
+comment on column scylla.task.resubmitted_from is
+    'the aborted or cancelled task that this one repeats';
 comment on column scylla.task.spec is 'what the task is about; opaque, never changed';
 comment on column scylla.task.errors is 'what went wrong so far, newest last, 100 at most';
 comment on column scylla.task.history is
@@ -157,6 +160,8 @@ create table scylla.finished (
     run_at     timestamptz,
     timeout    interval,
     max_tries  integer,
+    retry_interval interval,
+    retry_jitter interval,
     tries      integer     not null,
     num_failures integer   not null,
     progress   double precision not null,
@@ -166,6 +171,7 @@ create table scylla.finished (
     owner      text        collate "C",
     schedule   bigint,
     after      uuid[],
+    resubmitted_from uuid,
     spec       jsonb       not null,
     result     jsonb,
     errors     jsonb       not null,
@@ -200,6 +206,10 @@ comment on column scylla.finished.run_at is 'not to run before';
 comment on column scylla.finished.timeout is 'the lease length of the task';
 comment on column scylla.finished.max_tries is
     'how many ownerships it could get; null: the server''s number';
+comment on column scylla.finished.retry_interval is
+    'the pause before its first retry, as it was given';
+comment on column scylla.finished.retry_jitter is
+    'the longest random time added to such a pause, as it was given';
 comment on column scylla.finished.tries is 'how many ownerships it had';
 comment on column scylla.finished.num_failures is 'predecessors that were aborted or cancelled';
 comment on column scylla.finished.progress is 'the last progress, 0 to 1';
@@ -210,6 +220,8 @@ comment on column scylla.finished.key is 'the task''s well-known name';
 comment on column scylla.finished.owner is 'the last worker';
 comment on column scylla.finished.schedule is 'the schedule whose run it was; null: none''s';
 comment on column scylla.finished.after is 'all predecessors that it was given';
+comment on column scylla.finished.resubmitted_from is
+    'the aborted or cancelled task that this one repeated';
 comment on column scylla.finished.spec is 'what the task was about';
 comment on column scylla.finished.result is 'what the worker returned';
 comment on column scylla.finished.errors is 'what went wrong, newest last';

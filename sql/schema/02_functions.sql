@@ -28,6 +28,31 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_tasks';
 comment on function scylla.submit_tasks is
     'submits an array of tasks; tells of each whether it was inserted, a duplicate or invalid';
 
+create function scylla.submit_many(
+    queue text,
+    specs jsonb[],
+    action text default '',
+    priority bigint default 0,
+    run_at timestamptz default null,
+    max_tries integer default null,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    timeout interval default null,
+    post_result boolean default false,
+    ids uuid[] default null,
+    keys text[] default null
+) returns uuid[]
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_many';
+
+comment on function scylla.submit_many is
+    'submits a task for each spec, all to one queue; returns their ids, in order';
+
+create function scylla.resubmit(ids uuid[]) returns uuid[]
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_resubmit';
+
+comment on function scylla.resubmit is
+    'submits aborted or cancelled tasks again, as new tasks; the new ids, null for any other task';
+
 -- Owning
 
 create function scylla.own_tasks(

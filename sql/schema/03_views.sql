@@ -30,7 +30,8 @@ select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     l.deadline, l.owner, t.tries + (not l.recorded)::integer as tries, t.max_tries, t.num_failures,
     coalesce(t.after, '{}') as after, t.errors, null::jsonb as result,
     scylla._history_with(
-        t.history, l.owner, case when not l.recorded then l.owned_at end) as history
+        t.history, l.owner, case when not l.recorded then l.owned_at end) as history,
+    t.resubmitted_from
 from lease l
 join scylla.task t on t.id = l.id
 where l.owned_at is not null
@@ -39,7 +40,7 @@ union all
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     case when t.ready then 'ready' else 'waiting' end, 0, t.created, t.updated, t.run_at,
     null, l.owner, t.tries, t.max_tries, t.num_failures,
-    coalesce(t.after, '{}'), t.errors, null, t.history
+    coalesce(t.after, '{}'), t.errors, null, t.history, t.resubmitted_from
 from scylla.task t
 left join lease l on l.id = t.id
 where l.owned_at is null
@@ -48,7 +49,7 @@ select f.id, f.queue, f.action, f.key, f.spec, f.priority,
     f.status, f.progress, f.created, f.updated, f.run_at,
     null, f.owner, f.tries, f.max_tries, f.num_failures,
     coalesce(f.after, '{}'), f.errors, f.result,
-    scylla._history_with(f.history, f.owner, f.owned_at)
+    scylla._history_with(f.history, f.owner, f.owned_at), f.resubmitted_from
 from scylla.finished f;
 
 comment on view scylla.tasks is 'all tasks, live and settled, with their leases';
@@ -77,3 +78,5 @@ comment on column scylla.tasks.errors is 'what went wrong so far, newest last, 1
 comment on column scylla.tasks.result is
     'what the worker returned; null: nothing, or the task has not completed';
 comment on column scylla.tasks.history is 'ownerships and how they ended, newest last, 100 at most';
+comment on column scylla.tasks.resubmitted_from is
+    'the aborted or cancelled task that this one repeats; null: none';

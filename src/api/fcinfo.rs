@@ -165,6 +165,22 @@ impl Call {
         self.optional_array(number, name, kind, most)?.ok_or_else(|| error::missing(name))
     }
 
+    /// The elements of an array that has one for each element of another; nulls if the array is
+    /// null.
+    pub fn column(
+        &self,
+        number: usize,
+        name: &str,
+        kind: Kind,
+        (other, len): (&str, usize),
+    ) -> Result<Vec<Option<Datum>>> {
+        match self.optional_array(number, name, kind, ELEMENTS_MAX)? {
+            None => Ok(vec![None; len]),
+            Some(elements) if elements.len() == len => Ok(elements),
+            Some(_) => Err(error::lengths_differ(other, name)),
+        }
+    }
+
     /// The elements of an array of ids or tokens, none of them null. A null array is an empty one,
     /// so that `array_agg` over no row does no harm.
     pub fn uuids(&self, number: usize, name: &str) -> Result<Vec<Uuid>> {

@@ -1,7 +1,7 @@
 //! `return_task`, `return_tasks`, `cancel`, `cancel_tasks`, `delay` and `_errors_with`.
 
 use crate::api::fcinfo::{Call, sql_functions};
-use crate::api::validate::{self, ELEMENTS_MAX};
+use crate::api::validate;
 use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::finish::cancel;
@@ -43,8 +43,8 @@ fn return_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.return_tasks()")?;
     let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
     let outcome = outcome(&call.text(2, "outcome")?)?;
-    let results = column(call, 3, "results", leases.len())?;
-    let errors = column(call, 4, "errors", leases.len())?;
+    let results = call.column(3, "results", JSONBS, ("ids", leases.len()))?;
+    let errors = call.column(4, "errors", JSONBS, ("ids", leases.len()))?;
     let returns = (leases.into_iter().zip(results).zip(errors))
         .map(|(((id, token), result), given)| {
             allow(outcome.takes_result() || result.is_none(), "results", outcome)?;
@@ -125,14 +125,5 @@ fn error(outcome: Outcome, given: Option<Datum>) -> Result<Option<Datum>> {
         Some(error) => allow(outcome.takes_error(), "error", outcome).map(|()| Some(error)),
         None if outcome == Outcome::Aborted => Err(error::error_needed()),
         None => Ok(None),
-    }
-}
-
-/// The elements of an array that has one for each id; nulls if the array is null.
-fn column(call: &Call, number: usize, name: &str, len: usize) -> Result<Vec<Option<Datum>>> {
-    match call.optional_array(number, name, JSONBS, ELEMENTS_MAX)? {
-        None => Ok(vec![None; len]),
-        Some(elements) if elements.len() == len => Ok(elements),
-        Some(_) => Err(error::lengths_differ("ids", name)),
     }
 }

@@ -11,7 +11,7 @@ use std::ffi::CStr;
 use std::rc::Rc;
 
 /// The columns that are copied from the live row.
-const KEPT: [&CStr; 16] = [
+const KEPT: [&CStr; 19] = [
     c"id",
     c"queue",
     c"action",
@@ -21,10 +21,13 @@ const KEPT: [&CStr; 16] = [
     c"run_at",
     c"timeout",
     c"max_tries",
+    c"retry_interval",
+    c"retry_jitter",
     c"num_failures",
     c"key",
     c"schedule",
     c"after",
+    c"resubmitted_from",
     c"spec",
     c"errors",
     c"history",

@@ -167,6 +167,42 @@ fn submit_tasks_refuses_bad_arguments() {
 }
 
 #[test]
+fn submit_many_refuses_bad_arguments() {
+    Fixture::new().refuses(&[
+        ("scylla.submit_many(null, '{1}')", "22004"),
+        ("scylla.submit_many('', '{1}')", "22023"),
+        ("scylla.submit_many('', '{}')", "22023"),
+        ("scylla.submit_many(repeat('q', 49), '{1}')", "22023"),
+        ("scylla.submit_many('q', '{1,null}')", "22004"),
+        ("scylla.submit_many('q', array['1', 'null']::jsonb[])", "22023"),
+        ("scylla.submit_many('q', '{{1},{2}}')", "22023"),
+        ("scylla.submit_many('q', array['1', to_jsonb(repeat('x', 3000000))])", "54000"),
+        ("scylla.submit_many('q', '{1}', null)", "22004"),
+        ("scylla.submit_many('q', '{1}', repeat('a', 129))", "22023"),
+        ("scylla.submit_many('q', '{1}', priority => null)", "22004"),
+        ("scylla.submit_many('q', '{1}', priority => -1)", "22023"),
+        ("scylla.submit_many('q', '{1}', run_at => 'infinity')", "22023"),
+        ("scylla.submit_many('q', '{1}', max_tries => -1)", "22023"),
+        ("scylla.submit_many('q', '{1}', retry_interval => '-1 s')", "22023"),
+        ("scylla.submit_many('q', '{1}', retry_jitter => '-1 s')", "22023"),
+        ("scylla.submit_many('q', '{1}', timeout => '0')", "22023"),
+        ("scylla.submit_many('q', '{1}', post_result => null)", "22004"),
+        ("scylla.submit_many('q', '{1}', ids => '{}')", "22023"),
+        ("scylla.submit_many('q', '{1,2}', ids => array['{n}']::uuid[])", "22023"),
+        ("scylla.submit_many('q', '{1}', keys => '{k,l}')", "22023"),
+        ("scylla.submit_many('q', '{}', keys => '{k}')", "22023"),
+        ("scylla.submit_many('q', null, keys => '{k}')", "22023"),
+        ("scylla.submit_many('q', '{1}', keys => array[''])", "22023"),
+        ("scylla.submit_many('q', '{1}', keys => array[repeat('k', 257)])", "22023"),
+        ("scylla.submit_many('q', '{1,2}', ids => array['{n}', '{c}']::uuid[])", "23505"),
+        ("scylla.submit_many('q', '{1,2}', ids => array['{n}', '{n}']::uuid[])", "23505"),
+        ("scylla.submit_many('q', '{1,2}', keys => '{k,k}')", "23505"),
+        ("scylla.resubmit(array['{x}', null]::uuid[])", "22004"),
+        ("scylla.resubmit(array[array['{x}'], array['{c}']]::uuid[])", "22023"),
+    ]);
+}
+
+#[test]
 fn own_tasks_refuses_bad_arguments() {
     Fixture::new().refuses(&[
         ("scylla.own_tasks(null, 'q')", "22004"),
@@ -298,6 +334,8 @@ fn role_without_privileges_may_do_nothing() {
     for call in [
         "select scylla.submit('q')",
         "select scylla.submit_tasks('[{\"queue\": \"q\"}]')",
+        "select scylla.submit_many('q', '{1}')",
+        "select scylla.resubmit(array['{x}']::uuid[])",
         "select * from scylla.own_tasks('w', 'q')",
         "select * from scylla.own_task('{y}', 'w')",
         "select scylla.register_worker()",

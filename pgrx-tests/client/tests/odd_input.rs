@@ -71,14 +71,15 @@ fn limits_themselves_are_allowed() {
         "scylla.submit('q', '[]')",
         "scylla.submit('q', 'false')",
         "scylla.submit('q', '0')",
+        "scylla.submit_many('q', array['0', to_jsonb(repeat('x', 900000))], repeat('a', 128), 4294967295)",
     ] {
         s.run(&format!("select {call}"));
     }
     let worker = "w".repeat(128);
-    assert_eq!(s.own_with(&worker, "q", i32::MAX, "timeout => '1 hour'").len(), 15);
+    assert_eq!(s.own_with(&worker, "q", i32::MAX, "timeout => '1 hour'").len(), 17);
     assert_eq!(
         s.value::<i64>("select count(*) from scylla.tasks where owner = $1", &[&worker]),
-        15
+        17
     );
 }
 

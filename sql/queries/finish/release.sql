@@ -48,10 +48,12 @@ with ended as (
 ), aborted as (
     insert into scylla.finished
         (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries,
-        tries, num_failures, progress, status, key, owner, schedule, after, spec, errors, history)
+        retry_interval, retry_jitter, tries, num_failures, progress, status, key, owner, schedule,
+        after, resubmitted_from, spec, errors, history)
     select x.id, x.queue, x.action, x.priority, x.post_result, x.created, $2, x.run_at, x.timeout,
-        x.max_tries, x.tries + case when x.recorded then 0 else 1 end, x.num_failures, x.progress,
-        'aborted', x.key, x.worker, x.schedule, x.after, x.spec,
+        x.max_tries, x.retry_interval, x.retry_jitter,
+        x.tries + case when x.recorded then 0 else 1 end, x.num_failures, x.progress,
+        'aborted', x.key, x.worker, x.schedule, x.after, x.resubmitted_from, x.spec,
         scylla._errors_with(
             case when x.error is null then x.errors
                 else scylla._errors_with(x.errors, x.error) end,

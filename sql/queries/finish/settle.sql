@@ -17,15 +17,15 @@ with ended as (
     returning t.*, e.worker, e.owned_at, e.recorded, e.progress, e.result, e.error
 ), moved as (
     insert into scylla.finished
-        (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries, tries,
-        num_failures, progress, owned_at, status, key, owner, schedule, after, spec, result, errors,
-        history)
+        (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries,
+        retry_interval, retry_jitter, tries, num_failures, progress, owned_at, status, key, owner,
+        schedule, after, resubmitted_from, spec, result, errors, history)
     select g.id, g.queue, g.action, g.priority, g.post_result, g.created, $2, g.run_at, g.timeout,
-        g.max_tries,
+        g.max_tries, g.retry_interval, g.retry_jitter,
         g.tries + case when g.owned_at is null or g.recorded then 0 else 1 end,
         g.num_failures, g.progress,
         case when not g.recorded then g.owned_at end,
-        $1, g.key, g.worker, g.schedule, g.after, g.spec, g.result,
+        $1, g.key, g.worker, g.schedule, g.after, g.resubmitted_from, g.spec, g.result,
         case when g.error is null then g.errors
             else scylla._errors_with(g.errors, g.error) end,
         g.history

@@ -1,5 +1,5 @@
-//! The fields of a task that callers give: the arguments of `submit`, and the members of an element
-//! of `submit_tasks`.
+//! The fields of a task that callers give: the arguments of `submit` and of `submit_many`, and the
+//! members of an element of `submit_tasks`.
 
 use crate::api::{fcinfo, json, validate};
 use crate::error::{self, Result};
@@ -80,6 +80,11 @@ fn pause(argument: &str, value: (Datum, Micros)) -> Result<Option<Datum>> {
 fn put<T>(field: &mut T, value: Result<T>) -> Result<()> {
     *field = value?;
     Ok(())
+}
+
+/// Puts an SQL value, of the type of the field with this name, into a draft.
+pub fn set(draft: &mut Draft, name: &str, value: Option<Datum>) -> Result<()> {
+    Field::find(name.as_bytes()).map_or(Ok(()), |field| field.set(draft, value))
 }
 
 impl Field {

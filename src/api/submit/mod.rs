@@ -1,19 +1,20 @@
-//! `submit` and `submit_tasks`.
+//! `submit`, `submit_tasks`, `submit_many` and `resubmit`.
 
 mod fields;
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::submit::fields::{FIELDS, set_members};
-use crate::api::validate;
+use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{Error, Result};
-use crate::ops::submit;
 use crate::ops::submit::draft::Draft;
-use crate::pg::datum;
+use crate::ops::submit::{self, resubmit};
+use crate::pg::datum::{self, JSONBS, TEXTS, UUIDS};
+use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(submit, submit_tasks);
+sql_functions!(submit, submit_tasks, submit_many, resubmit);
 
 /// `submit(queue, spec, action, priority, id, …) → uuid`
 ///
@@ -77,4 +78,68 @@ fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
         ]);
     }
     Ok(None)
+}
+
+/// The arguments of `submit_many` that hold for each of its tasks: their numbers, and their names,
+/// which are those of fields.
+const COMMON: [(usize, &str); 4] =
+    [(0, "queue"), (2, "action"), (3, "priority"), (9, "post_result")];
+
+/// As `COMMON`. A null leaves the field to the queue and the server.
+const OPTIONAL: [(usize, &str); 5] =
+    [(4, "run_at"), (5, "max_tries"), (6, "retry_interval"), (7, "retry_jitter"), (8, "timeout")];
+
+/// `submit_many(queue, specs, action, …, ids, keys) → uuid[]`
+///
+/// Takes an array of specs, what holds for all tasks, and arrays of ids and keys or null. Gives an
+/// array of the tasks' ids. A task that cannot be inserted fails the call.
+fn submit_many(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.submit_many()")?;
+    let mut common = Draft::blank();
+    for (number, name) in COMMON {
+        fields::set(&mut common, name, call.datum(number))?;
+    }
+    for (number, name) in OPTIONAL {
+        if let Some(value) = call.datum(number) {
+            fields::set(&mut common, name, Some(value))?;
+        }
+    }
+    // A null array is an empty one, as for arrays of ids.
+    let specs = call.optional_array(1, "specs", JSONBS, ELEMENTS_MAX)?.unwrap_or_default();
+    let ids = call.column(10, "ids", UUIDS, ("specs", specs.len()))?;
+    let keys = call.column(11, "keys", TEXTS, ("specs", specs.len()))?;
+    let mut drafts = Vec::with_capacity(specs.len());
+    for (at, spec) in specs.into_iter().enumerate() {
+        let mut draft = common.clone();
+        let members = [("spec", spec), ("id", ids[at]), ("key", keys[at])];
+        for (name, value) in members {
+            fields::set(&mut draft, name, value).map_err(|error| error.of_element(at + 1))?;
+        }
+        drafts.push(draft);
+        pgrx::check_for_interrupts!();
+    }
+    let submitted = match drafts.is_empty() {
+        true => Vec::new(),
+        false => submit::submit_tasks(&current_database(), &drafts),
+    };
+    let mut new = Vec::with_capacity(submitted.len());
+    for (at, (id, submitted)) in submitted.into_iter().enumerate() {
+        submitted.map_err(|error| error.of_element(at + 1))?;
+        new.push(Some(id.datum()));
+    }
+    Ok(Some(datum::array(UUIDS, new.into_iter())))
+}
+
+/// `resubmit(ids) → uuid[]`
+///
+/// Takes an array of ids, and submits the aborted and cancelled ones of these tasks again. Gives an
+/// array of the new tasks' ids, null for each other task.
+fn resubmit(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.resubmit()")?;
+    let ids = call.uuids(0, "ids")?;
+    let new = match ids.is_empty() {
+        true => Vec::new(),
+        false => resubmit::resubmit(&current_database(), &ids)?,
+    };
+    Ok(Some(datum::array(UUIDS, new.into_iter().map(|id| id.map(Uuid::datum)))))
 }

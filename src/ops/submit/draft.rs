@@ -47,6 +47,8 @@ pub struct Draft {
     /// An interval, with its length.
     pub timeout: Option<(Datum, Micros)>,
     pub post_result: bool,
+    /// The settled task that this one repeats.
+    pub resubmitted_from: Option<Uuid>,
 }
 
 thread_local! {

@@ -64,6 +64,7 @@ static COLUMNS: &[Column] = &[
     .with_expression("coalesce(s.pending, 0)"),
     column("followed", BOOLS, |it| it.has_dependents.then_some(Datum::from(true)))
         .with_expression("coalesce(s.followed, false)"),
+    column("resubmitted_from", UUIDS, |it| it.draft.resubmitted_from.map(Uuid::datum)),
 ];
 
 /// How many columns a plain task needs.

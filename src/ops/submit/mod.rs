@@ -18,6 +18,7 @@ pub mod draft;
 pub mod insert;
 pub mod keys;
 pub mod messages;
+pub mod resubmit;
 
 /// Submits one task; returns its id, or that of the live task with its key (`on_conflict =>
 /// 'ignore'`).

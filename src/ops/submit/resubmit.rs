@@ -1,0 +1,72 @@
+//! Resubmitting: a task that was aborted or cancelled runs again, as a new task.
+
+use crate::error::Result;
+use crate::ops::submit::draft::{Draft, OnConflict, share};
+use crate::ops::submit::submit_tasks;
+use crate::pg::datum::{self, UUIDS};
+use crate::pg::spi::{Rows, statement};
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Database;
+use crate::storage::rows::{id_at, ids, session};
+use std::collections::HashMap;
+
+statement!(RESUBMITTED, "submit/resubmitted", [UUIDS]);
+
+/// Submits tasks again. For each: the id of the new task, the same one where an id is repeated;
+/// `None`: there is no such task, or it was neither aborted nor cancelled.
+pub fn resubmit(db: &Database, wanted: &[Uuid]) -> Result<Vec<Option<Uuid>>> {
+    let session = session(db);
+    let rows = session.run(&RESUBMITTED, &[ids(wanted.iter().copied())]);
+    let row_of: HashMap<Uuid, usize> =
+        (0..rows.len()).map(|row| (id_at(&rows, row, 0), row)).collect();
+    let mut drafts: Vec<Draft> = Vec::with_capacity(rows.len());
+    let mut place: HashMap<Uuid, usize> = HashMap::with_capacity(rows.len());
+    for id in wanted {
+        if let Some(row) = row_of.get(id) {
+            place.entry(*id).or_insert_with(|| {
+                drafts.push(draft(&rows, *row, *id));
+                drafts.len() - 1
+            });
+        }
+    }
+    let mut new = Vec::with_capacity(drafts.len());
+    let mut keyless: Vec<usize> = Vec::new();
+    for (at, (id, submitted)) in submit_tasks(db, &drafts).into_iter().enumerate() {
+        if !submitted? {
+            // Another task has the key.
+            drafts[at].key = None;
+            keyless.push(at);
+        }
+        new.push(id);
+    }
+    if !keyless.is_empty() {
+        let again: Vec<Draft> = keyless.iter().map(|at| drafts[*at].clone()).collect();
+        for (at, (id, submitted)) in keyless.into_iter().zip(submit_tasks(db, &again)) {
+            submitted?;
+            new[at] = id;
+        }
+    }
+    Ok(wanted.iter().map(|id| place.get(id).map(|at| new[*at])).collect())
+}
+
+/// A task to submit, from the row of the settled one. Its values are valid as long as the rows.
+fn draft(rows: &Rows, row: usize, id: Uuid) -> Draft {
+    let [queue, action, priority, spec, key, max_tries, retry_interval, retry_jitter] =
+        [1, 2, 3, 4, 5, 6, 7, 8].map(|column| rows.get(row, column));
+    let [timeout, post_result] = [9, 10].map(|column| rows.get(row, column));
+    Draft {
+        queue: share(&datum::text(queue)),
+        action: share(&datum::text(action)),
+        priority: datum::number(priority) as u32,
+        spec,
+        key: key.map(|key| datum::text(Some(key))),
+        on_conflict: OnConflict::Ignore,
+        max_tries: max_tries.map(|it| it.value() as i32),
+        retry_interval,
+        retry_jitter,
+        timeout: timeout.map(|it| (it, datum::interval_length(Some(it)))),
+        post_result: datum::number(post_result) != 0,
+        resubmitted_from: Some(id),
+        ..Draft::blank()
+    }
+}
