@@ -69,7 +69,7 @@ fn arguments_may_be_given_by_position() {
     assert_eq!(seen, [json!("a"), json!(5), json!(3), json!("k"), json!(1)]);
 }
 
-/// A null among the ids is generated, a null among the keys is none.
+/// A null among the ids is generated, a null among the keys is no key.
 #[test]
 fn ids_and_keys_belong_to_the_specs() {
     let database = database();
