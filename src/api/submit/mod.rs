@@ -82,12 +82,17 @@ fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
 
 /// The arguments of `submit_many` that hold for each of its tasks: their numbers, and their names,
 /// which are those of fields.
-const COMMON: [(usize, &str); 4] =
-    [(0, "queue"), (2, "action"), (3, "priority"), (9, "post_result")];
-
-/// As `COMMON`. A null leaves the field to the queue and the server.
-const OPTIONAL: [(usize, &str); 5] =
-    [(4, "run_at"), (5, "max_tries"), (6, "retry_interval"), (7, "retry_jitter"), (8, "timeout")];
+const COMMON: [(usize, &str); 9] = [
+    (0, "queue"),
+    (2, "action"),
+    (3, "priority"),
+    (4, "run_at"),
+    (5, "max_tries"),
+    (6, "retry_interval"),
+    (7, "retry_jitter"),
+    (8, "timeout"),
+    (9, "post_result"),
+];
 
 /// `submit_many(queue, specs, action, …, ids, keys) → uuid[]`
 ///
@@ -98,11 +103,6 @@ fn submit_many(call: &mut Call) -> Result<Option<Datum>> {
     let mut common = Draft::blank();
     for (number, name) in COMMON {
         fields::set(&mut common, name, call.datum(number))?;
-    }
-    for (number, name) in OPTIONAL {
-        if let Some(value) = call.datum(number) {
-            fields::set(&mut common, name, Some(value))?;
-        }
     }
     // A null array is an empty one, as for arrays of ids.
     let specs = call.optional_array(1, "specs", JSONBS, ELEMENTS_MAX)?.unwrap_or_default();
