@@ -32,7 +32,7 @@ const ENDS: [&str; 5] = [
 fn new_task_has_the_fields_of_the_old_one() {
     let database = database();
     let mut s = database.connect();
-    let mut check = |s: &mut Session, statement: bool| {
+    let check = |s: &mut Session, statement: bool| {
         for (n, end) in ENDS.iter().enumerate() {
             let settled = s.submit("q");
             s.cancel(settled);
@@ -128,7 +128,7 @@ fn resubmitted_task_can_be_resubmitted() {
 fn key_that_is_taken_is_left_out() {
     let database = database();
     let mut s = database.connect();
-    let mut with_key = |s: &mut Session, key: &str| -> Uuid {
+    let with_key = |s: &mut Session, key: &str| -> Uuid {
         let id = s.value("select scylla.submit('q', key => $1)", &[&key]);
         s.cancel(id);
         id

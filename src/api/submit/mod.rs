@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 use crate::ops::submit::draft::Draft;
 use crate::ops::submit::{self, resubmit};
 use crate::pg::datum::{self, JSONBS, TEXTS, UUIDS};
-use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
