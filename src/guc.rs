@@ -106,7 +106,7 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.max_tries",
-        c"Sets how many tries a task has for which neither task nor queue gives a number.",
+        c"Sets how many tries a task has that gives no number itself.",
         c"0 means no limit. Valid range is 0 to 2147483647.",
         &MAX_TRIES,
         0,
@@ -116,7 +116,7 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.retry_interval",
-        c"Sets the pause before the first retry of a task for which neither task nor queue gives one.",
+        c"Sets the pause before the first retry of a task that gives none itself.",
         c"Each later pause is twice as long. 0 means no pause. Valid range is 0 to 24 days.",
         &RETRY_INTERVAL,
         0,
@@ -126,7 +126,7 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"scylla.retry_jitter",
-        c"Sets the longest random time added to a pause for which neither task nor queue gives one.",
+        c"Sets the longest random time added to a pause of a task that gives none itself.",
         c"Valid range is 0 to 24 days.",
         &RETRY_JITTER,
         0,
