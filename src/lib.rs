@@ -38,6 +38,7 @@ pub extern "C-unwind" fn _PG_init() {
     }
     quieten();
     memory::raise_failed_allocations();
+    memory::grow_stack();
     guc::define();
     pg::planner::register(shmem::members::require_members);
     shmem::segment::request_memory();

@@ -20,6 +20,21 @@ const FOR_POSTGRES: usize = 2 << 20;
 /// And for Rust: an error on its way out is small.
 const FOR_RUST: usize = 1 << 20;
 
+/// How much of its stack each process has from its start, in bytes. A stack that has to grow while
+/// no memory is left ends the process by SIGSEGV, for example as it rolls back.
+const STACK: usize = 512 << 10;
+
+/// Lets the postmaster's stack grow: the processes that it starts inherit that.
+#[inline(never)]
+pub fn grow_stack() {
+    let mut room = [0_u8; STACK];
+    for byte in room.iter_mut().step_by(4096) {
+        // SAFETY: a byte of the array.
+        unsafe { ptr::write_volatile(byte, 1) };
+    }
+    std::hint::black_box(&room);
+}
+
 /// A call that holds memory back. Calls nest, by triggers.
 struct Frame {
     /// How PostgreSQL tells of an error before anything handles it.

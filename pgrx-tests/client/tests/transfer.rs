@@ -222,10 +222,11 @@ const CHANGES: [(&str, bool, &str, &str); 17] = [
     // its columns have another order than its parent's
     (
         "create table reversed (history jsonb not null, errors jsonb not null, result jsonb, spec jsonb not null,
-             after uuid[], owner text collate \"C\", key text collate \"C\", gone integer, status text not null collate \"C\",
+             resubmitted_from uuid, after uuid[], schedule bigint, owner text collate \"C\",
+             key text collate \"C\", gone integer, status text not null collate \"C\",
              owned_at timestamptz, progress double precision not null, num_failures integer not null,
-             tries integer not null, max_tries integer, timeout interval, run_at timestamptz,
-             updated timestamptz not null, created timestamptz not null, post_result boolean not null,
+             tries integer not null, retry_jitter interval, retry_interval interval, max_tries integer,
+             timeout interval, run_at timestamptz, updated timestamptz not null, created timestamptz not null, post_result boolean not null,
              priority bigint not null, action text not null collate \"C\", queue text not null collate \"C\",
              id uuid not null);
          alter table reversed drop column gone;
