@@ -281,7 +281,10 @@ unsafe extern "C-unwind" fn object_access(
 ) {
     // SAFETY: written once, before the hook can be called.
     unsafe {
-        note_object(access, class, object);
+        // Most calls tell of functions that are executed and names that are looked up.
+        if matches!(class, pg_sys::DatabaseRelationId | pg_sys::ExtensionRelationId) {
+            note_object(access, class, object);
+        }
         if let Some(next) = BEFORE_ACCESS {
             next(access, class, object, sub_id, arg);
         }
