@@ -54,6 +54,37 @@ pub fn text_of_array(ids: &[Uuid]) -> Datum {
     datum::varlena(format!("{{{}}}", ids.join(",")).as_bytes())
 }
 
+/// Reads with a statement `…/due` what is due from position `from` to time `until`, in the order of
+/// time and id, at most `most`; and when the next one after `until` is due.
+pub fn read_due<Id>(
+    db: &Database,
+    statement: &Statement,
+    from: (Wall, Datum),
+    until: Wall,
+    most: usize,
+    id_at: impl Fn(&Rows, usize) -> Id,
+) -> (Vec<(Wall, Id)>, Option<Wall>) {
+    let session = session(db);
+    let rows = session.run(
+        statement,
+        &[
+            Some(datum::timestamptz(from.0)),
+            Some(from.1),
+            Some(datum::timestamptz(until)),
+            Some(Datum::from(most as i64)),
+        ],
+    );
+    let (mut due, mut next) = (Vec::with_capacity(rows.len()), None);
+    for row in 0..rows.len() {
+        let at = Wall(datum::number(rows.get(row, 1)));
+        match rows.get(row, 0) {
+            Some(_) => due.push((at, id_at(&rows, row))),
+            None => next = Some(at),
+        }
+    }
+    (due, next)
+}
+
 /// Which of some tasks are settled, and how.
 pub fn settled(session: &Session, wanted: impl Iterator<Item = Uuid>) -> Vec<(Uuid, String)> {
     let rows = session.run(&FINISHED, &[ids(wanted)]);

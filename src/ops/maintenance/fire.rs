@@ -6,9 +6,8 @@ use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
-use crate::storage::rows::{BoardKey, LIVE, LOCK_UNLOCKED, id_at, ids, ids_of, session};
+use crate::storage::rows::{self, BoardKey, LIVE, LOCK_UNLOCKED, id_at, ids, ids_of, session};
 use board::Wall;
-use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 
 statement!(DUE, "maintenance/due", [TIMESTAMPTZ, UUID, TIMESTAMPTZ, BIGINT]);
@@ -20,25 +19,8 @@ pub type DueKey = (Wall, Uuid);
 /// The tasks that are due from position `from` to time `until`, at most `most`; and when the next
 /// one after `until` falls due.
 pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKey>, Option<Wall>) {
-    let session = session(db);
-    let rows = session.run(
-        &DUE,
-        &[
-            Some(datum::timestamptz(from.0)),
-            Some(from.1.datum()),
-            Some(datum::timestamptz(until)),
-            Some(Datum::from(most as i64)),
-        ],
-    );
-    let (mut due, mut next) = (Vec::with_capacity(rows.len()), None);
-    for row in 0..rows.len() {
-        let at = Wall(datum::number(rows.get(row, 1)));
-        match rows.get(row, 0) {
-            Some(_) => due.push((at, id_at(&rows, row, 0))),
-            None => next = Some(at),
-        }
-    }
-    (due, next)
+    let from = (from.0, from.1.datum());
+    rows::read_due(db, &DUE, from, until, most, |rows, row| id_at(rows, row, 0))
 }
 
 /// Makes due tasks ready. Never waits for a row lock: returns the tasks whose rows are locked.

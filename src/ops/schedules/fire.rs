@@ -5,7 +5,7 @@ use crate::ops::schedules::runs::{self, Step, bigints};
 use crate::pg::datum::{self, BIGINT, BIGINTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::{Session, statement};
 use crate::shmem::database::Database;
-use crate::storage::rows::session;
+use crate::storage::rows::{self, session};
 use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;
 use recurrence::decide;
@@ -29,25 +29,8 @@ pub type DueKey = (Wall, i64);
 /// The schedules that are due from a place on until a time, at most so many; and when the next one is
 /// after that.
 pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKey>, Option<Wall>) {
-    let rows = session(db);
-    let rows = rows.run(
-        &DUE,
-        &[
-            Some(datum::timestamptz(from.0)),
-            Some(Datum::from(from.1)),
-            Some(datum::timestamptz(until)),
-            Some(Datum::from(most as i64)),
-        ],
-    );
-    let (mut due, mut next) = (Vec::with_capacity(rows.len()), None);
-    for row in 0..rows.len() {
-        let at = Wall(datum::number(rows.get(row, 1)));
-        match rows.get(row, 0) {
-            Some(id) => due.push((at, id.value() as i64)),
-            None => next = Some(at),
-        }
-    }
-    (due, next)
+    let from = (from.0, Datum::from(from.1));
+    rows::read_due(db, &DUE, from, until, most, |rows, row| datum::number(rows.get(row, 0)))
 }
 
 /// What firing did.
