@@ -96,6 +96,8 @@ impl Field {
     }
 
     fn read(&self, text: &str) -> Result<String, Invalid> {
+        // As pg_cron writes the last day.
+        let text = if text == "$" && self.is_day() { "L" } else { text };
         if text == "?" && (self.is_day() || self.is_weekday()) {
             return Ok(text.to_owned());
         }

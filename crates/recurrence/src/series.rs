@@ -37,6 +37,9 @@ impl Recurrence {
             word.eq_ignore_ascii_case("every")
                 && rest.starts_with(|c: char| c.is_ascii_whitespace())
         });
+        if let Some(length) = seconds(text) {
+            return Ok(Recurrence::Every(length));
+        }
         match every {
             None => Cron::parse(text).map(|cron| Recurrence::Cron(Box::new(cron))),
             Some((_, rest)) => match interval(rest.trim())? {
@@ -55,6 +58,15 @@ impl Recurrence {
             Recurrence::Cron(cron) => cron.shortest().map_or(Micros::MAX, Micros::from_secs),
         }
     }
+}
+
+/// The interval of an expression such as `30 seconds`, from 1 to 59, as pg_cron writes it.
+fn seconds(text: &str) -> Option<Micros> {
+    let (number, word) = text.split_once(|c: char| c.is_ascii_whitespace())?;
+    let word = word.trim();
+    let is_seconds = ["second", "seconds"].iter().any(|it| word.eq_ignore_ascii_case(it));
+    let number = number.parse().ok().filter(|it| is_seconds && (1..=59).contains(it))?;
+    Some(Micros::from_secs(number))
 }
 
 /// The runs of a schedule.
