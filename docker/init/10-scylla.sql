@@ -1,0 +1,2 @@
+-- Run once, in the database that the first start makes.
+create extension scylla;
