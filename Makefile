@@ -2,11 +2,11 @@
 export PG ?= 15
 export PG_CONFIG ?= /usr/lib/postgresql/$(PG)/bin/pg_config
 export DESTDIR
-.PHONY: help demo psql test bench install lint clean
+.PHONY: help demo psql test test-all deb packages packages-test bench install lint clean
 
 help: ## this list
 	@echo 'make TARGET [PG=15] [PG_CONFIG=path]'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
 
 demo: ## the main job on real input, on a private server; installs what is missing
 	@scripts/demo
@@ -16,6 +16,18 @@ psql: ## a shell on the demo's server
 
 test: ## every test
 	@scripts/test
+
+test-all: ## every test with PostgreSQL 15, 17 and 18, each in a new Debian; as root
+	@scripts/test-all
+
+deb: ## the Debian package, in target/packages
+	@scripts/package deb
+
+packages: ## all packages of a release, each on its Debian; as root
+	@scripts/release packages
+
+packages-test: ## makes the packages twice, checks and installs them; as root
+	@scripts/packages-test
 
 bench: ## the benchmark
 	@bench/run

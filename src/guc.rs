@@ -1,7 +1,7 @@
 //! The settings, each with unit, range and description in `pg_settings`.
 
+use crate::pg::compat::server;
 use board::Micros;
-use pgrx::pg_sys;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 static LEASE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
@@ -11,6 +11,8 @@ static PERSIST_LEASES_AFTER: GucSetting<i32> = GucSetting::<i32>::new(1_000);
 static RETENTION: GucSetting<i32> = GucSetting::<i32>::new(864_000);
 static BOARD_SIZE: GucSetting<i32> = GucSetting::<i32>::new(131_072);
 static NOTIFY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(10);
+static SQL_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(4);
+static ENABLE_SUPERUSER_SQL: GucSetting<bool> = GucSetting::<bool>::new(true);
 static MAX_SPEC_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1 << 20);
 static MAX_TRIES: GucSetting<i32> = GucSetting::<i32>::new(25);
 static RETRY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
@@ -76,7 +78,7 @@ pub fn define() {
         c"scylla.board_size",
         c"Sets the number of slots of the board in shared memory.",
         c"Each lease takes a slot, and so does each ready task as long as there is room. \
-          A slot takes about 360 bytes. Valid range is 64 to 16777216.",
+          A slot takes about 420 bytes. Valid range is 64 to 16777216.",
         &BOARD_SIZE,
         64,
         1 << 24,
@@ -144,14 +146,26 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::UNIT_MS,
     );
+    GucRegistry::define_int_guc(
+        c"scylla.sql_workers",
+        c"Sets the maximum number of processes that run SQL commands of tasks.",
+        c"They count among max_worker_processes. 0: no command runs. Valid range is 0 to 256.",
+        &SQL_WORKERS,
+        0,
+        256,
+        GucContext::Postmaster,
+        GucFlags::empty(),
+    );
+    GucRegistry::define_bool_guc(
+        c"scylla.enable_superuser_sql",
+        c"Allows superusers to have SQL commands run as tasks.",
+        c"While it is off, a command of a superuser's task fails.",
+        &ENABLE_SUPERUSER_SQL,
+        GucContext::Sighup,
+        GucFlags::empty(),
+    );
     // Refuses other settings that begin with `scylla.`.
-    // SAFETY: a name that ends with a zero.
-    unsafe {
-        #[cfg(feature = "pg14")]
-        pg_sys::EmitWarningsOnPlaceholders(c"scylla".as_ptr());
-        #[cfg(not(feature = "pg14"))]
-        pg_sys::MarkGUCPrefixReserved(c"scylla".as_ptr());
-    }
+    server::reserve_setting_prefix(c"scylla");
 }
 
 /// `scylla.lease_timeout`.
@@ -212,4 +226,14 @@ pub fn retry_jitter() -> Micros {
 /// `scylla.retry_max_interval`; 0: no limit.
 pub fn retry_max_interval() -> Micros {
     Micros::from_millis(RETRY_MAX_INTERVAL.get().into())
+}
+
+/// `scylla.sql_workers`, in processes.
+pub fn sql_workers() -> usize {
+    SQL_WORKERS.get() as usize
+}
+
+/// `scylla.enable_superuser_sql`.
+pub fn enable_superuser_sql() -> bool {
+    ENABLE_SUPERUSER_SQL.get()
 }

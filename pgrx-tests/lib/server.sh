@@ -1,7 +1,8 @@
 # server.sh: a private server for as long as a script runs, and PostgreSQL's own test drivers on it.
+# The folder $extra, if there is one, is removed with it.
 # To be sourced; $kind names the tests, $here is their folder.
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-folder= driver= accept= passed=0 failed=0
+folder= extra= driver= accept= passed=0 failed=0
 
 # Without a limit of tries and a pause before a retry, unless a test gives one: tests show each
 # mechanism alone.
@@ -27,6 +28,9 @@ finish() {
   if [ -n "$folder" ]; then
     "$repo/scripts/pg" remove "$folder/server" || true
     rm -rf "$folder"
+  fi
+  if [ -n "$extra" ]; then
+    rm -rf "$extra"
   fi
   exit "$status"
 }

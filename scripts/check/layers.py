@@ -1,5 +1,6 @@
 #!/usr/bin/env -S python3 -B
 """layers: imports go down the floors and never in a circle; a folder holds at most twelve files.
+What differs between versions of PostgreSQL is in one folder.
 
 An import is a path, in a `use` or in code, that names something of another file of the same crate.
 Something that a file only re-exports counts as imported from the file that defines it.
@@ -18,6 +19,8 @@ FLOORS = {
 }
 MOST_FILES = 12
 SMALL_FOLDERS = ["src", "crates"]
+VERSIONS = "src/pg/compat/"
+OF_A_VERSION = re.compile(r'feature\s*=\s*"pg\d')
 
 MANIFESTS = ["Cargo.toml", "*/Cargo.toml", "*/*/Cargo.toml"]
 ROOTS = ["src/lib.rs", "src/main.rs", "tests/*.rs", "tests/*/main.rs", "examples/*.rs"]
@@ -215,6 +218,12 @@ def main():
         for folder, _, files in os.walk(top):
             if len(files) > MOST_FILES:
                 found.append(f"full: {folder} has {len(files)} files, more than {MOST_FILES}")
+    for file in sorted(glob.glob("src/**/*.rs", recursive=True)):
+        if not file.startswith(VERSIONS):
+            with open(file, encoding="utf-8") as source:
+                for n, line in enumerate(source, 1):
+                    if OF_A_VERSION.search(line):
+                        found.append(f"version: {file}:{n} belongs into {VERSIONS}")
     print("\n".join(found) or "layers: no circle, no way up, no full folder")
     sys.exit(1 if found else 0)
 

@@ -1,6 +1,34 @@
 -- The tables are the truth: the tasks in them exist, whatever the board in shared memory says (I1).
 -- Only the owner writes them; other roles call functions.
 
+-- A role. Stored by its oid, so that a renamed role stays the same; written and read by its name, so that
+-- a dump means the role of that name. A missing one is read as no role: it must not fail the restore.
+create type scylla.role;
+
+create function scylla._role_in(cstring) returns scylla.role
+language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_role_in';
+
+comment on function scylla._role_in is 'reads a role by its name; a missing one is no role';
+
+create function scylla._role_out(scylla.role) returns cstring
+language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_role_out';
+
+comment on function scylla._role_out is 'writes the name of a role';
+
+create type scylla.role (
+    input = scylla._role_in,
+    output = scylla._role_out,
+    like = pg_catalog.oid
+);
+
+comment on type scylla.role is 'a role, stored by oid and dumped by name';
+
+create cast (scylla.role as pg_catalog.oid) without function as assignment;
+create cast (pg_catalog.oid as scylla.role) without function as assignment;
+
+comment on cast (scylla.role as pg_catalog.oid) is 'the oid of a role';
+comment on cast (pg_catalog.oid as scylla.role) is 'the role of an oid';
+
 create table scylla.task (
     id         uuid        not null,
     queue      text        not null collate "C",
@@ -17,8 +45,13 @@ create table scylla.task (
     num_failures integer   not null default 0,
     key        text        collate "C",
     message    text        collate "C",
+    group_key  text        collate "C",
+    sender     scylla.role,
     due        timestamptz,
     schedule   bigint,
+    role       scylla.role,
+    database   text        collate "C",
+    command    text,
     retry_interval interval,
     retry_jitter interval,
     run_on_failure boolean not null default false,
@@ -29,7 +62,10 @@ create table scylla.task (
     spec       jsonb       not null,
     errors     jsonb       not null default '[]',
     history    jsonb       not null default '[]',
-    constraint task_pkey primary key (id)
+    constraint task_pkey primary key (id),
+    -- A role that may write all tables (pg_write_all_data) has no command run as another role.
+    constraint task_role check (
+        command is null or pg_catalog.pg_has_role(role::pg_catalog.oid, 'usage'))
 ) with (
     fillfactor = 80,
     vacuum_truncate = off,
@@ -46,16 +82,23 @@ create table scylla.task (
 
 -- The order in which a lane refills: a row comparison with (-priority, created, id) goes straight
 -- to its place.
-create index task_lane on scylla.task (queue, action, (-priority), created, id) where ready;
+create index task_lane on scylla.task
+    (queue, action, (operator(pg_catalog.-) priority), created, id) where ready;
 
 -- A well-known name, and a waiting message's id, are one task's within the queue.
 create unique index task_key on scylla.task (queue, key) where key is not null;
 create unique index task_message on scylla.task (queue, message) where message is not null;
 
+-- The tasks of a group, oldest first.
+create index task_group on scylla.task (queue, group_key, created, id)
+where group_key is not null;
+
 -- What waits for its time only, in the order in which it falls due.
 create index task_due on scylla.task (due, id) where due is not null;
 
 comment on table scylla.task is 'live tasks: submitted and not yet settled';
+comment on constraint task_role on scylla.task is
+    'a command runs as a role whose rights the writing role has';
 comment on column scylla.task.id is 'the task''s id';
 comment on column scylla.task.queue is 'the queue that workers serve';
 comment on column scylla.task.action is 'what to do, within the queue';
@@ -74,10 +117,17 @@ comment on column scylla.task.tries is
     'ownerships that have ended; the board counts the one that has not';
 comment on column scylla.task.num_failures is 'predecessors that were aborted or cancelled';
 comment on column scylla.task.key is 'well-known name, unique among the queue''s unfinished tasks';
+comment on column scylla.task.group_key is
+    'the group that the task belongs to, within the queue; null: to none';
 comment on column scylla.task.message is 'the id of a delayed message, until it fires';
+comment on column scylla.task.sender is 'the role that sent the message';
 comment on column scylla.task.due is
     'when the scheduler makes it ready; null: it is ready, or waits for others first';
 comment on column scylla.task.schedule is 'the schedule whose run it is; null: none''s';
+comment on column scylla.task.role is
+    'with whose rights the server runs the command; null: a worker does the task';
+comment on column scylla.task.database is 'where the command runs; null: in this database';
+comment on column scylla.task.command is 'the SQL command that the server runs';
 comment on column scylla.task.retry_interval is
     'the pause before the first retry, doubled for each later one; null: the server''s';
 comment on column scylla.task.retry_jitter is
@@ -96,6 +146,7 @@ comment on column scylla.task.history is
 comment on constraint task_pkey on scylla.task is 'finds a task by its id';
 comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
 comment on index scylla.task_key is 'one live task a queue and key';
+comment on index scylla.task_group is 'the tasks of a group, oldest first';
 comment on index scylla.task_message is 'one waiting message a queue and id';
 comment on index scylla.task_due is 'what waits for its time only, the next first';
 
@@ -169,7 +220,11 @@ create table scylla.finished (
     status     text        not null collate "C",
     key        text        collate "C",
     owner      text        collate "C",
+    group_key  text        collate "C",
     schedule   bigint,
+    role       scylla.role,
+    database   text        collate "C",
+    command    text,
     after      uuid[],
     resubmitted_from uuid,
     spec       jsonb       not null,
@@ -216,9 +271,14 @@ comment on column scylla.finished.progress is 'the last progress, 0 to 1';
 comment on column scylla.finished.owned_at is
     'when the last ownership began, unless the history tells already';
 comment on column scylla.finished.status is 'completed, aborted or cancelled';
+comment on column scylla.finished.group_key is 'the group that the task belonged to; null: none';
 comment on column scylla.finished.key is 'the task''s well-known name';
 comment on column scylla.finished.owner is 'the last worker';
 comment on column scylla.finished.schedule is 'the schedule whose run it was; null: none''s';
+comment on column scylla.finished.role is
+    'with whose rights the server runs the command; null: a worker does the task';
+comment on column scylla.finished.database is 'where the command runs; null: in this database';
+comment on column scylla.finished.command is 'the SQL command that the server runs';
 comment on column scylla.finished.after is 'all predecessors that it was given';
 comment on column scylla.finished.resubmitted_from is
     'the aborted or cancelled task that this one repeated';
@@ -256,6 +316,86 @@ comment on column scylla.lease.recorded is
     'whether the task''s history tells of this ownership already';
 comment on constraint lease_pkey on scylla.lease is 'finds a lease by its task''s id';
 
+-- A null setting is the server's.
+create table scylla.queue (
+    queue          text    not null collate "C",
+    version        bigint  not null,
+    paused         boolean not null default false,
+    timeout        interval,
+    retention      interval,
+    max_running    integer,
+    max_per_second double precision,
+    aging          interval,
+    keep_finished  boolean,
+    critical       boolean,
+    max_tries      integer,
+    retry_interval interval,
+    retry_jitter   interval,
+    max_ready      bigint,
+    max_running_per_group integer,
+    constraint queue_pkey primary key (queue),
+    constraint queue_settings check (
+        timeout operator(pg_catalog.>) interval '0'
+        and retention operator(pg_catalog.>=) interval '0'
+        and max_running operator(pg_catalog.>) 0
+        and max_per_second operator(pg_catalog.>) 0
+        and max_per_second operator(pg_catalog.<) double precision 'infinity'
+        and aging operator(pg_catalog.>) interval '0'
+        and max_tries operator(pg_catalog.>=) 0
+        and retry_interval operator(pg_catalog.>=) interval '0'
+        and retry_jitter operator(pg_catalog.>=) interval '0'
+        and max_ready operator(pg_catalog.>) 0
+        and max_running_per_group operator(pg_catalog.>) 0
+    )
+);
+
+comment on table scylla.queue is 'the settings of queues';
+comment on column scylla.queue.queue is 'the queue''s name';
+comment on column scylla.queue.version is
+    'how often the row was written: of two rows the later one counts';
+comment on column scylla.queue.paused is 'whether the queue hands out nothing';
+comment on column scylla.queue.timeout is
+    'the lease length of tasks that have none; null: scylla.lease_timeout';
+comment on column scylla.queue.retention is
+    'how long settled tasks are kept; null: scylla.retention';
+comment on column scylla.queue.max_running is
+    'how many of its tasks may run at once; null: any number';
+comment on column scylla.queue.max_per_second is
+    'how many of its tasks may be handed out in a second; null: any number';
+comment on column scylla.queue.aging is
+    'a ready task gains one point of priority per such interval, 255 at most; null: none';
+comment on column scylla.queue.keep_finished is
+    'false: a completed task is deleted as it is returned; null: true';
+comment on column scylla.queue.critical is
+    'whether the queue hands out tasks while only critical queues do; null: false';
+comment on column scylla.queue.max_tries is
+    'the tries of tasks that have no number of their own, 0: no limit; null: scylla.max_tries';
+comment on column scylla.queue.retry_interval is
+    'the first pause of tasks that have none; null: scylla.retry_interval';
+comment on column scylla.queue.retry_jitter is
+    'the longest random time added to a pause of tasks that have none; null: scylla.retry_jitter';
+comment on column scylla.queue.max_ready is
+    'how many of its tasks may be ready before submitting more is refused; null: any number';
+comment on column scylla.queue.max_running_per_group is
+    'how many tasks of one group may run at once; null: any number';
+comment on constraint queue_settings on scylla.queue is 'the values that settings may have';
+comment on constraint queue_pkey on scylla.queue is 'finds a queue''s settings by its name';
+
+-- The grants. Without a key: after a restore several may be those of no role.
+create table scylla.privilege (
+    queue      text        not null collate "C",
+    role       scylla.role not null,
+    privileges text[]      not null collate "C"
+);
+
+alter table scylla.privilege replica identity full;
+
+comment on table scylla.privilege is
+    'which role may do what on which queue; changed by scylla.grant and scylla.revoke';
+comment on column scylla.privilege.queue is 'the queue; *: all queues';
+comment on column scylla.privilege.role is 'the role, and all that inherit its privileges';
+comment on column scylla.privilege.privileges is 'submit, work, cancel, look, manage';
+
 create sequence scylla.worker_number;
 
 comment on sequence scylla.worker_number is 'numbers the workers that register';
@@ -267,6 +407,7 @@ create table scylla.incarnation (
     database oid     not null,
     open     boolean not null,
     used     boolean not null,
+    critical_only boolean not null default false,
     constraint incarnation_pkey primary key (id)
 );
 
@@ -275,7 +416,7 @@ create table scylla.incarnation (
 insert into scylla.incarnation (database, open, used)
 select d.oid, true, pg_catalog.current_setting('row_security')::pg_catalog.bool
 from pg_catalog.pg_database d
-where d.datname = pg_catalog.current_database();
+where d.datname operator(pg_catalog.=) pg_catalog.current_database();
 
 comment on table scylla.incarnation is
     'which database this is: with any other row than its own it was copied or restored, and is closed';
@@ -286,11 +427,14 @@ comment on column scylla.incarnation.database is 'the oid of the database that w
 comment on column scylla.incarnation.open is 'false: it hands out and fires nothing';
 comment on column scylla.incarnation.used is
     'whether it has made partitions of scylla.finished itself';
+comment on column scylla.incarnation.critical_only is 'whether only critical queues hand out tasks';
 
 select pg_catalog.pg_extension_config_dump('scylla.task', '');
 select pg_catalog.pg_extension_config_dump('scylla.dependency', '');
 select pg_catalog.pg_extension_config_dump('scylla.countdown', '');
 select pg_catalog.pg_extension_config_dump('scylla.finished', '');
 select pg_catalog.pg_extension_config_dump('scylla.finished_default', '');
+select pg_catalog.pg_extension_config_dump('scylla.queue', '');
+select pg_catalog.pg_extension_config_dump('scylla.privilege', '');
 select pg_catalog.pg_extension_config_dump('scylla.worker_number', '');
 select pg_catalog.pg_extension_config_dump('scylla.incarnation', '');

@@ -15,7 +15,8 @@ create function scylla.submit(
     retry_interval interval default null,
     retry_jitter interval default null,
     timeout interval default null,
-    post_result boolean default false
+    post_result boolean default false,
+    group_key text default null
 ) returns uuid
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit';
 
@@ -40,7 +41,8 @@ create function scylla.submit_many(
     timeout interval default null,
     post_result boolean default false,
     ids uuid[] default null,
-    keys text[] default null
+    keys text[] default null,
+    group_keys text[] default null
 ) returns uuid[]
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_many';
 
@@ -63,7 +65,7 @@ create function scylla.own_tasks(
     timeout interval default null
 ) returns table (
     id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
-    tries integer, num_failures integer, deadline timestamptz
+    tries integer, num_failures integer, deadline timestamptz, group_key text
 )
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_tasks';
 
@@ -72,7 +74,7 @@ comment on function scylla.own_tasks is 'leases the best ready tasks of a queue 
 create function scylla.own_task(id uuid, worker text, timeout interval default null)
 returns table (
     id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
-    tries integer, num_failures integer, deadline timestamptz
+    tries integer, num_failures integer, deadline timestamptz, group_key text
 )
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_task';
 
@@ -137,6 +139,12 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_tasks';
 
 comment on function scylla.cancel_tasks is
     'cancels many tasks; one answer each, null where there is no such task';
+
+create function scylla.cancel_group(queue text, group_key text) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_group';
+
+comment on function scylla.cancel_group is
+    'cancels all unfinished tasks of a group of a queue; returns how many';
 
 -- Delaying
 
@@ -225,6 +233,52 @@ language c as 'MODULE_PATHNAME', 'scylla_wait_for_task';
 comment on procedure scylla.wait_for_task is
     'waits until a task has settled; both null when the time is over';
 
+-- Queues
+
+create function scylla.configure_queue(
+    queue text,
+    timeout interval default null,
+    retention interval default null,
+    max_running integer default null,
+    max_per_second double precision default null,
+    aging interval default null,
+    keep_finished boolean default null,
+    critical boolean default null,
+    max_tries integer default null,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    max_ready bigint default null,
+    max_running_per_group integer default null
+) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_configure_queue';
+
+comment on function scylla.configure_queue is 'changes settings of a queue; null leaves one as it is';
+
+create function scylla.reset_queue(queue text, setting text) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_reset_queue';
+
+comment on function scylla.reset_queue is 'takes a setting of a queue back to its default';
+
+create function scylla.pause(queue text) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_pause';
+
+comment on function scylla.pause is 'makes a queue hand out nothing';
+
+create function scylla.resume(queue text) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_resume';
+
+comment on function scylla.resume is 'makes a paused queue hand out tasks again';
+
+create function scylla.critical_only(enabled boolean) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_critical_only';
+
+comment on function scylla.critical_only is 'makes only critical queues hand out tasks, or all queues again';
+
+create function scylla.release_worker(worker text) returns integer
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_release_worker';
+
+comment on function scylla.release_worker is 'ends all leases of a worker as if they had expired; returns how many';
+
 -- Looking
 
 create function scylla.why(id uuid) returns text
@@ -258,3 +312,21 @@ create function scylla.open(enabled boolean default true) returns void
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_open';
 
 comment on function scylla.open is 'lets this database hand out and fire tasks, or stops it';
+
+create function scylla.grant(queue text, role regrole, privileges text[]) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_grant';
+
+comment on function scylla.grant is
+    'grants a role privileges on a queue, or on all with *: submit, work, cancel, look, manage';
+
+create function scylla.revoke(queue text, role regrole, privileges text[]) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_revoke';
+
+comment on function scylla.revoke is
+    'takes back privileges that were granted to a role on a queue, or on all with *';
+
+create function scylla._may_look(queue text, monitoring boolean default false) returns boolean
+language c stable parallel unsafe as 'MODULE_PATHNAME', 'scylla_may_look';
+
+comment on function scylla._may_look is
+    'whether the caller may look at a queue, or monitors it as a member of pg_monitor';

@@ -19,38 +19,42 @@ end;
 
 comment on function scylla._history_with is 'a history with one more assignment at its end';
 
-create view scylla.tasks as
+-- Each part has only what the caller may look at. A condition of the query cannot see the rest.
+create view scylla.tasks with (security_barrier) as
 -- The board is read once, so that no task is seen twice or not at all.
 with lease as materialized (
     select * from scylla._leases()
 )
 -- Owned: the board knows the worker.
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-    'running'::text as status, l.progress, t.created, t.updated, t.run_at,
-    l.deadline, l.owner, t.tries + (not l.recorded)::integer as tries, t.max_tries, t.num_failures,
-    coalesce(t.after, '{}') as after, t.errors, null::jsonb as result,
+    'running'::pg_catalog.text as status, l.progress, t.created, t.updated, t.run_at,
+    l.deadline, l.owner,
+    t.tries operator(pg_catalog.+) (not l.recorded)::pg_catalog.int4 as tries, t.max_tries,
+    t.num_failures,
+    coalesce(t.after, '{}') as after, t.errors, null::pg_catalog.jsonb as result,
     scylla._history_with(
         t.history, l.owner, case when not l.recorded then l.owned_at end) as history,
-    t.resubmitted_from
+    t.group_key, t.resubmitted_from
 from lease l
-join scylla.task t on t.id = l.id
-where l.owned_at is not null
+join scylla.task t on t.id operator(pg_catalog.=) l.id
+where l.owned_at is not null and scylla._may_look(t.queue)
 union all
 -- Live, and not owned; a task that another open transaction has reserved has an owner already.
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     case when t.ready then 'ready' else 'waiting' end, 0, t.created, t.updated, t.run_at,
     null, l.owner, t.tries, t.max_tries, t.num_failures,
-    coalesce(t.after, '{}'), t.errors, null, t.history, t.resubmitted_from
+    coalesce(t.after, '{}'), t.errors, null, t.history, t.group_key, t.resubmitted_from
 from scylla.task t
-left join lease l on l.id = t.id
-where l.owned_at is null
+left join lease l on l.id operator(pg_catalog.=) t.id
+where l.owned_at is null and scylla._may_look(t.queue)
 union all
 select f.id, f.queue, f.action, f.key, f.spec, f.priority,
     f.status, f.progress, f.created, f.updated, f.run_at,
     null, f.owner, f.tries, f.max_tries, f.num_failures,
     coalesce(f.after, '{}'), f.errors, f.result,
-    scylla._history_with(f.history, f.owner, f.owned_at), f.resubmitted_from
-from scylla.finished f;
+    scylla._history_with(f.history, f.owner, f.owned_at), f.group_key, f.resubmitted_from
+from scylla.finished f
+where scylla._may_look(f.queue);
 
 comment on view scylla.tasks is 'all tasks, live and settled, with their leases';
 comment on column scylla.tasks.id is 'the task''s id';
@@ -78,5 +82,24 @@ comment on column scylla.tasks.errors is 'what went wrong so far, newest last, 1
 comment on column scylla.tasks.result is
     'what the worker returned; null: nothing, or the task has not completed';
 comment on column scylla.tasks.history is 'ownerships and how they ended, newest last, 100 at most';
+comment on column scylla.tasks.group_key is 'the task''s group, within the queue; null: none';
 comment on column scylla.tasks.resubmitted_from is
     'the aborted or cancelled task that this one repeats; null: none';
+
+create view scylla.failed with (security_barrier) as
+select f.id, f.queue, f.action, f.key, f.spec,
+    f.errors operator(pg_catalog.->) -1 as error,
+    f.tries, f.updated
+from scylla.finished f
+where f.status operator(pg_catalog.=) 'aborted' and scylla._may_look(f.queue)
+order by f.updated using operator(pg_catalog.>);
+
+comment on view scylla.failed is 'aborted tasks, the newest first';
+comment on column scylla.failed.id is 'the task''s id';
+comment on column scylla.failed.queue is 'the queue that workers serve';
+comment on column scylla.failed.action is 'what to do, within the queue';
+comment on column scylla.failed.key is 'the name that it had; null: none';
+comment on column scylla.failed.spec is 'what the task is about';
+comment on column scylla.failed.error is 'the last thing that went wrong';
+comment on column scylla.failed.tries is 'how many times the task was owned';
+comment on column scylla.failed.updated is 'when the task was aborted';

@@ -2,12 +2,13 @@
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
-use crate::error::Result;
+use crate::error::{self, Result};
 use crate::ops::dependencies::add;
 use crate::ops::finish::delete;
 use crate::ops::submit::keys;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
+use crate::storage::privileges::Privileges;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(add_dependencies, delete_tasks, task_id);
@@ -21,6 +22,11 @@ fn add_dependencies(call: &mut Call) -> Result<Option<Datum>> {
     let (after, run) = (call.uuids(0, "after")?, call.uuids(1, "run")?);
     validate::same_length(("after", &after), ("run", &run))?;
     let edges: Vec<(Uuid, Uuid)> = after.into_iter().zip(run).collect();
+    let tasks: Vec<Uuid> = edges.iter().map(|(_, task)| *task).collect();
+    let predecessors: Vec<Uuid> = edges.iter().map(|(after, _)| *after).collect();
+    call.permit_tasks(&tasks)?;
+    call.permit_tasks_with(Privileges::SUBMIT, &tasks)?;
+    call.permit_tasks(&predecessors)?;
     let added = add::add(&current_database(), &edges)?;
     Ok(Some(Datum::from(added as i32)))
 }
@@ -31,7 +37,14 @@ fn add_dependencies(call: &mut Call) -> Result<Option<Datum>> {
 /// for. Returns the number of deleted tasks.
 fn delete_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.delete_tasks()")?;
-    let deleted = delete::delete(&current_database(), &call.uuids(0, "ids")?);
+    let ids = call.uuids(0, "ids")?;
+    call.permit_tasks(&ids)?;
+    // Dependents may be in other queues.
+    let permit = |id: Uuid, queue: &[u8]| match call.may(Privileges::CANCEL, queue) {
+        true => Ok(()),
+        false => Err(error::denied_on_task(id, Privileges::CANCEL.words())),
+    };
+    let deleted = delete::delete(&current_database(), &ids, permit)?;
     Ok(Some(Datum::from(deleted as i32)))
 }
 
@@ -40,6 +53,7 @@ fn delete_tasks(call: &mut Call) -> Result<Option<Datum>> {
 /// Takes a queue and a key. Returns the id of the unfinished task that has the key, or null.
 fn task_id(call: &mut Call) -> Result<Option<Datum>> {
     let queue = validate::queue(call.text(0, "queue")?)?;
+    call.permit(&queue)?;
     let key = validate::key(call.text(1, "key")?)?;
     Ok(keys::task_id(&current_database(), &queue, &key).map(Uuid::datum))
 }

@@ -1,34 +1,45 @@
 //! One call of an SQL function: its arguments, and the rows that it returns.
 
+use crate::api::access::needs::Needs;
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Error, Result};
 use crate::memory;
 use crate::pg::datum::{self, Kind};
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
+use crate::shmem::on_board::current_database;
+use crate::storage::privileges::{Access, Privileges, access};
 use board::{Micros, Wall};
 use pgrx::pg_sys::submodules::panic::pgrx_extern_c_guard;
-use pgrx::pg_sys::{self, Datum};
+use pgrx::pg_sys::{self, Datum, Oid};
+use std::collections::HashSet;
 use std::ptr;
+use std::rc::Rc;
 
 /// A call in progress.
 pub struct Call {
     info: pg_sys::FunctionCallInfo,
+    needs: Needs,
+    /// What the caller may do; `None`: the call needs nothing.
+    access: Option<Rc<Access>>,
 }
 
 /// The body of an SQL function. It gives the value, `None` for null or when it returns rows.
 pub type Body = fn(&mut Call) -> Result<Option<Datum>>;
 
-/// Runs an SQL function, and gives PostgreSQL its value or its error.
+/// Runs an SQL function, if the caller may call it, and gives PostgreSQL its value or its error.
 ///
 /// # Safety
 /// Only a V1 function may call this, with its own argument, as the last thing it does.
-pub unsafe fn run(info: pg_sys::FunctionCallInfo, body: Body) -> Datum {
+pub unsafe fn run(info: pg_sys::FunctionCallInfo, needs: Needs, body: Body) -> Datum {
     // SAFETY: PostgreSQL called the caller. Neither of the two has anything left to drop when an
     // error is thrown.
     unsafe {
         let value = pgrx_extern_c_guard(|| {
-            memory::with_reserve(|| body(&mut Call { info }).map_err(Error::into_report))
+            memory::with_reserve(|| {
+                let call = Call::admitted(info, needs);
+                call.and_then(|mut call| body(&mut call)).map_err(Error::into_report)
+            })
         });
         match value {
             Ok(value) => {
@@ -41,6 +52,79 @@ pub unsafe fn run(info: pg_sys::FunctionCallInfo, body: Body) -> Datum {
 }
 
 impl Call {
+    /// A call whose caller has what it needs, as far as that can be told before the arguments are
+    /// read.
+    fn admitted(info: pg_sys::FunctionCallInfo, needs: Needs) -> Result<Call> {
+        if let Needs::Nothing = needs {
+            return Ok(Call { info, needs, access: None });
+        }
+        let access = access(&current_database());
+        match needs {
+            Needs::On(one) if !access.may_anywhere(one) => {
+                return Err(error::denied_everywhere(one.words()));
+            }
+            Needs::OnAll(one) if !access.everywhere.has_any(one) => {
+                return Err(error::denied_on_all(one.words()));
+            }
+            Needs::Ownership if !access.is_owner => return Err(error::not_owner()),
+            _ => {}
+        }
+        Ok(Call { info, needs, access: Some(access) })
+    }
+
+    /// The privileges of which the function needs one on each of its queues.
+    fn needed(&self) -> Privileges {
+        match self.needs {
+            Needs::On(one) | Needs::OnAll(one) => one,
+            Needs::Nothing | Needs::Ownership => Privileges::NONE,
+        }
+    }
+
+    /// Whether the caller has a privilege on a queue.
+    pub fn may(&self, privilege: Privileges, queue: &[u8]) -> bool {
+        self.access.as_ref().is_some_and(|access| access.on(queue).has_any(privilege))
+    }
+
+    /// Whether the caller has the privileges of a role, to which something belongs.
+    pub fn acts_for(&self, role: Oid) -> bool {
+        self.access.as_ref().is_some_and(|access| access.acts_for(role))
+    }
+
+    /// Those of some tasks that the caller does not have the privilege for.
+    pub fn denied(&self, privilege: Privileges, tasks: &[Uuid]) -> HashSet<Uuid> {
+        match &self.access {
+            Some(access) => access.denied(privilege, tasks),
+            None => tasks.iter().copied().collect(),
+        }
+    }
+
+    /// Refuses the call where the caller may not call the function for this queue.
+    pub fn permit(&self, queue: &[u8]) -> Result<()> {
+        self.permit_with(self.needed(), queue)
+    }
+
+    /// As `permit`, for a privilege that the arguments need.
+    pub fn permit_with(&self, privilege: Privileges, queue: &[u8]) -> Result<()> {
+        match self.may(privilege, queue) {
+            true => Ok(()),
+            false => Err(error::denied_on_queue(queue, privilege.words())),
+        }
+    }
+
+    /// As `permit`, for the queue of each of these tasks.
+    pub fn permit_tasks(&self, tasks: &[Uuid]) -> Result<()> {
+        self.permit_tasks_with(self.needed(), tasks)
+    }
+
+    /// As `permit_with`, for the queue of each of these tasks.
+    pub fn permit_tasks_with(&self, privilege: Privileges, tasks: &[Uuid]) -> Result<()> {
+        let denied = self.denied(privilege, tasks);
+        match tasks.iter().find(|id| denied.contains(id)) {
+            None => Ok(()),
+            Some(id) => Err(error::denied_on_task(*id, privilege.words())),
+        }
+    }
+
     /// Refuses the call in a read-only transaction, and on a standby.
     pub fn require_writable(&self, function: &str) -> Result<()> {
         if process::is_read_only() {
@@ -97,7 +181,7 @@ impl Call {
         (!argument.isnull).then_some(argument.value)
     }
 
-    fn not_null(&self, number: usize, name: &str) -> Result<Datum> {
+    pub fn not_null(&self, number: usize, name: &str) -> Result<Datum> {
         self.datum(number).ok_or_else(|| error::missing(name))
     }
 
@@ -107,6 +191,10 @@ impl Call {
 
     pub fn int(&self, number: usize) -> Option<i64> {
         self.datum(number).map(|it| i64::from(it.value() as i32))
+    }
+
+    pub fn oid(&self, number: usize, name: &str) -> Result<Oid> {
+        Ok(Oid::from_u32(self.not_null(number, name)?.value() as u32))
     }
 
     pub fn time(&self, number: usize, name: &str) -> Result<Wall> {
@@ -280,6 +368,9 @@ macro_rules! sql_functions {
         $(const _: () = {
             use pgrx::pg_sys::{Datum, FunctionCallInfo, Pg_finfo_record};
 
+            const NEEDS: $crate::api::access::needs::Needs =
+                $crate::api::access::needs::of(stringify!($body));
+
             #[unsafe(export_name = concat!("pg_finfo_scylla_", stringify!($body)))]
             extern "C" fn record() -> &'static Pg_finfo_record {
                 const V1: Pg_finfo_record = Pg_finfo_record { api_version: 1 };
@@ -289,7 +380,7 @@ macro_rules! sql_functions {
             #[unsafe(export_name = concat!("scylla_", stringify!($body)))]
             unsafe extern "C-unwind" fn function(info: FunctionCallInfo) -> Datum {
                 // SAFETY: PostgreSQL calls with the arguments that the function was declared with.
-                unsafe { $crate::api::fcinfo::run(info, $body) }
+                unsafe { $crate::api::fcinfo::run(info, NEEDS, $body) }
             }
         };)+
     };

@@ -1,4 +1,4 @@
-//! `return_task`, `return_tasks`, `cancel`, `cancel_tasks`, `delay` and `_errors_with`.
+//! `return_task`, `return_tasks`, `cancel`, `cancel_tasks`, `cancel_group`, `delay` and `_errors_with`.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
@@ -9,11 +9,12 @@ use crate::ops::finish::return_tasks::{self, Return};
 use crate::ops::submit::delay;
 use crate::pg::datum::{self, BOOLS, JSONBS, TEXTS};
 use crate::pg::jsonb;
+use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::on_board::current_database;
 use board::Outcome;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(return_task, return_tasks, cancel, cancel_tasks, delay, errors_with);
+sql_functions!(return_task, return_tasks, cancel, cancel_tasks, cancel_group, delay, errors_with);
 
 /// `return_task(id, token, outcome, result, error, run_at) → text`
 ///
@@ -24,13 +25,14 @@ fn return_task(call: &mut Call) -> Result<Option<Datum>> {
     let outcome = outcome(&call.text(2, "outcome")?)?;
     let it = Return {
         id: call.uuid(0, "id")?,
-        token: call.uuid(1, "token")?,
+        token_hash: token_hash(call.uuid(1, "token")?),
         result: call.datum(3).map(validate::result).transpose()?,
         error: error(outcome, call.datum(4))?,
     };
     allow(outcome.takes_result() || it.result.is_none(), "result", outcome)?;
     let run_at = call.datum(5).map(|at| validate::run_at(datum::wall(at))).transpose()?;
     allow(outcome == Outcome::Retry || run_at.is_none(), "run_at", outcome)?;
+    call.permit_tasks(&[it.id])?;
     let status = return_tasks::return_task(&current_database(), it, outcome, run_at)?;
     Ok(Some(datum::varlena(status.as_bytes())))
 }
@@ -49,9 +51,11 @@ fn return_tasks(call: &mut Call) -> Result<Option<Datum>> {
         .map(|(((id, token), result), given)| {
             allow(outcome.takes_result() || result.is_none(), "results", outcome)?;
             let result = result.map(validate::result).transpose()?;
-            Ok(Return { id, token, result, error: error(outcome, given)? })
+            Ok(Return { id, token_hash: token_hash(token), result, error: error(outcome, given)? })
         })
         .collect::<Result<Vec<Return>>>()?;
+    let ids: Vec<Uuid> = returns.iter().map(|it| it.id).collect();
+    call.permit_tasks(&ids)?;
     let answers = return_tasks::return_tasks(&current_database(), &returns, outcome, None);
     let status = |answer: Result<&'static str, _>| {
         answer.ok().map(|status| datum::varlena(status.as_bytes()))
@@ -65,6 +69,7 @@ fn return_tasks(call: &mut Call) -> Result<Option<Datum>> {
 fn cancel(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel()")?;
     let id = call.uuid(0, "id")?;
+    call.permit_tasks(&[id])?;
     let cancelled = cancel::cancel(&current_database(), &[id]);
     let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
     Ok(Some(Datum::from(cancelled)))
@@ -75,8 +80,21 @@ fn cancel(call: &mut Call) -> Result<Option<Datum>> {
 /// Takes an array of ids. Returns for each what `cancel` gives, or null if there is no such task.
 fn cancel_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel_tasks()")?;
-    let cancelled = cancel::cancel(&current_database(), &call.uuids(0, "ids")?);
+    let ids = call.uuids(0, "ids")?;
+    call.permit_tasks(&ids)?;
+    let cancelled = cancel::cancel(&current_database(), &ids);
     Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
+}
+
+/// `cancel_group(queue, group_key) → bigint`
+///
+/// Takes a queue and the key of a group, and cancels the group's unfinished tasks. Returns how many.
+fn cancel_group(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.cancel_group()")?;
+    let queue = validate::queue(call.text(0, "queue")?)?;
+    call.permit(&queue)?;
+    let group_key = validate::group_key(call.text(1, "group_key")?)?;
+    Ok(Some(Datum::from(cancel::cancel_group(&current_database(), &queue, &group_key))))
 }
 
 /// `delay(task, until) → boolean`
@@ -87,6 +105,7 @@ fn delay(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.delay()")?;
     let id = call.uuid(0, "task")?;
     let until = validate::time("until", call.time(1, "until")?)?;
+    call.permit_tasks(&[id])?;
     Ok(Some(Datum::from(delay::delay(&current_database(), id, until)?)))
 }
 

@@ -1,22 +1,28 @@
-//! `task`, `why`, `leases`, `refresh` and `open`.
+//! `task`, `why`, `refresh` and `open`, and the functions that the views call.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
 use crate::ops::query::inspect;
-use crate::pg::datum;
+use crate::ops::stats::queues;
+use crate::pg::datum::{self, BIGINTS};
+use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use crate::shmem::xact::{self, Change};
+use crate::shmem::{database, members};
+use crate::storage::privileges::{Privileges, access, privilege_table};
+use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(task, why, leases, refresh, open);
+sql_functions!(task, why, leases, front, oldest_ready, queue_stats, refresh, open);
 
 /// `task(id) → jsonb`
 ///
 /// Takes an id. Returns the task's entry, a jsonb.
 fn task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
+    call.permit_tasks(&[id])?;
     inspect::entry(&current_database(), id, datum::copy_to_caller_context())
         .map(Some)
         .ok_or_else(|| error::no_such_task(id))
@@ -27,31 +33,110 @@ fn task(call: &mut Call) -> Result<Option<Datum>> {
 /// Takes an id. Returns the reason why the task is not running, in one sentence.
 fn why(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
+    call.permit_tasks(&[id])?;
     let why = inspect::why(&current_database(), id).ok_or_else(|| error::no_such_task(id))?;
     Ok(Some(datum::varlena(&why)))
 }
 
 /// `_leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
 ///
-/// Takes an id, or null for all tasks. Returns a row per lease: id, owner, owned_at, deadline,
-/// progress, and whether the task's history has it. A task that another open transaction has
-/// reserved has an owner and no owned_at.
+/// Takes an id, or null for all tasks. Returns a row per lease that the caller may look at: id,
+/// owner, owned_at, deadline, progress, and whether the task's history has it. A task that another
+/// open transaction has reserved has an owner and no owned_at.
 fn leases(call: &mut Call) -> Result<Option<Datum>> {
     let task = call.optional_uuid(0);
     let mut rows = call.rows()?;
-    for lease in inspect::leases(&current_database(), task) {
+    let db = current_database();
+    let access = access(&db);
+    for (lease, queue) in inspect::leases(&db, task) {
+        if !access.on(queue.as_bytes()).has_any(Privileges::LOOK) {
+            continue;
+        }
         let [owner, owned_at, deadline, progress, recorded] = inspect::columns(&lease);
         rows.add([Some(Uuid(lease.id).datum()), owner, owned_at, deadline, progress, recorded]);
     }
     Ok(None)
 }
 
+/// `_front(queue, action, priority) → (priority, created, id)`
+///
+/// Takes the names of a queue and of an action, and a priority. Returns where the ready tasks begin in
+/// their lane; no row when the board does not know it, or the caller may not look at the queue.
+fn front(call: &mut Call) -> Result<Option<Datum>> {
+    let (queue, action) = (call.text(0, "queue")?, call.text(1, "action")?);
+    let priority = call.int(2).unwrap_or(0).clamp(0, u32::MAX.into()) as u32;
+    let mut rows = call.rows()?;
+    let db = current_database();
+    let may_look = access(&db).on(&queue).has_any(Privileges::LOOK);
+    let front = inspect::front(&db, &queue, &action, priority);
+    if let Some(front) = front.filter(|_| may_look) {
+        rows.add([
+            Some(Datum::from(i64::from(front.priority))),
+            Some(datum::timestamptz(front.created)),
+            Some(Uuid(front.id).datum()),
+        ]);
+    }
+    Ok(None)
+}
+
+/// `_oldest_ready(queue) → timestamptz`
+///
+/// Takes the name of a queue. Returns since when its oldest task is ready that no worker owns; null
+/// when there is no such task, or when the caller may not see the queue's numbers.
+fn oldest_ready(call: &mut Call) -> Result<Option<Datum>> {
+    let queue = call.text(0, "queue")?;
+    let db = current_database();
+    let may_see = access(&db).may_monitor(&queue);
+    let oldest = may_see.then(|| inspect::oldest_ready(&db, &queue)).flatten();
+    Ok(oldest.map(datum::timestamptz))
+}
+
+/// `_queue_stats() → (queue, waiting, ready, running, since, events, …) …`
+///
+/// Takes nothing. Returns a row per queue that the caller may see: the queue, how many of its tasks
+/// wait, are ready, and run, null while that is not known; since when it is counted, null while
+/// nothing has happened; how often each event has; and the two histograms.
+fn queue_stats(call: &mut Call) -> Result<Option<Datum>> {
+    let mut rows = call.rows()?;
+    let db = current_database();
+    let access = access(&db);
+    let number = |it: i64| Some(Datum::from(it));
+    let numbers =
+        |all: &[u64]| Some(datum::array(BIGINTS, all.iter().map(|it| number(*it as i64))));
+    let queues = queues::all(&db).into_iter();
+    for (queue, it) in queues.filter(|(queue, _)| access.may_monitor(queue)) {
+        let running = i64::from(it.running);
+        rows.add([
+            Some(datum::varlena(&queue)),
+            it.gauges.and_then(|it| number(it.waiting)),
+            it.gauges.and_then(|it| number((it.ready - running).max(0))),
+            number(running),
+            it.since.map(datum::timestamptz),
+            numbers(&it.events.counts),
+            numbers(&it.events.ready_to_owned),
+            numbers(&it.events.owned_to_settled),
+        ]);
+    }
+    Ok(None)
+}
+
 /// `refresh()`
 ///
-/// Takes nothing. After the commit, the scheduler reads the tables again.
+/// Takes nothing. At the commit, the scheduler surveys the tables, and sessions read the privileges
+/// again. The script that creates an extension of another version calls it as well: nothing is
+/// surveyed until the update.
 fn refresh(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.refresh()")?;
-    xact::at_commit(&current_database(), [Change::Refresh]);
+    if let Some(version) = members::extension().and_then(database::other_version) {
+        error::other_version(&version, database::VERSION).report(PgLogLevel::WARNING);
+        return Ok(None);
+    }
+    let db = current_database();
+    if !access(&db).everywhere.has_any(Privileges::MANAGE) {
+        return Err(error::denied_on_all(Privileges::MANAGE.words()));
+    }
+    relcache::announce_change(privilege_table(&db));
+    xact::at_commit(&db, [Change::Refresh]);
     Ok(None)
 }
 

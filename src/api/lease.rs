@@ -20,7 +20,8 @@ sql_functions!(own_tasks, own_task, register_worker, extend, extend_tasks);
 fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.own_tasks()")?;
     let worker = validate::worker(call.text(0, "worker")?)?;
-    let queue = validate::queue(call.text(1, "queue")?)?;
+    let queue = validate::open_queue(call.text(1, "queue")?)?;
+    call.permit(&queue)?;
     let most = validate::max_tasks(call.int(2).ok_or_else(|| error::missing("max_tasks"))?)?;
     let actions = call.optional_array(3, "actions", TEXTS, ACTIONS_MAX)?;
     let actions = actions.map(validate::actions).transpose()?;
@@ -44,6 +45,7 @@ fn own_task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     let worker = validate::worker(call.text(1, "worker")?)?;
     let length = length(call, 2)?;
+    call.permit_tasks(&[id])?;
     let mut rows = call.rows()?;
     own::own_task(&current_database(), id, &worker, length, |owned| add_row(&mut rows, &owned))?;
     Ok(None)
@@ -67,6 +69,7 @@ fn extend(call: &mut Call) -> Result<Option<Datum>> {
     let lease = (call.uuid(0, "id")?, call.uuid(1, "token")?);
     let length = length(call, 2)?;
     let progress = call.float(3).map(validate::progress).transpose()?;
+    call.permit_tasks(&[lease.0])?;
     let extended = extend::extend(&current_database(), &[lease], length, progress);
     Ok(Some(Datum::from(extended[0])))
 }
@@ -78,7 +81,10 @@ fn extend(call: &mut Call) -> Result<Option<Datum>> {
 fn extend_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.extend_tasks()")?;
     let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
-    let extended = extend::extend(&current_database(), &leases, length(call, 2)?, None);
+    let length = length(call, 2)?;
+    let ids: Vec<Uuid> = leases.iter().map(|(id, _)| *id).collect();
+    call.permit_tasks(&ids)?;
+    let extended = extend::extend(&current_database(), &leases, length, None);
     Ok(Some(datum::array(BOOLS, extended.into_iter().map(|it| Some(Datum::from(it))))))
 }
 
@@ -99,5 +105,6 @@ fn add_row(rows: &mut Tuplestore, owned: &Owned) {
         Some(Datum::from(owned.tries)),
         owned.num_failures,
         owned.deadline.map(datum::timestamptz),
+        owned.group_key,
     ]);
 }

@@ -1,12 +1,13 @@
 //! The SQL functions: check the arguments, call one operation, answer.
 
+mod access;
 mod dependencies;
 mod fcinfo;
 mod finish;
 mod inspect;
 mod json;
 mod lease;
-mod messages;
+mod queues;
 mod retry;
 mod schedules;
 mod submit;

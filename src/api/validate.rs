@@ -2,10 +2,12 @@
 
 use crate::error::{self, Error, Result};
 use crate::guc;
+use crate::ops::sql;
 use crate::ops::submit::draft::OnConflict;
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
+use crate::storage::privileges::Privileges;
 use board::{ACTION_MAX, Micros, QUEUE_MAX, WORKER_MAX, Wall};
 use pgrx::pg_sys::{self, Datum};
 
@@ -17,6 +19,8 @@ pub const ACTIONS_MAX: usize = 1_024;
 
 /// The longest key, in bytes.
 const KEY_MAX: usize = 256;
+/// The longest key of a group, in bytes.
+const GROUP_KEY_MAX: usize = 256;
 
 /// The longest id of a message, in characters.
 const MESSAGE_ID_MAX: i32 = 128;
@@ -34,6 +38,12 @@ pub fn name<T: AsRef<[u8]>>(text: T, argument: &str, least: usize, most: usize) 
 /// The name of a queue.
 pub fn queue<T: AsRef<[u8]>>(text: T) -> Result<T> {
     name(text, "queue", 1, QUEUE_MAX)
+}
+
+/// The name of a queue that callers fill and workers serve.
+pub fn open_queue<T: AsRef<[u8]>>(text: T) -> Result<T> {
+    let name = queue(text)?;
+    if name.as_ref() == sql::QUEUE { Err(error::served_queue()) } else { Ok(name) }
 }
 
 /// The name of an action.
@@ -94,6 +104,15 @@ pub fn at_least_one(argument: &str, number: i64) -> Result<i64> {
     if number >= 1 { Ok(number) } else { Err(error::out_of_range(argument, "at least 1")) }
 }
 
+/// A number that is neither zero nor less, nor infinite, nor NaN.
+pub fn greater_than_zero(argument: &str, number: f64) -> Result<f64> {
+    if number > 0.0 && number.is_finite() {
+        Ok(number)
+    } else {
+        Err(error::out_of_range(argument, "greater than zero and finite"))
+    }
+}
+
 /// How many tasks a call owns at most. A number beyond what an array can have counts as that.
 pub fn max_tasks(number: i64) -> Result<usize> {
     at_least_one("max_tasks", number).map(|number| ELEMENTS_MAX.min(number as usize))
@@ -111,6 +130,17 @@ pub fn progress(number: f64) -> Result<f64> {
 /// The key of a task.
 pub fn key(text: Vec<u8>) -> Result<Vec<u8>> {
     name(text, "key", 1, KEY_MAX)
+}
+
+/// The group of a task.
+pub fn group_key(text: Vec<u8>) -> Result<Vec<u8>> {
+    name(text, "group_key", 1, GROUP_KEY_MAX)
+}
+
+/// A privilege on a queue.
+pub fn privilege(word: &[u8]) -> Result<Privileges> {
+    let known = r#""submit", "work", "cancel", "look" or "manage""#;
+    Privileges::parse(word).ok_or_else(|| unknown("privileges", word, known))
 }
 
 /// What to do when the key exists.

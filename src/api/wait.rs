@@ -18,6 +18,7 @@ sql_functions!(wait_for_work, wait_for_any, wait_for_task);
 /// a ready task of one of the actions, false after the timeout.
 fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
     let queue = validate::queue(call.text(0, "queue")?)?;
+    call.permit(&queue)?;
     let found = wait_for_queues(call, "scylla.wait_for_work()", &[queue])?;
     Ok(Some(call.row([Some(Datum::from(found.is_some()))])))
 }
@@ -33,6 +34,7 @@ fn wait_for_any(call: &mut Call) -> Result<Option<Datum>> {
         return Err(error::out_of_range("queues", &range));
     }
     let queues: Vec<Vec<u8>> = queues.into_iter().map(queue).collect::<Result<_>>()?;
+    queues.iter().try_for_each(|queue| call.permit(queue))?;
     let found = wait_for_queues(call, "scylla.wait_for_any()", &queues)?;
     Ok(Some(call.row([found.map(|at| datum::varlena(&queues[at]))])))
 }
@@ -63,6 +65,7 @@ fn wait_for_queues(call: &Call, function: &str, queues: &[Vec<u8>]) -> Result<Op
 fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     let until = deadline(call)?;
+    call.permit_tasks(&[id])?;
     call.require_top_level("scylla.wait_for_task()")?;
     let copy = datum::copy_to_caller_context();
     let show = |status: String, result: Option<Datum>| (status, result.map(&copy));

@@ -25,6 +25,16 @@ pub fn not_created() -> Error {
         .hint("Run CREATE EXTENSION scylla in this database.")
 }
 
+/// The extension's objects are those of another version than the library.
+pub fn other_version(objects: &str, library: &str) -> Error {
+    not_available(format!("extension \"scylla\" is not of the library's version {library}"))
+        .detail(format!("In this database it is of version {objects}."))
+        .hint(
+            "Run ALTER EXTENSION scylla UPDATE in this database. If the packages were upgraded \
+             while the server was running, restart it first.",
+        )
+}
+
 /// Tables of the extension's names are not the extension's.
 pub fn not_in_place() -> Error {
     not_available("schema \"scylla\" does not have the tables of extension \"scylla\"")

@@ -1,5 +1,6 @@
 //! The type of errors, and how PostgreSQL gets them.
 
+use crate::pg::command::simple_query::{self, Failure};
 use pgrx::pg_sys;
 use pgrx::pg_sys::AsPgCStr;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -48,6 +49,17 @@ impl Error {
     /// The primary message.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The error as the failure of a command.
+    pub fn as_failure(&self) -> Failure {
+        let text = |it: &Option<String>| it.as_deref().unwrap_or_default().as_bytes().to_vec();
+        Failure {
+            sqlstate: simple_query::sqlstate(self.code as i32),
+            message: self.message.clone().into_bytes(),
+            detail: text(&self.detail),
+            hint: text(&self.hint),
+        }
     }
 
     /// The message as a sentence, with its detail.

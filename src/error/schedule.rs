@@ -67,7 +67,7 @@ pub fn schedule_quarantined(id: i64, pause: Micros) -> Error {
 /// A warning: a role that a dump names.
 pub fn role_missing(name: &str) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_WARNING, format!("role {name} does not exist"))
-        .detail("Schedules that it owns become inactive when they are due.")
+        .detail("What belonged to it belongs to no role.")
 }
 
 fn invalid(message: String) -> Error {

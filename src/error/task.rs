@@ -41,16 +41,20 @@ pub fn not_inserted(id: Uuid, suppressors: Option<&str>) -> Error {
     }
 }
 
-/// A key that a live task has.
-pub fn duplicate_key(queue: &[u8], key: &[u8], holder: Uuid) -> Error {
+/// A key that a live task has. `holder`: that task; `None`: the caller may not look at it.
+pub fn duplicate_key(queue: &[u8], key: &[u8], holder: Option<Uuid>) -> Error {
     let [queue, key] = [queue, key].map(datum::printable);
-    Error::new(
+    let error = Error::new(
         PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
         format!("key \"{key}\" already exists in queue \"{queue}\""),
-    )
-    .constraint(c"task_key")
-    .detail(format!("Task {holder} holds it."))
-    .hint("Set on_conflict to \"ignore\" to get that task, or to \"replace\" to cancel it.")
+    );
+    let error = match holder {
+        Some(holder) => error.detail(format!("Task {holder} holds it.")),
+        None => error,
+    };
+    error
+        .constraint(c"task_key")
+        .hint("Set on_conflict to \"ignore\" to get that task, or to \"replace\" to cancel it.")
 }
 
 /// A key of two elements of an array.
@@ -63,9 +67,10 @@ pub fn repeated_key(queue: &[u8], key: &[u8]) -> Error {
     .constraint(c"task_key")
 }
 
-/// The task to replace is running.
-pub fn not_replaceable(id: Uuid) -> Error {
-    in_use(format!("cannot replace task {id} because it is running"))
+/// The task to replace is running. `None`: the caller may not look at it.
+pub fn not_replaceable(holder: Option<Uuid>) -> Error {
+    let task = holder.map_or("the task".to_owned(), |id| format!("task {id}"));
+    in_use(format!("cannot replace {task} because it is running"))
 }
 
 /// Dependencies in a cycle: each task waits for the next one, and the last for the first.

@@ -32,8 +32,8 @@ const fn kind(oid: u32, element: u32, len: i16, by_value: bool, align: u8) -> Ki
 pub const BOOL: Kind = kind(16, 16, 1, true, b'c');
 pub const BIGINT: Kind = kind(20, 20, 8, true, b'd');
 pub const INTEGER: Kind = kind(23, 23, 4, true, b'i');
-pub const TEXT: Kind = kind(25, 25, -1, false, b'i');
 pub const OID: Kind = kind(26, 26, 4, true, b'i');
+pub const TEXT: Kind = kind(25, 25, -1, false, b'i');
 pub const FLOAT: Kind = kind(701, 701, 8, true, b'd');
 pub const TIMESTAMPTZ: Kind = kind(1184, 1184, 8, true, b'd');
 pub const INTERVAL: Kind = kind(1186, 1186, 16, false, b'd');
@@ -43,6 +43,7 @@ pub const JSONB: Kind = kind(3802, 3802, -1, false, b'i');
 pub const BOOLS: Kind = kind(1000, 16, 1, true, b'c');
 pub const BYTEAS: Kind = kind(1001, 17, -1, false, b'i');
 pub const INTEGERS: Kind = kind(1007, 23, 4, true, b'i');
+pub const OIDS: Kind = kind(1028, 26, 4, true, b'i');
 pub const TEXTS: Kind = kind(1009, 25, -1, false, b'i');
 pub const BIGINTS: Kind = kind(1016, 20, 8, true, b'd');
 pub const FLOATS: Kind = kind(1022, 701, 8, true, b'd');
@@ -194,6 +195,14 @@ pub fn text(datum: Option<Datum>) -> Vec<u8> {
 /// A text column as a string, for words of the extension and for messages.
 pub fn string(datum: Option<Datum>) -> String {
     printable(text(datum))
+}
+
+/// How many bytes of a text are whole letters, of so many at most.
+pub fn clipped_length(text: &[u8], most: usize) -> usize {
+    // SAFETY: reads so many bytes of a text in the database's encoding.
+    let length =
+        unsafe { pg_sys::pg_mbcliplen(text.as_ptr().cast(), text.len() as i32, most as i32) };
+    length as usize
 }
 
 /// A text as messages show it. A string has to be UTF-8: in a text that is not, each byte that is

@@ -84,6 +84,22 @@ pub fn object(members: &[(&str, Option<&[u8]>)], last: (&str, Container)) -> Dat
     }
 }
 
+/// An object of members that are strings.
+pub fn strings(members: &[(&str, &[u8])]) -> Container {
+    let mut state: *mut pg_sys::JsonbParseState = ptr::null_mut();
+    // SAFETY: the tokens make an object. PostgreSQL copies the strings.
+    unsafe {
+        pg_sys::pushJsonbValue(&mut state, Token::WJB_BEGIN_OBJECT, ptr::null_mut());
+        for (name, text) in members {
+            let (mut name, mut text) = (scalar(Some(name.as_bytes())), scalar(Some(text)));
+            pg_sys::pushJsonbValue(&mut state, Token::WJB_KEY, &mut name);
+            pg_sys::pushJsonbValue(&mut state, Token::WJB_VALUE, &mut text);
+        }
+        let whole = pg_sys::pushJsonbValue(&mut state, Token::WJB_END_OBJECT, ptr::null_mut());
+        Container(Datum::from(pg_sys::JsonbValueToJsonb(whole)))
+    }
+}
+
 /// An object without some of its members.
 pub fn without(object: Container, names: &[&str]) -> Container {
     let names = names.iter().map(|name| Some(datum::varlena(name.as_bytes())));

@@ -1,5 +1,7 @@
 //! PostgreSQL's interfaces, wrapped thinly: values, time, and statements.
 
+pub mod command;
+pub mod compat;
 pub mod datum;
 pub mod jsonb;
 pub mod lock;

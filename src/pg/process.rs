@@ -1,7 +1,7 @@
 //! The state of this process: its id, its database, its transaction.
 //!
-//! Each function reads a variable of PostgreSQL's that belongs to this process, which has one
-//! thread.
+//! Each function but the last two reads a variable of PostgreSQL's that belongs to this process, which
+//! has one thread.
 
 use pgrx::pg_sys::{self, Oid};
 
@@ -24,12 +24,6 @@ pub fn database() -> Oid {
     unsafe { pg_sys::MyDatabaseId }
 }
 
-/// The role that the process acts as now.
-pub fn user() -> Oid {
-    // SAFETY: see above.
-    unsafe { pg_sys::GetUserId() }
-}
-
 /// Whether the server is a standby, or recovers from a crash.
 pub fn is_in_recovery() -> bool {
     // SAFETY: see above; the server's state is read from shared memory.
@@ -42,10 +36,15 @@ pub fn is_read_only() -> bool {
     unsafe { pg_sys::XactReadOnly || is_in_recovery() }
 }
 
+/// The number of the transaction; 0: it has none, and has written no row.
+pub fn transaction() -> u32 {
+    // SAFETY: see above.
+    unsafe { pg_sys::GetTopTransactionIdIfAny() }.into_inner()
+}
+
 /// Whether the transaction has an id: it may have written rows.
 pub fn has_written() -> bool {
-    // SAFETY: see above.
-    unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId }
+    transaction() != 0
 }
 
 /// Whether the transaction is at REPEATABLE READ or SERIALIZABLE: it cannot change a row that
@@ -59,4 +58,21 @@ pub fn has_one_snapshot() -> bool {
 pub fn nest_level() -> i32 {
     // SAFETY: see above.
     unsafe { pg_sys::GetCurrentTransactionNestLevel() }
+}
+
+/// Wakes another process, if it is there.
+pub fn wake(pid: i32) {
+    // SAFETY: the latch of a process lies in shared memory and outlives the process.
+    unsafe {
+        let process = pg_sys::BackendPidGetProc(pid);
+        if !process.is_null() {
+            pg_sys::SetLatch(&raw mut (*process).procLatch);
+        }
+    }
+}
+
+/// Cancels what another process of the server runs.
+pub fn interrupt(pid: i32) {
+    // SAFETY: a signal that a backend takes at any time.
+    unsafe { libc::kill(pid, libc::SIGINT) };
 }

@@ -4,6 +4,8 @@
 //! board.
 
 use crate::memory;
+use crate::pg::compat::catalog;
+use crate::pg::named::role;
 use crate::pg::{process, time};
 use crate::shmem::members;
 use crate::shmem::schedulers;
@@ -154,14 +156,7 @@ unsafe fn find(name: *const c_char) -> Option<pg_sys::Oid> {
 }
 
 fn is_owner(database: pg_sys::Oid) -> bool {
-    // SAFETY: catalog look-ups inside a transaction.
-    unsafe {
-        let user = pg_sys::GetUserId();
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
-        return pg_sys::pg_database_ownercheck(database, user);
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
-        return pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, database, user);
-    }
+    catalog::is_database_owner(database, role::current())
 }
 
 fn is_template(database: pg_sys::Oid) -> bool {
@@ -233,7 +228,9 @@ fn send_scheduler_away(database: u32) {
     schedulers::suspend(database);
     let until = time::monotonic() + SCHEDULER_EXIT_TIMEOUT;
     let mut told = None;
-    while let Some(process) = schedulers::scheduler_of(database)
+    let served_by =
+        || schedulers::scheduler_of(database).or_else(|| schedulers::counter_of(database));
+    while let Some(process) = served_by()
         && time::monotonic() < until
     {
         if told.replace(process) != Some(process) {

@@ -9,7 +9,7 @@ use crate::pg::time;
 use crate::scheduler::process::{Commit, attempt, publish_durable, transaction};
 use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
-use crate::shmem::xact;
+use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::rows::ROWS_PER_TX;
 use board::{Micros, Monotonic, NotifyRound};
 use pgrx::pg_sys;
@@ -117,6 +117,12 @@ pub fn persist(db: &Database, entry: u32) {
     if over > 0 && clear().is_none() {
         with_board(|board| board.entry_mut(entry).ended_persisted += over);
     }
+}
+
+/// Wakes processes that wait for queues which have a permit again.
+pub fn release_permits(entry: u32) {
+    let now = time::monotonic();
+    while with_board(|board| (0..AT_ONCE).all(|_| board.release_permit(entry, now))) {}
 }
 
 /// How often, at most, a failure to announce is logged.

@@ -9,6 +9,8 @@ mod process;
 mod retention;
 mod schedules;
 mod settings;
+mod sql;
+mod stats;
 mod worker;
 
 use crate::scheduler::process::builder;

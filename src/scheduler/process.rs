@@ -3,6 +3,7 @@
 
 use crate::error;
 use crate::memory;
+use crate::pg::compat::server;
 use crate::pg::time;
 use crate::shmem::{durability, xact};
 use board::{Micros, Monotonic};
@@ -32,8 +33,8 @@ unsafe extern "C-unwind" {
 pub fn install_signal_handlers() {
     // SAFETY: handlers of the server's own.
     unsafe {
-        pg_sys::pqsignal(libc::SIGTERM, Some(die));
-        pg_sys::pqsignal(libc::SIGHUP, Some(reload));
+        server::handle_signal(libc::SIGTERM, die);
+        server::handle_signal(libc::SIGHUP, reload);
         pg_sys::BackgroundWorkerUnblockSignals();
     }
 }

@@ -13,6 +13,9 @@ use std::collections::HashMap;
 /// How often partitions are made and dropped; and how soon again when that could not be done.
 const PARTITIONS_EVERY: Micros = Micros::from_secs(600);
 const PARTITIONS_AGAIN: Micros = Micros::from_secs(10);
+/// How often a partition is gone through again from which nothing was left to delete: a transaction
+/// that settled tasks may have committed late.
+const AGAIN: Micros = Micros::from_days(1);
 /// How long rows are deleted before other duties have their turn.
 const TURN: Micros = Micros::from_millis(10);
 
@@ -20,19 +23,39 @@ const TURN: Micros = Micros::from_millis(10);
 pub struct Retention {
     /// When partitions are looked after again.
     next: Monotonic,
-    kept: Micros,
-    /// By partition: the block where deleting goes on.
-    at: HashMap<u32, i64>,
+    kept: (Micros, Vec<(Vec<u8>, Micros)>),
+    /// By partition.
+    walks: HashMap<u32, Walk>,
+}
+
+/// A walk through the blocks of a partition.
+#[derive(Default)]
+struct Walk {
+    /// The block to go on from.
+    at: i64,
+    /// What the walk deletes, if that is fixed.
+    fixed: Option<u64>,
+    /// Until then a walk that came to the end need not begin again.
+    rests_until: Monotonic,
 }
 
 impl Retention {
     /// Makes and drops partitions, and deletes rows. True when there is more to do at once.
     pub fn supervise(&mut self, db: &Database) -> bool {
-        let (now, retention) = (time::monotonic(), guc::retention());
-        if std::mem::replace(&mut self.kept, retention) != retention {
+        let now = time::monotonic();
+        let what = "read how long tasks are kept";
+        let Some(rules) =
+            in_extension_transaction(db, what, Commit::Ahead, || retention::rules(db))
+        else {
+            return false;
+        };
+        let kept = (guc::retention(), rules);
+        if self.kept != kept {
             self.next = now;
+            self.kept = kept;
         }
-        let (past, due) = (Past::of(retention), now >= self.next);
+        let past = &Past::of(self.kept.0, self.kept.1.clone());
+        let due = now >= self.next;
         if due {
             let made = in_extension_transaction(db, "create partitions", Commit::Ahead, || {
                 retention::make_partitions(db, past)
@@ -52,25 +75,40 @@ impl Retention {
             self.next = now + if dropped == Some(true) { Micros::ZERO } else { PARTITIONS_AGAIN };
             return dropped == Some(true);
         }
-        self.at.retain(|oid, _| days.iter().any(|day| day.oid == *oid));
+        self.walks.retain(|oid, _| days.iter().any(|day| day.oid == *oid));
         let cut = days.iter().filter(|day| past.cuts(day) && !past.covers(day));
-        cut.fold(false, |more, day| more | self.walk(db, past, day, now + TURN))
+        let until = time::monotonic() + TURN;
+        cut.fold(false, |more, day| {
+            let walk = self.walks.entry(day.oid).or_default();
+            more | walk.go_on(db, past, day, until)
+        })
     }
+}
 
-    /// Deletes rows of a partition from the block where it stopped. False when some blocks had no
-    /// row past retention, true when the time of this turn is over. A turn is short, however many
-    /// rows there are.
-    fn walk(&mut self, db: &Database, past: Past, day: &Day, until: Monotonic) -> bool {
-        let at = self.at.entry(day.oid).or_default();
+impl Walk {
+    /// Deletes rows of a partition from where it stopped, until some blocks have nothing that is
+    /// past, or the turn is over: true then. A turn is short, however many rows there are.
+    fn go_on(&mut self, db: &Database, past: &Past, day: &Day, until: Monotonic) -> bool {
+        let fixed = past.fixed(day);
+        if fixed != self.fixed {
+            *self = Walk { fixed, ..Walk::default() };
+        }
+        if time::monotonic() < self.rests_until {
+            return false;
+        }
         while time::monotonic() < until {
-            let from = if *at < day.blocks { *at } else { 0 };
+            let from = if self.at < day.blocks { self.at } else { 0 };
             let what = "delete past tasks";
             let Some(deleted) = in_extension_transaction(db, what, Commit::Ahead, || {
                 retention::delete_past(db, past, day, from)
             }) else {
                 return false;
             };
-            *at = deleted.next;
+            self.at = deleted.next;
+            if self.fixed.is_some() && self.at >= day.blocks {
+                self.rests_until = time::monotonic() + AGAIN;
+                return false;
+            }
             if deleted.rows == 0 {
                 return false;
             }

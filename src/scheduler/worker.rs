@@ -1,5 +1,6 @@
 //! The scheduler of one database: sleeps until the next duty, and does it.
 
+use crate::error;
 use crate::guc;
 use crate::memory;
 use crate::pg::{process, time};
@@ -12,11 +13,14 @@ use crate::scheduler::process::{
 use crate::scheduler::retention::Retention;
 use crate::scheduler::schedules::Schedules;
 use crate::scheduler::settings;
+use crate::scheduler::sql::SqlTasks;
+use crate::scheduler::stats::{self, Stats};
 use crate::shmem::database::{self, Database};
+use crate::shmem::members;
 use crate::shmem::schedulers;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;
-use board::{Board, BuildState, Micros, Monotonic};
+use board::{Board, BuildState, Counted, Micros, Monotonic};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -57,7 +61,10 @@ fn serve_while_there() {
                 remove_others(Some(&db));
                 serve(&db);
             }
-            Some(None) => break,
+            Some(None) => {
+                transaction("find the extension", Commit::Ahead, report_version);
+                break;
+            }
             // Whether there is one is not known.
             None => drop(sleep(TRY_AGAIN)),
         }
@@ -65,8 +72,16 @@ fn serve_while_there() {
     remove_others(None);
 }
 
+/// Says that the extension must be updated, where it is of another version than the library.
+fn report_version() {
+    if let Some(version) = members::extension().and_then(database::other_version) {
+        error::other_version(&version, database::VERSION).report(PgLogLevel::WARNING);
+    }
+}
+
 /// Serves the database until the extension is dropped, created again, or given another owner.
 fn serve(db: &Database) {
+    stats::write_at_exit(db);
     let mut scheduler = Scheduler::new(db);
     while scheduler.turn() {}
 }
@@ -78,6 +93,10 @@ struct Scheduler<'h> {
     pause: Micros,
     firing: Firing<DueTasks>,
     schedules: Schedules,
+    sql: SqlTasks,
+    /// When to look after SQL tasks again.
+    next_sql: Monotonic,
+    stats: Stats,
     retention: Retention,
     retains: bool,
     was_served: bool,
@@ -106,6 +125,9 @@ impl Scheduler<'_> {
             pause: xact::COUNTDOWN_DELAY,
             firing: Firing::new(DueTasks),
             schedules: Schedules::new(),
+            sql: SqlTasks::new(),
+            next_sql: Monotonic::NEVER,
+            stats: Stats::new(),
             retention: Retention::default(),
             retains: false,
             was_served: false,
@@ -146,7 +168,14 @@ impl Scheduler<'_> {
             self.next_sweep = time::monotonic() + interval;
         }
         self.schedules.count(self.db, entry);
+        if is_served(entry) {
+            self.next_sql = self.sql.turn(self.db, entry);
+        }
         self.retain(entry, wakeup.sweeping);
+        if self.was_served {
+            self.stats.keep(self.db, entry);
+        }
+        duties::release_permits(entry);
         duties::announce(entry);
         self.rest(entry, more || self.retains);
         true
@@ -195,8 +224,11 @@ impl Scheduler<'_> {
             }
             return !wakeup.being_built && known && duties::build(self.db, entry);
         }
-        if wakeup.refresh && duties::survey(self.db, entry).is_none() {
-            with_board(|board| board.entry_mut(entry).refresh = true);
+        if wakeup.refresh {
+            with_board(|board| board.entry_mut(entry).counted = Counted::No);
+            if duties::survey(self.db, entry).is_none() {
+                with_board(|board| board.entry_mut(entry).refresh = true);
+            }
         }
         true
     }
@@ -231,7 +263,7 @@ impl Scheduler<'_> {
 
     fn rest(&mut self, entry: u32, more: bool) {
         let wake_at = with_board(|board| {
-            let wake_at = board.next_duty(entry).min(self.next_sweep);
+            let wake_at = board.next_duty(entry).min(self.next_sweep).min(self.next_sql);
             board.entry_mut(entry).wake_at = wake_at;
             wake_at
         });

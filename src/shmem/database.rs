@@ -27,8 +27,11 @@ thread_local! {
     static CURRENT: Cell<Option<Database>> = const { Cell::new(None) };
 }
 
+/// The version of the library, and of the extension's objects that it works with.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// This backend's database, from the cache or the catalogs; `None` where the extension does not
-/// exist, or its tables are not where the statements look for them.
+/// exist or is of another version, or its tables are not where the statements look for them.
 pub fn cached_or_find() -> Option<Database> {
     CURRENT.get().or_else(find_database)
 }
@@ -42,6 +45,9 @@ pub fn find_again() -> Option<Database> {
 fn find_database() -> Option<Database> {
     relcache::on_change(table_changed);
     let extension = members::extension()?;
+    if other_version(extension).is_some() {
+        return None;
+    }
     let task = members::table(extension, c"task")?;
     let finished = members::table(extension, c"finished")?;
     // SAFETY: a catalog look-up inside a transaction; the tuple is released.
@@ -58,6 +64,11 @@ fn find_database() -> Option<Database> {
     let db = Database { database: process::database(), extension, owner, task, finished };
     CURRENT.set(Some(db));
     Some(db)
+}
+
+/// The version of the extension's objects, if the library is not made for it.
+pub fn other_version(extension: pg_sys::Oid) -> Option<String> {
+    members::version(extension).filter(|version| version != VERSION)
 }
 
 /// The owner may have changed, or the extension may have been created again.

@@ -1,6 +1,7 @@
 //! Commits that wait neither for the disk nor for a standby, and when they have become as durable
 //! as `synchronous_commit` asks for.
 
+use crate::pg::compat::server;
 use crate::pg::settings;
 use pgrx::pg_sys::{self, SyncCommitLevel, XLogRecPtr};
 use std::ptr;
@@ -34,16 +35,7 @@ pub fn is_durable(end: XLogRecPtr, level: i32) -> bool {
     if level == SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as i32 {
         return true;
     }
-    flushed() >= end && standbys_have(end, level)
-}
-
-fn flushed() -> XLogRecPtr {
-    // SAFETY: reads a position that all processes share.
-    #[cfg(feature = "pg14")]
-    return unsafe { pg_sys::GetFlushRecPtr() };
-    // SAFETY: as above; the timeline is not asked for.
-    #[cfg(not(feature = "pg14"))]
-    return unsafe { pg_sys::GetFlushRecPtr(ptr::null_mut()) };
+    server::flushed() >= end && standbys_have(end, level)
 }
 
 /// Which of the positions that standbys have confirmed a commit of this level waits for, as

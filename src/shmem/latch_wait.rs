@@ -1,5 +1,6 @@
 //! Waiting in the server for an event on the board, without holding a snapshot.
 
+use crate::pg::compat::waiting::{HANG_UP, has_hung_up, wait_event};
 use crate::pg::process;
 use crate::pg::time;
 use crate::shmem::xact;
@@ -26,7 +27,7 @@ pub fn poll_until<T>(until: Monotonic, mut look: impl FnMut() -> Option<T>) -> O
             xact::end_wait(None);
             return found;
         }
-        let must_poll = process::is_in_recovery() || cfg!(feature = "pg14");
+        let must_poll = process::is_in_recovery() || HANG_UP == 0;
         sleep_on_latch(left.min(if must_poll {
             STANDBY_RECHECK_INTERVAL
         } else {
@@ -61,36 +62,4 @@ fn sleep_on_latch(most: Micros) {
         }
     }
     pgrx::check_for_interrupts!();
-}
-
-#[cfg(not(feature = "pg14"))]
-const HANG_UP: u32 = pg_sys::WL_SOCKET_CLOSED;
-#[cfg(not(feature = "pg14"))]
-fn has_hung_up(_socket: i32) -> bool {
-    false
-}
-
-// PostgreSQL 14 cannot wait for a closed socket.
-#[cfg(feature = "pg14")]
-const HANG_UP: u32 = 0;
-#[cfg(feature = "pg14")]
-fn has_hung_up(socket: i32) -> bool {
-    let mut look = libc::pollfd { fd: socket, events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one socket, or -1, which is passed over; does not wait.
-    unsafe { libc::poll(&mut look, 1, 0) > 0 }
-}
-
-#[cfg(any(feature = "pg17", feature = "pg18"))]
-fn wait_event() -> u32 {
-    thread_local! {
-        static EVENT: std::cell::OnceCell<u32> = const { std::cell::OnceCell::new() };
-    }
-    // SAFETY: a name that ends with a zero; the same one has the same number in all processes.
-    let new = || unsafe { pg_sys::WaitEventExtensionNew(c"ScyllaWait".as_ptr()) };
-    EVENT.with(|event| *event.get_or_init(new))
-}
-
-#[cfg(not(any(feature = "pg17", feature = "pg18")))]
-fn wait_event() -> u32 {
-    pg_sys::PG_WAIT_EXTENSION
 }

@@ -2,6 +2,8 @@
 //! and put another one with tables of the same names in its place.
 
 use crate::error;
+use crate::pg::compat::catalog;
+use crate::pg::datum;
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_void};
@@ -14,6 +16,38 @@ pub fn extension() -> Option<Oid> {
     // SAFETY: a catalog look-up inside a transaction.
     let extension = unsafe { pg_sys::get_extension_oid(EXTENSION.as_ptr(), true) };
     (extension != pg_sys::InvalidOid).then_some(extension)
+}
+
+/// The version of the extension's objects in this database, which is another one than the library's
+/// between a new library's start and ALTER EXTENSION … UPDATE.
+pub fn version(extension: Oid) -> Option<String> {
+    // SAFETY: a scan of a catalog by its index inside a transaction, which is closed; the value is
+    // a text.
+    unsafe {
+        let lock = pg_sys::AccessShareLock as i32;
+        let mut key: pg_sys::ScanKeyData = std::mem::zeroed();
+        pg_sys::ScanKeyInit(
+            &mut key,
+            pg_sys::Anum_pg_extension_oid as _,
+            pg_sys::BTEqualStrategyNumber as _,
+            pg_sys::Oid::from_u32(pg_sys::F_OIDEQ),
+            extension.into(),
+        );
+        let table = pg_sys::table_open(pg_sys::ExtensionRelationId, lock);
+        let index = pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId);
+        let scan =
+            pg_sys::systable_beginscan(table, index, true, std::ptr::null_mut(), 1, &mut key);
+        let row = pg_sys::systable_getnext(scan);
+        let version = (!row.is_null()).then(|| {
+            let at = pg_sys::Anum_pg_extension_extversion as i32;
+            let mut null = false;
+            let version = pg_sys::heap_getattr(row, at, (*table).rd_att, &mut null);
+            datum::string((!null).then_some(version))
+        });
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(table, lock);
+        version
+    }
 }
 
 /// The extension's table of this name, where the statements find it; `None`: no table has the name
@@ -71,13 +105,6 @@ pub unsafe fn require_members(query: *mut pg_sys::Query) {
 /// Walks through a tree of queries and expressions.
 #[pg_guard]
 unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, extension: *mut c_void) -> bool {
-    #[cfg(any(feature = "pg14", feature = "pg15"))]
-    use pg_sys::{expression_tree_walker, query_tree_walker};
-    #[cfg(not(any(feature = "pg14", feature = "pg15")))]
-    use pg_sys::{
-        expression_tree_walker_impl as expression_tree_walker,
-        query_tree_walker_impl as query_tree_walker,
-    };
     // SAFETY: PostgreSQL's walkers call with nodes, and with what require_members passed.
     unsafe {
         if node.is_null() {
@@ -85,9 +112,9 @@ unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, extension: *mut c_void
         } else if (*node).type_ == pg_sys::NodeTag::T_Query {
             let query: *mut pg_sys::Query = node.cast();
             require_entries((*query).rtable, usize::MAX, *extension.cast());
-            query_tree_walker(query, Some(walk), extension, 0)
+            catalog::walk_query(query, walk, extension)
         } else {
-            expression_tree_walker(node, Some(walk), extension)
+            catalog::walk_expression(node, walk, extension)
         }
     }
 }

@@ -9,4 +9,5 @@ pub mod members;
 pub mod on_board;
 pub mod schedulers;
 pub mod segment;
+pub mod sql_slot;
 pub mod xact;

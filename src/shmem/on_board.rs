@@ -4,7 +4,7 @@
 use crate::error;
 use crate::pg::process;
 use crate::pg::time;
-use crate::shmem::database::{Database, cached_or_find};
+use crate::shmem::database::{Database, VERSION, cached_or_find, other_version};
 use crate::shmem::members;
 use crate::shmem::segment::{wait, with_board};
 use crate::shmem::xact::{building, note_call};
@@ -31,9 +31,12 @@ pub fn load_board_with(build: fn(&Database, u32) -> bool) {
 /// changed.
 pub fn current_database() -> Database {
     note_call();
-    cached_or_find().unwrap_or_else(|| match members::extension() {
-        Some(_) => error::not_in_place().raise(),
-        None => error::not_created().raise(),
+    cached_or_find().unwrap_or_else(|| {
+        let Some(extension) = members::extension() else { error::not_created().raise() };
+        match other_version(extension) {
+            Some(version) => error::other_version(&version, VERSION).raise(),
+            None => error::not_in_place().raise(),
+        }
     })
 }
 

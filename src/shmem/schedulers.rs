@@ -44,6 +44,11 @@ pub fn scheduler_of(database: u32) -> Option<i32> {
     with_processes(|all| all.iter().find(|it| it.schedules == database).map(|it| it.pid))
 }
 
+/// The process that counts the tasks of a database.
+pub fn counter_of(database: u32) -> Option<i32> {
+    with_board(|board| board.counter_of(database))
+}
+
 /// Keeps schedulers out of a database until this process lets them in again, or asks for another.
 pub fn suspend(database: u32) {
     with_processes(|all| all[process::number() as usize].suspends = database);

@@ -1,8 +1,11 @@
 //! Shared memory: its layout, its one lock, and the latches of the schedulers.
 
+use crate::pg::compat::server;
+use crate::shmem::sql_slot::SqlSlot;
 use crate::{error, guc};
 use board::{
-    Board, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue, Sizes, Slot, Waiter,
+    Board, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue, QueueStats, Sizes,
+    Slot, Waiter,
 };
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -62,7 +65,11 @@ struct Slices {
     waiters: *mut [Waiter],
     places: *mut [Place],
     lines: *mut [ListHead],
+    stats: *mut [QueueStats],
+    stats_buckets: *mut [u32],
+    open: *mut [u32],
     processes: *mut [ProcessRole],
+    sql: *mut [SqlSlot],
 }
 
 /// Lays the slices out behind `Shared`, which begins at `base`; also returns where they end. Reads
@@ -76,65 +83,34 @@ fn lay_out(base: *mut u8) -> (Slices, usize) {
             ptr::slice_from_raw_parts_mut(self.0.wrapping_add(at).cast(), count)
         }
     }
-    let sizes = Sizes::of(guc::board_size(), processes());
+    let sizes = Sizes::of(guc::board_size(), server::max_processes());
     let mut behind = Cursor(base, size_of::<Shared>());
     let slices = Slices {
         slots: behind.slice(sizes.slots),
         lanes: behind.slice(sizes.lanes),
-        queues: behind.slice(sizes.queues()),
+        queues: behind.slice(sizes.queues),
         slot_buckets: behind.slice(sizes.slot_buckets),
         lane_buckets: behind.slice(sizes.lane_buckets),
-        queue_buckets: behind.slice(sizes.lane_buckets),
+        queue_buckets: behind.slice(sizes.queue_buckets),
         notices: behind.slice(sizes.notices()),
         notice_buckets: behind.slice(sizes.lane_buckets),
         waiters: behind.slice(sizes.waiters),
         places: behind.slice(sizes.places()),
         lines: behind.slice(sizes.lines),
+        stats: behind.slice(sizes.counted),
+        stats_buckets: behind.slice(sizes.counted_buckets()),
+        open: behind.slice(sizes.transactions),
         processes: behind.slice(sizes.waiters),
+        sql: behind.slice(guc::sql_workers()),
     };
     (slices, behind.1)
-}
-
-/// How many processes may run statements: those with the lowest numbers.
-fn processes() -> usize {
-    // SAFETY: settings of the server, which do not change while it runs. PostgreSQL 14 counts them
-    // only after it has asked for the memory.
-    #[cfg(feature = "pg14")]
-    let processes = unsafe {
-        pg_sys::MaxConnections
-            + pg_sys::autovacuum_max_workers
-            + 1
-            + pg_sys::max_worker_processes
-            + pg_sys::max_wal_senders
-    };
-    #[cfg(not(feature = "pg14"))]
-    // SAFETY: as above.
-    let processes = unsafe { pg_sys::MaxBackends };
-    processes as usize
 }
 
 /// Asks for the memory and hooks into its creation; called while the library is preloaded.
 pub fn request_memory() {
     // SAFETY: the hooks are this process's, which is still alone; earlier ones are called first.
     unsafe {
-        #[cfg(feature = "pg14")]
-        request();
-        #[cfg(not(feature = "pg14"))]
-        {
-            static mut BEFORE: pg_sys::shmem_request_hook_type = None;
-            #[pg_guard]
-            unsafe extern "C-unwind" fn hook() {
-                // SAFETY: written once, before the hook can be called.
-                unsafe {
-                    if let Some(before) = BEFORE {
-                        before();
-                    }
-                }
-                request();
-            }
-            BEFORE = pg_sys::shmem_request_hook;
-            pg_sys::shmem_request_hook = Some(hook);
-        }
+        server::at_shmem_request(request);
         static mut BEFORE_STARTUP: pg_sys::shmem_startup_hook_type = None;
         #[pg_guard]
         unsafe extern "C-unwind" fn startup() {
@@ -166,7 +142,7 @@ fn attach() {
     // SAFETY: the memory is `end` bytes long and aligned to a cache line; `AddinShmemInitLock`
     // makes the first one here lay it out alone.
     unsafe {
-        let lock = &raw mut (*pg_sys::MainLWLockArray.add(ADDIN_SHMEM_INIT_LOCK)).lock;
+        let lock = &raw mut (*pg_sys::MainLWLockArray.add(server::ADDIN_SHMEM_INIT_LOCK)).lock;
         pg_sys::LWLockAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
         let size = lay_out(ptr::null_mut()).1;
         let memory = pg_sys::ShmemInitStruct(NAME.as_ptr(), size, &mut found);
@@ -181,6 +157,7 @@ fn attach() {
             (*shared).schedulers = [ptr::null_mut(); MAX_DATABASES];
             (*shared).absent = [0; MAX_ABSENT];
             (*slices.processes).fill(ProcessRole::default());
+            (*slices.sql).fill_with(SqlSlot::default);
             (*shared).dirty = false;
             let mut seed = [0; 4];
             pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len());
@@ -191,23 +168,13 @@ fn attach() {
     }
 }
 
-/// The place of AddinShmemInitLock among the main locks, which bindings do not have: look it up in
-/// lwlocknames.h (from 17 on lwlocklist.h) before a version is added.
-#[cfg(any(
-    feature = "pg14",
-    feature = "pg15",
-    feature = "pg16",
-    feature = "pg17",
-    feature = "pg18"
-))]
-const ADDIN_SHMEM_INIT_LOCK: usize = 21;
-
 fn shared() -> NonNull<Shared> {
     SHARED.get().unwrap_or_else(|| error::not_preloaded().raise())
 }
 
 /// # Safety
-/// `shared` is the start of the segment, which this process has attached, and the caller holds the lock.
+/// `shared` is the start of the segment, which this process has attached, and the caller holds the
+/// lock.
 unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
     let at = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
     // SAFETY: the slices do not overlap and lie within the memory; every bit pattern that the board
@@ -226,6 +193,9 @@ unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
             waiters: &mut *at.waiters,
             places: &mut *at.places,
             lines: &mut *at.lines,
+            stats: &mut *at.stats,
+            stats_buckets: &mut *at.stats_buckets,
+            open: &mut *at.open,
         })
     }
 }
@@ -291,6 +261,13 @@ pub(super) fn with_processes<T>(change: impl FnOnce(&mut [ProcessRole]) -> T) ->
     let slices = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
     // SAFETY: the slice lies within the segment and is this process's while the lock is held.
     locked(|_| change(unsafe { &mut *slices.processes }))
+}
+
+/// The slots of the processes that run SQL commands. Their fields are atomic: no lock is needed.
+pub fn sql_slots() -> &'static [SqlSlot] {
+    let slices = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
+    // SAFETY: the slice lies within the segment, which lives as long as the process.
+    unsafe { &*slices.sql }
 }
 
 /// As `with_processes`, for the reports to the launcher.

@@ -7,7 +7,10 @@ use crate::pg::time;
 use crate::shmem::database::{self, Database, EntryKey};
 use crate::shmem::durability;
 use crate::shmem::segment::{broadcast, discard_board, wake_launcher, wake_scheduler, with_board};
-use board::{Board, Id, LaneName, LaneRef, Micros, Monotonic, Rank, Ticket, WaitFor, Wall};
+use board::{
+    Board, Bucket, Configured, Counts, Id, LaneName, LaneRef, Micros, Monotonic, Name, Offered,
+    QUEUE_MAX, QueueSettings, Rank, RunningPlace, Ticket, Timestamp, WaitFor, Wall,
+};
 use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -32,12 +35,18 @@ pub struct Offer {
     pub action: Rc<[u8]>,
     pub rank: Rank,
     pub timeout: Micros,
+    /// Since when the task ages, if that is later than its submission.
+    pub aged_since: Option<Wall>,
 }
 
 impl Offer {
     fn put(&self, board: &mut Board, entry: u32) {
         let lane = LaneName { queue: &self.queue, action: &self.action };
-        board.offer(entry, lane, self.rank, self.timeout);
+        if board.offer(entry, lane, self.rank, self.timeout) == Offered::Queued
+            && let Some(since) = self.aged_since
+        {
+            board.note_age(entry, self.rank.id, since);
+        }
     }
 }
 
@@ -55,11 +64,11 @@ pub enum Change {
     RunsSettled,
     /// A reservation becomes a lease, or goes back into its lane.
     Own(Ticket),
-    /// The task has settled, was deleted, or waits: its slot goes. At a rollback the slot is as
-    /// before.
-    Finish(Ticket),
+    /// The task has settled, was deleted, or waits: its slot goes, and the place that it had in its
+    /// queue is free. At a rollback the slot is as before.
+    Finish(Ticket, Option<RunningPlace>),
     /// The task is ready again, or its lease goes on.
-    Release(Ticket),
+    Release(Ticket, Option<RunningPlace>),
     /// As `Release`, by the scheduler: the token stays valid until another worker owns the task.
     Expire(Ticket),
     /// The task is no longer ready (settled, deleted or waiting): its slot goes, whatever its
@@ -83,12 +92,35 @@ pub enum Change {
     Create,
     /// The extension is dropped, or the whole database: what is of them leaves the board.
     Drop,
+    /// A queue that is pinned on the board has these settings.
+    Configure(Box<(Name<QUEUE_MAX>, QueueSettings)>),
+    /// Only critical queues hand out tasks, or all again.
+    CriticalOnly(bool),
+    /// What happened in a queue.
+    Count(Box<QueueCounts>),
+    /// Events of a queue are in the table of totals.
+    Written(Box<QueueCounts>),
+}
+
+/// What a transaction changes of a queue's numbers.
+#[derive(Debug)]
+pub struct QueueCounts {
+    pub queue: Rc<[u8]>,
+    pub counts: Counts,
 }
 
 impl Change {
     /// Whether it shows that the database is used, not restored.
     fn is_use(&self) -> bool {
-        !matches!(self, Change::Refresh | Change::Open(_) | Change::Create | Change::Drop)
+        !matches!(
+            self,
+            Change::Refresh
+                | Change::Open(_)
+                | Change::Create
+                | Change::Drop
+                | Change::Count(_)
+                | Change::Written(_)
+        )
     }
 
     /// Whether others act on it as on what has happened for good: the end of a try, the end of a task,
@@ -122,6 +154,8 @@ thread_local! {
     static WAITING: Cell<Option<u32>> = const { Cell::new(None) };
     /// The entry whose board this backend builds.
     static BUILDING: Cell<Option<u32>> = const { Cell::new(None) };
+    /// This transaction counts the tasks of a database.
+    static COUNTING: Cell<bool> = const { Cell::new(false) };
     static CALLED: Cell<bool> = const { Cell::new(false) };
     static REGISTERED: Cell<bool> = const { Cell::new(false) };
     /// Set by `commit_ahead`: the durability that this transaction's commit does not wait for.
@@ -147,6 +181,44 @@ pub fn at_commit_of(database: u32, extension: u32, changes: impl IntoIterator<It
             extension,
             change,
         }));
+    });
+}
+
+/// How many places of a queue this transaction makes free when it commits.
+pub fn endings_in(place: RunningPlace) -> u32 {
+    let is_in = |it: &&PendingChange| match it.change {
+        Change::Finish(_, freed) | Change::Release(_, freed) => freed == Some(place),
+        _ => false,
+    };
+    PENDING.with_borrow(|pending| pending.iter().filter(is_in).count() as u32)
+}
+
+/// How many of the last changes are looked at for one that counts the same queue.
+const COUNTS_AT_END: usize = 4;
+
+/// Notes what this (sub)transaction changes of a queue's numbers, for its commit.
+pub fn count(db: &Database, queue: &Rc<[u8]>, change: impl FnOnce(&mut Counts)) {
+    register();
+    let (database, extension) = (db.database.to_u32(), db.extension.to_u32());
+    let level = process::nest_level();
+    PENDING.with_borrow_mut(|pending| {
+        let from = pending.len().saturating_sub(COUNTS_AT_END);
+        let found = pending[from..].iter().position(|it| {
+            let is_same = it.level == level && it.database == database;
+            is_same && matches!(&it.change, Change::Count(it) if it.queue == *queue)
+        });
+        match found {
+            // The others keep their order.
+            Some(at) => pending[from + at..].rotate_left(1),
+            None => {
+                let counts = QueueCounts { queue: queue.clone(), counts: Counts::NONE };
+                let counted = Change::Count(Box::new(counts));
+                pending.push(PendingChange { level, database, extension, change: counted });
+            }
+        }
+        if let Some(PendingChange { change: Change::Count(it), .. }) = pending.last_mut() {
+            change(&mut it.counts);
+        }
     });
 }
 
@@ -257,6 +329,18 @@ pub fn building(entry: Option<u32>) {
     BUILDING.set(entry);
 }
 
+/// Notes that this transaction counts the tasks of a database: its end ends that.
+pub fn counting() {
+    register();
+    COUNTING.set(true);
+}
+
+fn end_counting(complete: bool) {
+    if COUNTING.take() {
+        with_board(|board| board.end_recount(process::id(), complete));
+    }
+}
+
 fn register() {
     if !REGISTERED.replace(true) {
         // SAFETY: registered once for the life of the backend.
@@ -275,11 +359,13 @@ unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut 
             CALLED.set(false);
             let ahead = COMMITS_AHEAD.take();
             end_level(1, |changes| commit(changes, ahead));
+            end_counting(true);
         }
         XactEvent::XACT_EVENT_ABORT => {
             CALLED.set(false);
             COMMITS_AHEAD.set(None);
             end_level(1, |changes| revert(changes.as_slice()));
+            end_counting(false);
         }
         // Only a dropped extension or database gets here. Later callers find its entry and remove
         // it.
@@ -342,7 +428,10 @@ fn commit(pending: Drain<PendingChange>, ahead: Option<i32>) {
 }
 
 fn apply(pending: &[PendingChange], withholds: bool) {
-    let soon = time::monotonic() + COUNTDOWN_DELAY;
+    let Timestamp { monotonic: now, wall } = time::now();
+    let soon = now + COUNTDOWN_DELAY;
+    let mut sorts_again = false;
+    let transaction = process::transaction();
     in_steps(pending.iter(), |board, entry, pending| match &pending.change {
         Change::OfferRun(_) if withholds => {}
         Change::Offer(offer) | Change::OfferRun(offer) => offer.put(board, entry),
@@ -351,8 +440,8 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::RunsSettled => board.entry_mut(entry).runs_settled = true,
         Change::Cancel(offer) => board.remove_task(entry, offer.rank.id),
         Change::Own(ticket) => board.commit_claim(*ticket),
-        Change::Finish(ticket) => board.commit_end(*ticket),
-        Change::Release(ticket) => board.requeue(*ticket, false),
+        Change::Finish(ticket, _) => board.commit_end(*ticket),
+        Change::Release(ticket, _) => board.requeue(*ticket, false),
         Change::Expire(ticket) if withholds => board.withhold(*ticket),
         Change::Expire(ticket) => board.requeue(*ticket, true),
         Change::Gone(id) => board.remove_task(entry, *id),
@@ -361,12 +450,27 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::Settled(_) if withholds => {}
         Change::Settled(id) => board.note_settled(entry, *id),
         Change::Open(open) => _ = board.entry_mut(entry).set_paused(!open),
+        Change::Configure(it) => {
+            let configured = board.configure(entry, it.0.as_bytes(), &it.1, now, Bucket::Full);
+            sorts_again |= configured == Configured::SortAgain;
+            board.unpin_queue(entry, it.0.as_bytes());
+        }
+        Change::CriticalOnly(enabled) => board.entry_mut(entry).critical_only = *enabled,
+        Change::Count(it) => board.count(entry, &it.queue, &it.counts, transaction, wall),
+        Change::Written(it) => board.note_written(entry, &it.queue, &it.counts.events),
         Change::Refresh | Change::Create | Change::Drop => {}
     });
     // What is dropped makes room for an extension that is created in the same transaction.
     for dropped in pending.iter().filter(|it| matches!(it.change, Change::Drop)) {
         remove_dropped(dropped.database, dropped.extension);
     }
+    let configures = |it: &&PendingChange| matches!(it.change, Change::Configure(_));
+    if sorts_again {
+        for change in pending.iter().filter(configures) {
+            sort_again(change.database, change.extension);
+        }
+    }
+    pending.iter().for_each(wake_released);
     let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
     for change in pending.iter().filter(|it| refreshes(&it.change)) {
         ask_for_refresh(change.database, change.extension);
@@ -386,6 +490,48 @@ fn remove_dropped(database: u32, extension: u32) {
         });
     }
     wake_schedulers_of(database);
+}
+
+/// Wakes processes that may find work now that a change lets queues hand out tasks.
+fn wake_released(pending: &PendingChange) {
+    let queue = match &pending.change {
+        Change::Configure(it) => Some(it.0.as_bytes()),
+        Change::CriticalOnly(false) => None,
+        _ => return,
+    };
+    let mut from = Some(0);
+    while let Some(at) = from {
+        let early;
+        (from, early) = with_board(|board| {
+            let Some(entry) = board.find_entry(pending.database, pending.extension) else {
+                return (None, None);
+            };
+            let next = board.release_lanes(entry, queue, at, AT_ONCE as u32);
+            (next, board.wants_scheduler(entry).then_some(entry))
+        });
+        early.into_iter().for_each(wake_scheduler);
+    }
+    // Lanes that are known to the table only may be among those released.
+    let has_spilled = with_board(|board| {
+        let entry = board.find_entry(pending.database, pending.extension);
+        entry.is_some_and(|entry| board.entry(entry).lanes_spilled > 0)
+    });
+    if has_spilled {
+        ask_for_refresh(pending.database, pending.extension);
+    }
+}
+
+/// Moves what a database has on the board to where it belongs since queues began or ceased to age,
+/// and has the rest read from the table.
+pub fn sort_again(database: u32, extension: u32) {
+    let mut from = Some(0);
+    while let Some(at) = from {
+        from = with_board(|board| {
+            let entry = board.find_entry(database, extension)?;
+            board.sort_again(entry, at, AT_ONCE as u32)
+        });
+    }
+    ask_for_refresh(database, extension);
 }
 
 /// Registers the database if it is new: this is how a new extension gets its scheduler.
@@ -423,10 +569,14 @@ fn revert(pending: &[PendingChange]) {
     let (soon, later) = (now + COUNTDOWN_DELAY, now + ROW_RETRY_DELAY);
     in_steps(pending.iter().rev(), |board, entry, pending| match &pending.change {
         Change::Own(ticket) => board.undo_claim(*ticket),
-        Change::Finish(ticket) | Change::Release(ticket) => board.undo_end(*ticket, Monotonic::MIN),
+        Change::Finish(ticket, _) | Change::Release(ticket, _) => {
+            board.undo_end(*ticket, Monotonic::MIN);
+        }
         Change::Expire(ticket) => board.undo_end(*ticket, later),
         Change::Cancel(offer) => offer.put(board, entry),
         Change::RowsReleased => rows_released(board, entry, soon),
+        Change::Configure(it) => board.unpin_queue(entry, it.0.as_bytes()),
+        Change::Count(it) => board.unannounce_ready(entry, &it.queue, it.counts.announced),
         Change::Offer(_)
         | Change::Due(_)
         | Change::Run(_)
@@ -438,7 +588,9 @@ fn revert(pending: &[PendingChange]) {
         | Change::Refresh
         | Change::Open(_)
         | Change::Create
-        | Change::Drop => {}
+        | Change::Drop
+        | Change::CriticalOnly(_)
+        | Change::Written(_) => {}
     });
     for created in pending.iter().filter(|it| matches!(it.change, Change::Create)) {
         remove_dropped(created.database, created.extension);

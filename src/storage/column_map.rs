@@ -11,7 +11,7 @@ use std::ffi::CStr;
 use std::rc::Rc;
 
 /// The columns that are copied from the live row.
-const KEPT: [&CStr; 19] = [
+const KEPT: [&CStr; 23] = [
     c"id",
     c"queue",
     c"action",
@@ -25,7 +25,11 @@ const KEPT: [&CStr; 19] = [
     c"retry_jitter",
     c"num_failures",
     c"key",
+    c"group_key",
     c"schedule",
+    c"role",
+    c"database",
+    c"command",
     c"after",
     c"resubmitted_from",
     c"spec",
@@ -66,8 +70,10 @@ pub struct ColumnMap {
     pub sources: Vec<Source>,
     /// The last column of the live row that is read.
     pub last: i16,
-    /// The columns `followed` and `post_result` of the live row.
-    pub flags: [i16; 2],
+    /// The columns `followed`, `post_result` and `ready` of the live row.
+    pub flags: [i16; 3],
+    /// Where its `queue` is.
+    pub queue: i16,
     /// Where a live task's `schedule` is.
     pub schedule: i16,
     /// False: only the SQL statement may move rows.
@@ -115,22 +121,26 @@ unsafe fn find(
     unsafe {
         let (live, settled) = (columns(task), columns(partition));
         let sources: Option<Vec<Source>> = settled.iter().map(|it| source(it, &live)).collect();
-        let flags =
-            [c"followed", c"post_result"].map(|name| Some(find_column(&live, name)?.attnum));
-        let schedule = find_column(&live, c"schedule").map(|it| it.attnum);
+        let flags = [c"followed", c"post_result", c"ready"]
+            .map(|name| Some(find_column(&live, name)?.attnum));
+        let [schedule, queue] =
+            [c"schedule", c"queue"].map(|name| find_column(&live, name).map(|it| it.attnum));
         let fits = is_plain(task, pg_sys::RELKIND_RELATION)
             && !(*(*task).rd_rel).relhassubclass
             && is_plain(finished, pg_sys::RELKIND_PARTITIONED_TABLE)
             && is_partitioned_by_updated(tables[1])
             && is_plain(partition, pg_sys::RELKIND_RELATION)
+            && [finished, partition].iter().all(|table| !has_checks(*table))
             && sources.as_deref().is_some_and(are_whole)
             && flags.iter().all(Option::is_some)
-            && schedule.is_some();
+            && schedule.is_some()
+            && queue.is_some();
         ColumnMap {
             tables,
             sources: sources.unwrap_or_default(),
             last: live.len() as i16,
             flags: flags.map(Option::unwrap_or_default),
+            queue: queue.unwrap_or_default(),
             schedule: schedule.unwrap_or_default(),
             fits,
         }
@@ -144,18 +154,7 @@ unsafe fn columns<'r>(table: Relation) -> PgTupleDesc<'r> {
     unsafe { PgTupleDesc::from_pg_unchecked((*table).rd_att) }
 }
 
-// `is_plain`, `source` and `indexes` of `partition_writer` name what they refuse. A new major
-// version may bring something that they do not know: read its release notes before it is added.
-#[cfg(not(any(
-    feature = "pg14",
-    feature = "pg15",
-    feature = "pg16",
-    feature = "pg17",
-    feature = "pg18"
-)))]
-compile_error!("which tables may be written past the executor is not known for this PostgreSQL");
-
-/// Whether a write to the table has no side effects: no triggers, rules, policies or checks.
+/// Whether a write to the table has no side effects: no triggers, rules or policies.
 ///
 /// # Safety
 /// The relation is open.
@@ -169,8 +168,16 @@ unsafe fn is_plain(table: Relation, kind: u8) -> bool {
             && (*table).trigdesc.is_null()
             && !class.relhasrules
             && !class.relrowsecurity
-            && class.relchecks == 0
     }
+}
+
+/// Whether what is written to the table is checked.
+///
+/// # Safety
+/// The relation is open.
+unsafe fn has_checks(table: Relation) -> bool {
+    // SAFETY: an open relation's.
+    unsafe { (*(*table).rd_rel).relchecks != 0 }
 }
 
 fn is_partitioned_by_updated(finished: Oid) -> bool {

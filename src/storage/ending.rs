@@ -4,9 +4,10 @@
 use crate::pg::datum;
 use crate::pg::spi::Rows;
 use crate::pg::uuid::Uuid;
-use crate::storage::rows::id_at;
-use board::{ABORTED, CANCELLED, COMPLETED, Micros, Slot};
+use crate::storage::rows::{id_at, share};
+use board::{ABORTED, CANCELLED, COMPLETED, Micros, Slot, Wall};
 use pgrx::pg_sys::Datum;
+use std::rc::Rc;
 
 /// The end of an ownership, or of a task without an owner, as it is to be written.
 pub struct Ending {
@@ -15,17 +16,24 @@ pub struct Ending {
     pub lease: Option<Slot>,
     pub result: Option<Datum>,
     pub error: Option<Datum>,
+    /// The task is deleted, not kept among the finished ones, unless its result may be waited for.
+    pub is_discarded: bool,
 }
 
 impl Ending {
     /// The end of a task without an owner.
     pub fn of(id: Uuid) -> Ending {
-        Ending { id, lease: None, result: None, error: None }
+        Ending { id, lease: None, result: None, error: None, is_discarded: false }
     }
 
     /// The lease, if there was one that the history does not have yet.
     pub fn lease_not_in_history(&self) -> Option<&Slot> {
         self.lease.as_ref().filter(|lease| !lease.in_history())
+    }
+
+    /// How long the ownership took that ends at `now`.
+    pub fn owned_for(&self, now: Wall) -> Option<Micros> {
+        self.lease.as_ref().map(|lease| now - lease.since_at)
     }
 
     /// The task's progress after the end.
@@ -46,6 +54,11 @@ pub struct Ended {
     pub has_dependents: bool,
     /// Its result may be waited for.
     pub post_result: bool,
+    /// It did not wait before.
+    pub was_ready: bool,
+    pub queue: Rc<[u8]>,
+    /// How long the ownership took, if it had settled by one.
+    pub owned_for: Option<Micros>,
     /// The schedule whose run it was, if it has settled.
     pub schedule: Option<i64>,
     /// How long it waits before it is tried again.
@@ -57,12 +70,27 @@ impl Ended {
         [COMPLETED, ABORTED, CANCELLED].contains(&self.status)
     }
 
-    /// From a row with the columns `followed`, `post_result` and `schedule` at `flags`.
+    /// With what its ending tells, of those at `now`, which are sorted by id.
+    pub fn of(self, endings: &[Ending], now: Wall) -> Ended {
+        let at = endings.binary_search_by_key(&self.id, |ending| ending.id).ok();
+        Ended { owned_for: at.and_then(|at| endings[at].owned_for(now)), ..self }
+    }
+
+    /// From a row with the columns `followed`, `post_result`, `ready`, `queue` and `schedule` at
+    /// `flags`.
     pub fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
-        let [has_dependents, post_result] =
-            [0, 1].map(|offset| datum::number(rows.get(row, flags + offset)) != 0);
-        let schedule = rows.get(row, flags + 2).map(|it| it.value() as i64);
-        let (id, pause) = (id_at(rows, row, 0), Micros::ZERO);
-        Ended { id, status, has_dependents, post_result, schedule, pause }
+        let [has_dependents, post_result, was_ready] =
+            [0, 1, 2].map(|offset| datum::number(rows.get(row, flags + offset)) != 0);
+        Ended {
+            id: id_at(rows, row, 0),
+            status,
+            has_dependents,
+            post_result,
+            was_ready,
+            queue: share(&datum::text(rows.get(row, flags + 3))),
+            owned_for: None,
+            schedule: rows.get(row, flags + 4).map(|it| it.value() as i64),
+            pause: Micros::ZERO,
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! plan costs more than reading the row.
 
 use crate::error;
+use crate::pg::compat::catalog;
 use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
@@ -11,12 +12,22 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::{ptr, slice};
 
-/// The column `ready`, then the columns of a task that its worker gets.
-const OWNED_COLUMNS: [&CStr; 7] =
-    [c"ready", c"action", c"spec", c"priority", c"key", c"tries", c"num_failures"];
+/// The column `ready`, then the columns of a task that its worker gets, and `updated`, since when it
+/// is ready.
+const OWNED_COLUMNS: [&CStr; 9] = [
+    c"ready",
+    c"action",
+    c"spec",
+    c"priority",
+    c"key",
+    c"tries",
+    c"num_failures",
+    c"group_key",
+    c"updated",
+];
 
 /// The values of `OWNED_COLUMNS` without `ready`. Valid until the next lookup.
-pub type OwnedColumns = [Option<Datum>; 6];
+pub type OwnedColumns = [Option<Datum>; 8];
 
 /// Which uncommitted changes a lookup sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,12 +103,9 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
         };
         let id = find(c"id")?;
         let owned = OWNED_COLUMNS.map(find);
-        let [a, b, c, d, e, f, g] = owned;
-        let owned = [a?, b?, c?, d?, e?, f?, g?];
-        #[cfg(not(feature = "pg18"))]
-        let index = pg_sys::RelationGetPrimaryKeyIndex(table);
-        #[cfg(feature = "pg18")]
-        let index = pg_sys::RelationGetPrimaryKeyIndex(table, false);
+        let [a, b, c, d, e, f, g, h, i] = owned;
+        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?];
+        let index = catalog::primary_key_index(table);
         if index == pg_sys::InvalidOid {
             return None;
         }
@@ -147,10 +155,7 @@ impl TaskLookup {
                 View::Own => pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot()),
                 View::OfOthers => snapshot_of_others(),
             };
-            #[cfg(not(feature = "pg18"))]
-            let scan = pg_sys::index_beginscan(table, index, snapshot, 1, 0);
-            #[cfg(feature = "pg18")]
-            let scan = pg_sys::index_beginscan(table, index, snapshot, ptr::null_mut(), 1, 0);
+            let scan = catalog::begin_index_scan(table, index, snapshot);
             let slot = pg_sys::table_slot_create(table, ptr::null_mut());
             let mut key: pg_sys::ScanKeyData = std::mem::zeroed();
             pg_sys::ScanKeyInit(

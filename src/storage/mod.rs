@@ -6,6 +6,8 @@ pub mod ending;
 pub mod lookup;
 pub mod move_rows;
 pub mod partition_writer;
+pub mod privileges;
+pub mod queue_counts;
 pub mod rows;
 pub mod run_counts;
 pub mod settle;

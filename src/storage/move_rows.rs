@@ -8,6 +8,7 @@ use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::partition_writer::PartitionWriter;
+use crate::storage::rows::share;
 use board::{Micros, Wall};
 use pgrx::pg_sys;
 use std::ptr;
@@ -47,7 +48,7 @@ pub fn move_rows(
                 break;
             }
             let row = live.row(partition.map.last);
-            let [has_dependents, post_result] =
+            let [has_dependents, post_result, was_ready] =
                 partition.map.flags.map(|column| datum::number(row.get(column)) != 0);
             let given = || {
                 [
@@ -59,12 +60,17 @@ pub fn move_rows(
                     ending.result,
                 ]
             };
-            partition.add(row, ending.lease_not_in_history().is_some().into(), given);
+            if post_result || !ending.is_discarded {
+                partition.add(row, ending.lease_not_in_history().is_some().into(), given);
+            }
             ended.push(Ended {
                 id: ending.id,
                 status,
                 has_dependents,
                 post_result,
+                was_ready,
+                queue: share(&datum::text(row.get(partition.map.queue))),
+                owned_for: ending.owned_for(now),
                 schedule: row.get(partition.map.schedule).map(|it| it.value() as i64),
                 pause: Micros::ZERO,
             });

@@ -7,12 +7,16 @@ use crate::shmem::database::Database;
 use crate::shmem::xact::Offer;
 use board::{Id, LaneName, Micros, Rank, Wall};
 use pgrx::pg_sys::{self, Datum};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// How many rows one transaction of the scheduler writes (I10).
 pub const ROWS_PER_TX: usize = 1_000;
 
 statement!(pub FINISHED, "rows/finished", [UUIDS]);
 statement!(pub LIVE, "rows/live", [UUIDS]);
+statement!(pub LOCK, "rows/lock", [UUIDS]);
 statement!(pub LOCK_UNLOCKED, "rows/lock_unlocked", [UUIDS]);
 statement!(STATUS, "rows/status", [UUID]);
 
@@ -145,7 +149,7 @@ impl BoardKey {
 
     pub fn offer(self) -> Offer {
         let BoardKey { queue, action, rank, timeout } = self;
-        Offer { queue: queue.into(), action: action.into(), rank, timeout }
+        Offer { queue: queue.into(), action: action.into(), rank, timeout, aged_since: None }
     }
 
     pub fn lane(&self) -> LaneName<'_> {
@@ -155,4 +159,25 @@ impl BoardKey {
 
 pub fn session(db: &Database) -> Session {
     Session::new(db.owner)
+}
+
+/// How many names a backend remembers.
+const RECENT_NAMES_MAX: usize = 8;
+
+thread_local! {
+    static RECENT_NAMES: RefCell<VecDeque<Rc<[u8]>>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// A name of a queue or an action. Equal names that follow each other closely share one allocation.
+pub fn share(name: &[u8]) -> Rc<[u8]> {
+    RECENT_NAMES.with_borrow_mut(|recent| {
+        if let Some(known) = recent.iter().find(|it| ***it == *name) {
+            return known.clone();
+        }
+        if recent.len() == RECENT_NAMES_MAX {
+            recent.pop_back();
+        }
+        recent.push_front(name.into());
+        recent[0].clone()
+    })
 }

@@ -11,14 +11,14 @@ use crate::pg::{time, uuid};
 use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::move_rows::move_rows;
-use crate::storage::run_counts;
+use crate::storage::{queue_counts, run_counts};
 use board::{ABORTED, Backoff, Micros, READY, RETRIED, Wall};
 use pgrx::pg_sys::Datum;
 
 statement!(
     SETTLE,
     "finish/settle",
-    [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS]
+    [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS, BOOLS]
 );
 statement!(
     RELEASE,
@@ -52,17 +52,21 @@ pub fn settle(
         let mut arguments = arguments(status, now, left);
         let results = datum::array(JSONBS, left.iter().map(|ending| ending.result));
         arguments.insert(7, Some(results));
+        let discarded = left.iter().map(|ending| Some(Datum::from(ending.is_discarded)));
+        arguments.push(Some(datum::array(BOOLS, discarded)));
         let rows = session.run(&SETTLE, &arguments);
-        ended.extend((0..rows.len()).map(|row| Ended::at(&rows, row, status, 1)));
+        ended.extend((0..rows.len()).map(|row| Ended::at(&rows, row, status, 1).of(left, now)));
     }
+    queue_counts::note(db, None, &ended);
     run_counts::note(db, session, &ended);
     ended
 }
 
 /// Makes tasks ready again, or aborts those that have had their last try; returns those that were
-/// live.
+/// live. `endings` must be sorted by id.
 pub fn release(db: &Database, session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
-    let mut arguments = arguments(event, time::now().wall, endings);
+    let now = time::now().wall;
+    let mut arguments = arguments(event, now, endings);
     arguments.extend([
         Some(Datum::from(guc::max_tries())),
         Some(datum::interval(guc::retry_interval())),
@@ -70,18 +74,19 @@ pub fn release(db: &Database, session: &Session, event: &str, endings: &[Ending]
     ]);
     let rows = session.run(&RELEASE, &arguments);
     let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { Micros::ZERO };
-    let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2);
+    let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2).of(endings, now);
     let ended: Vec<Ended> =
         (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect();
+    queue_counts::note(db, Some(event), &ended);
     run_counts::note(db, session, &ended);
     ended
 }
 
-/// The pause before the next try, with its random part. Column 6, `tries`, already includes the try
+/// The pause before the next try, with its random part. Column 9, `tries`, already includes the try
 /// that has just ended.
 fn pause_at(rows: &Rows, row: usize) -> Micros {
-    let [interval, jitter] = [5, 6].map(|column| datum::interval_length(rows.get(row, column)));
-    let retries = (datum::number(rows.get(row, 7)) as i32).saturating_sub(1).max(0);
+    let [interval, jitter] = [7, 8].map(|column| datum::interval_length(rows.get(row, column)));
+    let retries = (datum::number(rows.get(row, 9)) as i32).saturating_sub(1).max(0);
     let backoff = Backoff { interval, jitter, cap: guc::retry_max_interval() };
     backoff.pause(retries as u32, uuid::random_unit())
 }

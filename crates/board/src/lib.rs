@@ -30,19 +30,24 @@ pub use board::audit::{Audit, LaneAudit};
 pub use board::leases::{Claim, Claimed, Expired, Extended, NEVER, Next, PersistedLease, Refusal};
 pub use board::notify::NotifyRound;
 pub use board::offers::Offered;
+pub use board::queues::Configured;
+pub use board::queues::limits::{Blocked, Bucket, Freed, RunningPlace};
 pub use board::refill::NeedsRefill;
 pub use board::shares::Room;
 pub use board::waiters::WaitFor;
-pub use board::{Board, Parts, Sizes, Usage};
+pub use board::{Board, MAX_CONFIGURED, Parts, Sizes, Usage};
 pub use layout::entry::{BuildState, DatabaseEntry, MAX_DATABASES};
 pub use layout::header::Header;
 pub use layout::lane::{Lane, LaneRef};
 pub use layout::names::{ACTION_MAX, LaneName, Name, QUEUE_MAX, WORKER_MAX};
 pub use layout::nodes::{ListHead, NIL};
 pub use layout::notice::Notice;
-pub use layout::queue::Queue;
+pub use layout::queue::{Permits, Queue, QueueSettings};
 pub use layout::rank::{Id, Rank};
 pub use layout::slot::{Slot, State, Ticket, TokenHash};
+pub use layout::stats::{
+    BUCKETS, Counted, Counts, EVENTS, Event, Events, Gauges, Histogram, QueueStats, bucket,
+};
 pub use layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, Place, Waiter};
 pub use outcome::{ABORTED, CANCELLED, COMPLETED, EXPIRED, End, Outcome, READY, RETRIED, WAITING};
 pub use time::{Micros, Monotonic, Timestamp, Wall};

@@ -95,6 +95,7 @@ fn operations() -> impl Strategy<Value = Operation> {
             |(entry, chunk)| Operation::Rebuild { entry, chunk }
         ),
         1 => Just(Operation::Wreck),
+        12 => (any::<u8>(), 0..3_u8).prop_map(|(lane, most)| Operation::Limit { lane, most }),
         1 => (any::<u8>(), 1..90_i64).prop_map(
             |(pick, by)| Operation::Postpone { pick, by: Micros(by) }
         ),
@@ -109,8 +110,13 @@ fn run(sequence: &Sequence) -> Tally {
         slot_buckets: 8,
         lanes: sequence.lanes,
         lane_buckets: 4,
+        // Each queue of both databases may have a limit.
+        queues: sequence.lanes + 256 + 4,
+        queue_buckets: 4,
         waiters: 1,
         lines: 1,
+        counted: 1,
+        transactions: 1,
     });
     memory.board().set_seed(sequence.seed);
     let mut world = World::on(memory.board());
@@ -137,7 +143,7 @@ fn any_sequence_of_operations_does_what_the_model_says() {
     println!("{tally:?}");
     for (what, count) in tally.all() {
         assert!(
-            count >= u64::from(cases) / 1_000,
+            count >= u64::from(cases) / 2_000,
             "{what} happened {count} times in {cases} sequences"
         );
     }

@@ -134,8 +134,12 @@ impl World {
             slot_buckets: 8,
             lanes: 16,
             lane_buckets: 4,
+            queues: 16 + 256 + 2,
+            queue_buckets: 4,
             waiters: PROCESSES as usize,
             lines: 2,
+            counted: 1,
+            transactions: 1,
         };
         let mut memory = Memory::new(sizes);
         let mut board = memory.board();

@@ -16,6 +16,8 @@ fn fill(s: &mut Session) {
     let first = s.submit_with("q", "key => 'k', max_tries => 3, timeout => '2 s'");
     s.submit_with("later", &format!("after => array['{first}'::uuid], on_failure => 'run'"));
     s.value::<String>("select scylla.register_worker()", &[]);
+    s.submit("paused");
+    s.run("select scylla.pause('paused'), scylla.configure_queue('q', retention => '20 d')");
 }
 
 /// All rows that a dump must keep.
@@ -23,6 +25,7 @@ fn all(s: &mut Session) -> Vec<String> {
     let sql = "select to_jsonb(t)::text from scylla.task t
                union all select to_jsonb(d)::text from scylla.dependency d
                union all select to_jsonb(f)::text from scylla.finished f
+               union all select to_jsonb(q)::text from scylla.queue q
                union all select to_jsonb(w)::text from (select last_value from scylla.worker_number) w
                order by 1";
     s.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect()
@@ -184,6 +187,7 @@ fn dumps_come_out_equal_and_closed() {
         });
         assert_closed(&mut r);
         r.run("select scylla.open()");
+        assert_eq!(r.own("w", "paused", 10).len(), 0, "{name}: it has its settings at once");
         assert_eq!(r.own("w", "q", 10).len(), 2, "{name}");
         let partitions =
             "select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass";

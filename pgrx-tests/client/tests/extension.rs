@@ -64,6 +64,47 @@ fn extension_created_again_starts_empty() {
     }
 }
 
+/// Objects of another version than the library's are not used; the update brings everything back.
+#[test]
+fn another_versions_objects_are_refused_until_the_update() {
+    let database = database();
+    let mut admin = database.connect();
+    let ids = admin.submit_many("q", 3);
+    admin.own_one_with("q", "timeout => '100 ms'");
+    let version: String =
+        admin.value("select extversion from pg_extension where extname = 'scylla'", &[]);
+    let scheduler = database.scheduler();
+    admin.run("update pg_extension set extversion = '0.0.1' where extname = 'scylla'");
+    eventually(seconds(10), "the scheduler leaves", || {
+        let count = "select count(*) from pg_stat_activity where pid = $1";
+        (admin.value::<i64>(count, &[&scheduler]) == 0).then_some(())
+    });
+
+    let mut s = database.connect();
+    let error = s.refusal("select scylla.submit('q')", &[]);
+    assert_eq!(error.code().code(), "55000");
+    assert!(error.message().contains(&version), "{error}");
+    assert_eq!(error.detail(), Some("In this database it is of version 0.0.1."));
+    assert!(error.hint().unwrap().starts_with("Run ALTER EXTENSION scylla UPDATE"), "{error}");
+    // The script that creates another version calls it.
+    s.run("select scylla.refresh()");
+
+    admin.run(&format!(
+        "update pg_extension set extversion = '{version}' where extname = 'scylla';
+         select scylla.refresh()"
+    ));
+    let mut owned = s.own("w", "q", 3);
+    owned.sort_by_key(|it| it.id);
+    let mut ids = ids;
+    ids.sort();
+    eventually(seconds(5), "all tasks are owned", || {
+        owned.extend(s.own("w", "q", 3));
+        owned.sort_by_key(|it| it.id);
+        (owned.iter().map(|it| it.id).collect::<Vec<_>>() == ids).then_some(())
+    });
+    assert_scheduler_runs(&database);
+}
+
 /// I2: a creation or a removal of the extension that rolls back changes nothing.
 #[test]
 fn rolled_back_drop_and_create_change_nothing() {

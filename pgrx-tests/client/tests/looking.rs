@@ -80,7 +80,8 @@ fn view_and_entry_have_the_fields_of_the_contract() {
     let database = database();
     let mut s = database.connect();
     let fields = "queue, action, key, spec, priority, status, progress, created, updated, run_at, deadline, \
-                  owner, tries, max_tries, num_failures, after, errors, result, history, resubmitted_from";
+                  owner, tries, max_tries, num_failures, after, errors, result, history, group_key, \
+                  resubmitted_from";
     let columns = s.text(
         "select string_agg(attname, ', ' order by attnum) from pg_attribute
          where attrelid = 'scylla.tasks'::regclass and attnum > 0",

@@ -191,3 +191,61 @@ fn a_tick_is_short_however_many_rows_there_are() {
     let (ticks, read) = (begun.elapsed().as_secs() as i64 + 3, reads(&mut watch) - before);
     assert!(read > 0 && read <= ticks * 600, "{read} blocks in {ticks} ticks, of {blocks}");
 }
+
+/// A partition for the day that was so many days ago, in UTC.
+fn make_partition(s: &mut Session, name: &str, days_ago: i32) {
+    let sql = format!(
+        "do $$ declare day timestamp := date_trunc('day', now() at time zone 'UTC') - interval '{days_ago} d';
+         begin
+             execute format('create table scylla.{name} partition of scylla.finished for values from (%L) to (%L)',
+                 day at time zone 'UTC', (day + interval '1 d') at time zone 'UTC');
+         end $$;
+         create index on scylla.{name} (id)"
+    );
+    s.run(&sql);
+}
+
+/// B60: a queue's own retention, shorter or longer than the server's, by the row or by the day.
+#[test]
+fn queues_keep_settled_tasks_for_their_own_time() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit("other");
+    let settled = s.own_one("other");
+    s.complete(&settled);
+    s.run("select scylla.configure_queue('soon', retention => '1 s')");
+    s.run("select scylla.configure_queue('days', retention => '5 d')");
+    s.run("select scylla.configure_queue('long', retention => '100 d')");
+    make_partition(&mut s, "finished_week", 7);
+    make_partition(&mut s, "finished_month", 30);
+    let queues = ["soon", "days", "long", "other"];
+    let today = s.text("select 'finished_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')");
+    for queue in queues {
+        settle(&mut s, queue, 700, "2 s");
+        settle(&mut s, queue, 700, "7 d");
+        settle(&mut s, queue, 700, "30 d");
+    }
+    let mut left = |partition: &str| -> Vec<i64> {
+        let sql = format!("select count(*) from scylla.{partition} where queue = $1");
+        queues.iter().map(|queue| s.value(&sql, &[queue])).collect()
+    };
+    eventually(seconds(15), "each queue keeps its own", || {
+        let found = [today.as_str(), "finished_week", "finished_month"].map(&mut left);
+        let expected = [vec![0, 700, 700, 701], vec![0, 0, 700, 700], vec![0, 0, 700, 0]];
+        (found == expected).then_some(())
+    });
+    sleep(seconds(2));
+    assert_eq!(left("finished_month"), [0, 0, 700, 0], "the longest retention keeps the partition");
+
+    // Once no queue keeps its tasks for so long, the partition goes as a whole.
+    let mut s = database.connect();
+    s.run("select scylla.reset_queue('long', 'retention')");
+    let there = "select count(*) from pg_inherits
+                 where inhrelid = any (array[to_regclass('scylla.finished_week'), to_regclass('scylla.finished_month')])";
+    eventually(seconds(15), "it is dropped", || (s.count(there) == 1).then_some(()));
+    server.configure("scylla.retention", "6 d");
+    eventually(seconds(15), "both are", || (s.count(there) == 0).then_some(()));
+    assert_eq!(count(&mut s, "long"), 700, "today's stay");
+    server.assert_log_is_clean();
+}

@@ -531,16 +531,13 @@ fn a_schedule_without_an_owner_becomes_inactive() {
     let server = Server::start(&[]);
     let database = server.database();
     let mut s = database.connect();
-    s.run(
-        "create role gone; grant usage on schema scylla to gone;
-           grant execute on all functions in schema scylla to gone; set role gone",
-    );
+    s.run("create role gone; select scylla.grant('q', 'gone', '{submit}'); set role gone");
     s.run("select scylla.schedule('lost \"one\"', 'every 1 second', 'q')");
     s.run("reset role");
     let owner: String = s.value("select owner::text from scylla.schedules", &[]);
     assert_eq!(owner, "gone");
     s.run("select scylla.schedule('kept', 'every 1 second', 'q')");
-    s.run("drop owned by gone; drop role gone");
+    s.run("drop role gone");
     eventually(seconds(10), "it is inactive", || {
         s.value::<bool>("select not active from scylla.schedules where name = 'lost \"one\"'", &[])
             .then_some(())
@@ -566,6 +563,7 @@ fn a_dump_means_the_roles_of_its_names() {
     let mut s = database.connect();
     for role in ["\"Odd \"\"role\"", "moved", "missing"] {
         s.run(&format!("create role {role}"));
+        s.execute("select scylla.grant('q', $1::text::regrole, '{submit}')", &[&role]).unwrap();
     }
     schedule(&mut s, "mine", "every 1 minute", "misfire => 'all'");
     for (name, role) in [("odd", "\"Odd \"\"role\""), ("moved", "moved"), ("missing", "missing")] {

@@ -27,6 +27,7 @@ fn standby_refuses_and_after_promotion_serves() {
     eventually(seconds(5), "the leases are persisted", || {
         (p.count("select count(*) from scylla.lease") == 4).then_some(())
     });
+    p.run("create role looker; select scylla.grant('done', 'looker', '{look}')");
     let standby = primary.standby();
     let copy = database.on(&standby);
     let late = p.submit("q");
@@ -59,6 +60,10 @@ fn standby_refuses_and_after_promotion_serves() {
     assert_eq!(waiter.join().unwrap(), "cancelled", "a task that settles meanwhile, too");
     assert_eq!(s.status(held[0].id), "completed");
     assert_eq!(s.count("select count(*) from scylla.tasks where queue = 'q'"), 21);
+    s.run("set role looker");
+    assert_eq!(s.count("select count(*) from scylla.tasks"), 1, "grants hold on a standby");
+    assert_eq!(s.refused(&format!("select scylla.task('{late}')")), "42501");
+    s.run("reset role");
 
     primary.kill();
     assert!(s.value::<bool>("select pg_promote(wait => true, wait_seconds => 60)", &[]));

@@ -50,25 +50,28 @@ where description ~ '^[A-Z]' or description ~ '\.$'
 order by 1;
 drop view object;
 
--- No function runs in parallel, none is a security definer, and none has a setting that would hide
--- a procedure's transaction.
+-- No function runs in parallel, none has its definer's rights, and none has a setting that would
+-- hide a procedure's transaction. Only what views and types call has no effects.
 select proname from pg_proc p join pg_language l on l.oid = prolang
 where pronamespace = 'scylla'::regnamespace
-    and (prosecdef or proconfig is not null or lanname = 'c' and (proparallel <> 'u' or provolatile <> 'v'))
-    -- but for those that read and write a type
-    and not exists (select from pg_type t where p.oid in (t.typinput, t.typoutput));
+    and (prosecdef or proconfig is not null
+        or lanname = 'c' and (proparallel <> 'u' or provolatile <> 'v') and proname not like '\_%');
 
--- PUBLIC has no privilege on any object, nor has a role without privileges.
+-- PUBLIC may execute every function and read every view, and nothing else.
 select proname from pg_proc
-where pronamespace = 'scylla'::regnamespace and has_function_privilege('public', oid, 'execute');
-select relname from pg_class
+where pronamespace = 'scylla'::regnamespace and not has_function_privilege('public', oid, 'execute');
+select relname, relkind, has_table_privilege('public', oid, 'select') as select,
+    has_table_privilege('public', oid, 'insert, update, delete, truncate, references, trigger')
+    or has_any_column_privilege('public', oid, 'insert, update, references') as more
+from pg_class
 where relnamespace = 'scylla'::regnamespace and relkind in ('r', 'p', 'v', 'S')
     and (has_table_privilege('public', oid, 'select, insert, update, delete, truncate, references, trigger')
         or has_any_column_privilege('public', oid, 'select, insert, update, references'));
-select has_schema_privilege('public', 'scylla', 'usage, create');
+select has_schema_privilege('public', 'scylla', 'usage') as usage,
+    has_schema_privilege('public', 'scylla', 'create') as create;
 
+-- A role without grants.
 create role regress_stranger;
-grant usage on schema scylla to regress_stranger;
 set role regress_stranger;
 \set VERBOSITY sqlstate
 select * from scylla.task;
@@ -77,47 +80,44 @@ select * from scylla.lease;
 select * from scylla.incarnation;
 select * from scylla.dependency;
 select * from scylla.countdown;
-select * from scylla.tasks;
+select * from scylla.queue;
+select * from scylla.privilege;
 select nextval('scylla.worker_number');
 insert into scylla.task select null;
 delete from scylla.finished;
 create table scylla.mine ();
-select scylla.submit('q');
-select * from scylla.submit_tasks('[]');
-select * from scylla.own_tasks('w', 'q');
-select * from scylla.own_task(gen_random_uuid(), 'w');
-select scylla.register_worker();
-select scylla.extend(gen_random_uuid(), gen_random_uuid());
-select scylla.extend_tasks('{}', '{}');
-select scylla.return_task(gen_random_uuid(), gen_random_uuid());
-select scylla.return_tasks('{}', '{}');
-select scylla.cancel(gen_random_uuid());
-select scylla.cancel_tasks('{}');
-select scylla.add_dependencies('{}', '{}');
-select scylla.delete_tasks('{}');
-select scylla.task_id('q', 'k');
-select scylla.why(gen_random_uuid());
-select scylla.task(gen_random_uuid());
-select * from scylla._leases();
-select scylla.refresh();
-select scylla.open();
-select scylla._newest('[]');
-select scylla._history_with('[]', 'w', now());
-select scylla._errors_with('[]', '{}');
 \set VERBOSITY default
+select scylla.submit('install');
+select scylla.cancel(gen_random_uuid());
+select scylla.cancel_message('install', 'm');
+select scylla.open();
+select scylla.grant('install', 'regress_stranger', '{submit}');
+select count(*) from scylla.tasks;
+select count(*) from scylla._leases();
 reset role;
 
--- A role that may execute a function uses the tables through it, and only through it.
-grant execute on function scylla.submit, scylla.own_tasks, scylla.return_task to regress_stranger;
+-- With some.
+select scylla.grant('install', 'regress_stranger', '{work,submit}');
+select * from scylla.privilege;
 set role regress_stranger;
 select scylla.submit('install') is not null as submitted;
 select id, token from scylla.own_tasks('w', 'install') \gset
 select scylla.return_task(:'id', :'token');
+select scylla.submit('another');
+select scylla.task(:'id');
+select scylla.open();
 select current_user;
 \set VERBOSITY sqlstate
 select count(*) from scylla.finished;
 \set VERBOSITY default
 reset role;
+select scylla.revoke('install', 'regress_stranger', '{work}');
+select * from scylla.privilege;
+select scylla.revoke('install', 'regress_stranger', '{submit,look}');
+select * from scylla.privilege;
+select scylla.grant('install', 'regress_stranger', '{read}');
+select scylla.grant('install', 'regress_no_such_role', '{look}');
+select scylla.grant('install', 0::regrole, '{look}');
 
 -- The extension needs its own schema, cannot be moved, and is dropped although another object was
 -- in the schema.

@@ -6,9 +6,11 @@ from pg_settings where name like 'scylla.%' order by name;
 
 -- Descriptions in PostgreSQL's style.
 select name from pg_settings
-where name like 'scylla.%' and (short_desc !~ '^Sets .*\.$' or extra_desc !~ 'Valid range is .* to .*\.$');
+where name like 'scylla.%' and (short_desc !~ '^(Sets|Allows) .*\.$'
+        or vartype <> 'bool' and extra_desc !~ 'Valid range is .* to .*\.$');
 
--- The ranges, with units.
+-- The ranges, with units. PostgreSQL's wording differs between versions.
+\set VERBOSITY sqlstate
 set scylla.lease_timeout = '2min';
 show scylla.lease_timeout;
 set scylla.lease_timeout = 0;
@@ -21,6 +23,7 @@ set scylla.max_spec_size = '2MB';
 show scylla.max_spec_size;
 set scylla.max_spec_size = 1;
 set scylla.max_spec_size = '1GB';
+\set VERBOSITY default
 
 -- Some can be set for the server only.
 set scylla.board_size = 1000;

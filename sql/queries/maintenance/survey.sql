@@ -1,17 +1,45 @@
 -- The lanes that have ready tasks: hops from one lane to the next, however many tasks each has.
--- No parameters. Result: queue, action.
--- Reads scylla.task through the index task_lane; changes and locks nothing.
-with recursive lane (queue, action) as (
-    (select t.queue, t.action from scylla.task t where t.ready order by t.queue, t.action limit 1)
-    union all
-    select n.queue, n.action
-    from lane l
-    cross join lateral (
-        select t.queue, t.action
+-- No parameters. Result: queue, action; in a queue with aging also the priority, else null.
+-- Reads scylla.task through the index task_lane and scylla.queue by primary key; changes and locks
+--   nothing.
+with recursive lane (queue, action, priority) as (
+    (
+        select t.queue, t.action, t.priority
         from scylla.task t
-        where t.ready and (t.queue, t.action) > (l.queue, l.action)
-        order by t.queue, t.action
+        where t.ready
+        order by t.queue, t.action, -t.priority
         limit 1
+    )
+    union all
+    select n.queue, n.action, n.priority
+    from (
+        select l.*, exists (
+            select from scylla.queue q where q.queue = l.queue and q.aging is not null
+        ) as ages
+        from lane l
+    ) l
+    cross join lateral (
+        (
+            select t.queue, t.action, t.priority
+            from scylla.task t
+            where l.ages
+                and t.ready
+                and (t.queue, t.action, -t.priority) > (l.queue, l.action, -l.priority)
+            order by t.queue, t.action, -t.priority
+            limit 1
+        )
+        union all
+        (
+            select t.queue, t.action, t.priority
+            from scylla.task t
+            where not l.ages
+                and t.ready
+                and (t.queue, t.action) > (l.queue, l.action)
+            order by t.queue, t.action, -t.priority
+            limit 1
+        )
     ) n
 )
-select l.queue, l.action from lane l
+select l.queue, l.action, case when q.aging is not null then l.priority end
+from lane l
+left join scylla.queue q on q.queue = l.queue

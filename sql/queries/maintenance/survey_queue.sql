@@ -1,25 +1,46 @@
 -- The actions of one queue that have ready tasks: hops from one to the next, however many tasks
 -- each has.
--- Parameters: $1 queue. Result: queue, action.
--- Reads scylla.task through the index task_lane; changes and locks nothing.
-with recursive lane (action) as (
+-- Parameters: $1 queue. Result: queue, action; in a queue with aging also the priority, else null.
+-- Reads scylla.task through the index task_lane and scylla.queue by primary key; changes and locks
+--   nothing.
+with recursive queue (ages) as (
+    select exists (select from scylla.queue q where q.queue = $1 and q.aging is not null)
+), lane (action, priority) as (
     (
-        select t.action
+        select t.action, t.priority
         from scylla.task t
         where t.ready and t.queue = $1
-        order by t.queue, t.action
+        order by t.queue, t.action, -t.priority
         limit 1
     )
     union all
-    select n.action
+    select n.action, n.priority
     from lane l
+    cross join queue q
     cross join lateral (
-        select t.action
-        from scylla.task t
-        where t.ready and t.queue = $1
-            and t.action > l.action
-        order by t.queue, t.action
-        limit 1
+        (
+            select t.action, t.priority
+            from scylla.task t
+            where q.ages
+                and t.ready
+                and t.queue = $1
+                and (t.action, -t.priority) > (l.action, -l.priority)
+            order by t.queue, t.action, -t.priority
+            limit 1
+        )
+        union all
+        (
+            select t.action, t.priority
+            from scylla.task t
+            where not q.ages
+                and t.ready
+                and t.queue = $1
+                and t.action > l.action
+            order by t.queue, t.action, -t.priority
+            limit 1
+        )
     ) n
 )
-select $1, l.action from lane l
+select $1, l.action, case when q.ages then l.priority end
+from lane l
+cross join queue q

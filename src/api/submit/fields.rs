@@ -3,10 +3,11 @@
 
 use crate::api::{fcinfo, json, validate};
 use crate::error::{self, Result};
-use crate::ops::submit::draft::{Draft, share};
+use crate::ops::submit::draft::Draft;
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid;
+use crate::storage::rows::share;
 use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;
 
@@ -35,7 +36,7 @@ use Setter::{Bigint, Boolean, Integer, Interval, Jsonb, Text, Timestamptz, Uuid,
 
 /// All fields, in the order of submit's arguments.
 pub static FIELDS: &[Field] = &[
-    not_null("queue", Text(|it, text| put(&mut it.queue, validate::queue(text).map(share)))),
+    not_null("queue", Text(|it, text| put(&mut it.queue, validate::open_queue(text).map(share)))),
     not_null("spec", Jsonb(|it, spec| put(&mut it.spec, validate::spec(spec).map(Some)))),
     not_null("action", Text(|it, text| put(&mut it.action, validate::action(text).map(share)))),
     not_null("priority", Bigint(|it, n| put(&mut it.priority, validate::priority(n)))),
@@ -62,6 +63,10 @@ pub static FIELDS: &[Field] = &[
         Interval(|it, value| put(&mut it.timeout, validate::timeout(value).map(Some))),
     ),
     not_null("post_result", Boolean(|it, value| put(&mut it.post_result, Ok(value)))),
+    nullable(
+        "group_key",
+        Text(|it, text| put(&mut it.group_key, validate::group_key(text.to_vec()).map(Some))),
+    ),
 ];
 
 const fn not_null(name: &'static str, setter: Setter) -> Field {

@@ -1,16 +1,19 @@
 //! `submit`, `submit_tasks`, `submit_many` and `resubmit`.
 
-mod fields;
+pub mod fields;
+mod messages;
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::submit::fields::{FIELDS, set_members};
 use crate::api::validate::{self, ELEMENTS_MAX};
-use crate::error::{Error, Result};
-use crate::ops::submit::draft::Draft;
+use crate::error::{self, Error, Result};
+use crate::ops::submit::draft::{Draft, OnConflict};
 use crate::ops::submit::{self, resubmit};
 use crate::pg::datum::{self, JSONBS, TEXTS, UUIDS};
+use crate::pg::named::role;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
+use crate::storage::privileges::Privileges;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(submit, submit_tasks, submit_many, resubmit);
@@ -25,8 +28,32 @@ fn submit(call: &mut Call) -> Result<Option<Datum>> {
     for (number, field) in FIELDS.iter().enumerate() {
         field.set(&mut draft, call.datum(number))?;
     }
-    let id = submit::submit(&current_database(), &draft)?;
-    Ok(Some(id.datum()))
+    submit_draft(call, draft)
+}
+
+/// Submits a task if the caller may. Returns its id, or that of the live task with its key.
+pub fn submit_draft(call: &Call, mut draft: Draft) -> Result<Option<Datum>> {
+    permit(call, &mut draft)?;
+    call.permit_tasks_with(Privileges::LOOK, &draft.after)?;
+    let (id, is_new) = submit::submit(&current_database(), &draft)?;
+    Ok(shown(id, is_new, &draft))
+}
+
+/// Refuses a task that the caller may not submit, whatever it waits for. Notes what the caller may
+/// learn.
+fn permit(call: &Call, draft: &mut Draft) -> Result<()> {
+    call.permit(&draft.queue)?;
+    if draft.on_conflict == OnConflict::Replace {
+        call.permit_with(Privileges::CANCEL, &draft.queue)?;
+    }
+    draft.shows_holder = call.may(Privileges::LOOK, &draft.queue);
+    Ok(())
+}
+
+/// The id of a submitted task, or of the one that has its key; null where the caller may not look
+/// at that one.
+fn shown(id: Uuid, is_new: bool, draft: &Draft) -> Option<Datum> {
+    (is_new || draft.shows_holder).then(|| id.datum())
 }
 
 /// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
@@ -39,12 +66,20 @@ fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
     let atomic = call.bool(1, "atomic")?;
     let elements = validate::elements("tasks", "an array of objects", tasks)?;
     let mut rows = call.rows()?;
-    let mut drafts = Vec::with_capacity(elements.len());
-    // For each element: whether it has a draft, or its id and its error.
-    let mut checked: Vec<Result<(), (Option<Uuid>, Error)>> = Vec::new();
-    for (number, element) in elements.into_iter().enumerate() {
+    // For each element: its draft, as far as it could be read, and whether it is right.
+    let mut read: Vec<(Draft, Result<()>)> = Vec::with_capacity(elements.len());
+    for element in elements {
         let mut draft = Draft::blank();
-        match set_members(&mut draft, element) {
+        let checked = set_members(&mut draft, element).and_then(|()| permit(call, &mut draft));
+        read.push((draft, checked));
+        pgrx::check_for_interrupts!();
+    }
+    refuse_hidden(call, &mut read);
+    let mut drafts = Vec::with_capacity(read.len());
+    // For each element: whether it has a draft, or its id and its error.
+    let mut checked: Vec<Result<(), (Option<Uuid>, Error)>> = Vec::with_capacity(read.len());
+    for (number, (draft, answer)) in read.into_iter().enumerate() {
+        match answer {
             Ok(()) => {
                 drafts.push(draft);
                 checked.push(Ok(()));
@@ -52,16 +87,18 @@ fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
             Err(error) if atomic => return Err(error.of_element(number + 1)),
             Err(error) => checked.push(Err((draft.id, error))),
         }
-        pgrx::check_for_interrupts!();
     }
-    let mut submitted = match drafts.is_empty() {
-        true => Vec::new().into_iter(),
-        false => submit::submit_tasks(&current_database(), &drafts).into_iter(),
+    let submitted = match drafts.is_empty() {
+        true => Vec::new(),
+        false => submit::submit_tasks(&current_database(), &drafts),
     };
+    let mut submitted = submitted.into_iter().zip(&drafts);
     for (number, element) in checked.into_iter().enumerate() {
         let (id, answer) = match element {
-            Ok(()) => submitted.next().map_or((None, Ok(true)), |(id, it)| (Some(id), it)),
-            Err((id, error)) => (id, Err(error)),
+            Ok(()) => submitted.next().map_or((None, Ok(true)), |((id, it), draft)| {
+                (shown(id, !matches!(it, Ok(false)), draft), it)
+            }),
+            Err((id, error)) => (id.map(Uuid::datum), Err(error)),
         };
         let (outcome, error) = match answer {
             Ok(true) => ("inserted", None),
@@ -71,12 +108,24 @@ fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
             Err(error) => ("invalid", Some(error)),
         };
         rows.add([
-            id.map(Uuid::datum),
+            id,
             Some(datum::varlena(outcome.as_bytes())),
             error.map(|it| datum::varlena(it.message().as_bytes())),
         ]);
     }
     Ok(None)
+}
+
+/// Refuses the elements that wait for a task at which the caller may not look.
+fn refuse_hidden(call: &Call, read: &mut [(Draft, Result<()>)]) {
+    let after = |(draft, _): &(Draft, Result<()>)| draft.after.clone();
+    let after: Vec<Uuid> = read.iter().filter(|it| it.1.is_ok()).flat_map(after).collect();
+    let hidden = call.denied(Privileges::LOOK, &after);
+    for (draft, checked) in read.iter_mut().filter(|it| it.1.is_ok()) {
+        if let Some(id) = draft.after.iter().find(|id| hidden.contains(id)) {
+            *checked = Err(error::denied_on_task(*id, Privileges::LOOK.words()));
+        }
+    }
 }
 
 /// The arguments of `submit_many` that hold for each of its tasks: their numbers, and their names,
@@ -93,24 +142,27 @@ const COMMON: [(usize, &str); 9] = [
     (9, "post_result"),
 ];
 
-/// `submit_many(queue, specs, action, …, ids, keys) → uuid[]`
+/// `submit_many(queue, specs, action, …, ids, keys, group_keys) → uuid[]`
 ///
-/// Takes an array of specs, what holds for all tasks, and arrays of ids and keys or null. Gives an
-/// array of the tasks' ids. A task that cannot be inserted fails the call.
+/// Takes an array of specs, what holds for all tasks, and arrays of ids, keys and groups or null. Returns
+/// an array of the tasks' ids. A task that cannot be inserted fails the call.
 fn submit_many(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.submit_many()")?;
     let mut common = Draft::blank();
     for (number, name) in COMMON {
         fields::set(&mut common, name, call.datum(number))?;
     }
+    permit(call, &mut common)?;
     // A null array is an empty one, as for arrays of ids.
     let specs = call.optional_array(1, "specs", JSONBS, ELEMENTS_MAX)?.unwrap_or_default();
     let ids = call.column(10, "ids", UUIDS, ("specs", specs.len()))?;
     let keys = call.column(11, "keys", TEXTS, ("specs", specs.len()))?;
+    let groups = call.column(12, "group_keys", TEXTS, ("specs", specs.len()))?;
     let mut drafts = Vec::with_capacity(specs.len());
     for (at, spec) in specs.into_iter().enumerate() {
         let mut draft = common.clone();
-        let members = [("spec", spec), ("id", ids[at]), ("key", keys[at])];
+        let members =
+            [("spec", spec), ("id", ids[at]), ("key", keys[at]), ("group_key", groups[at])];
         for (name, value) in members {
             fields::set(&mut draft, name, value).map_err(|error| error.of_element(at + 1))?;
         }
@@ -131,14 +183,15 @@ fn submit_many(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `resubmit(ids) → uuid[]`
 ///
-/// Takes an array of ids, and submits the aborted and cancelled ones of these tasks again. Gives an
-/// array of the new tasks' ids, null for each other task.
+/// Takes an array of ids, and submits the aborted and cancelled ones of these tasks again. Returns
+/// an array of the new tasks' ids, null for each other task.
 fn resubmit(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.resubmit()")?;
     let ids = call.uuids(0, "ids")?;
+    call.permit_tasks(&ids)?;
     let new = match ids.is_empty() {
         true => Vec::new(),
-        false => resubmit::resubmit(&current_database(), &ids)?,
+        false => resubmit::resubmit(&current_database(), role::current(), &ids)?,
     };
     Ok(Some(datum::array(UUIDS, new.into_iter().map(|id| id.map(Uuid::datum)))))
 }

@@ -152,6 +152,11 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
     // Withdrawn, but without a new predecessor: it is offered again, since the commit removes its
     // slot.
     let waiting: HashSet<Uuid> = new.iter().map(|(_, task)| *task).chain(counts.tasks()).collect();
+    for at in waiting.iter().filter_map(|task| locked.ids.binary_search(task).ok()) {
+        if locked.is_ready(at) {
+            xact::count(db, &locked.queue(at), |counts| counts.became_ready(-1));
+        }
+    }
     let ready = tasks.iter().filter(|task| !waiting.contains(task));
     let places = ready.filter_map(|task| locked.ids.binary_search(task).ok());
     xact::at_commit(db, places.filter_map(|at| locked.offer(at)).map(Change::Offer));

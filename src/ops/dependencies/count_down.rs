@@ -226,7 +226,9 @@ fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> us
         let task = id_at(&rows, row, 0);
         counts.0.remove(&task);
         if datum::number(rows.get(row, 1)) != 0 {
-            xact::at_commit(db, [Change::Offer(BoardKey::at(&rows, row, 3, task).offer())]);
+            let offer = BoardKey::at(&rows, row, 3, task).offer();
+            xact::count(db, &offer.queue, |counts| counts.became_ready(1));
+            xact::at_commit(db, [Change::Offer(offer)]);
         } else if let Some(due) = rows.get(row, 2) {
             xact::at_commit(db, [Change::Due(datum::wall(due))]);
         }

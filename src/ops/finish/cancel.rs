@@ -3,16 +3,19 @@
 use crate::error;
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::locking::lock::Locked;
-use crate::pg::spi::Session;
+use crate::pg::datum::{self, TEXT};
+use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::ending::Ending;
-use crate::storage::rows::{session, settled};
+use crate::storage::rows::{ROWS_PER_TX, ids_in, session, settled};
 use crate::storage::settle::settle;
 use board::CANCELLED;
 use std::collections::HashSet;
+
+statement!(GROUP, "finish/group", [TEXT, TEXT]);
 
 /// Cancels tasks. For each: whether it was live; `None` when there is no such task.
 pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
@@ -42,6 +45,20 @@ pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
         false => settled.contains(id).then_some(false),
     };
     wanted.iter().map(answer).collect()
+}
+
+/// Cancels the live tasks of a group. Returns how many.
+pub fn cancel_group(db: &Database, queue: &[u8], group_key: &[u8]) -> i64 {
+    let names = [queue, group_key].map(|it| Some(datum::varlena(it)));
+    let mut wanted: Vec<Uuid> = ids_in(&session(db).run(&GROUP, &names)).collect();
+    // In the order in which every call locks rows.
+    wanted.sort_unstable();
+    let mut count = 0;
+    for some in wanted.chunks(ROWS_PER_TX) {
+        count += cancel(db, some).into_iter().filter(|it| *it == Some(true)).count() as i64;
+        pgrx::check_for_interrupts!();
+    }
+    count
 }
 
 /// Cancels the live tasks that have no owner; returns those that have one, or are about to.

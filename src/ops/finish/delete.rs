@@ -1,5 +1,6 @@
 //! Deleting tasks, live or settled, and with them the dependents that are left with no predecessor.
 
+use crate::error::Result;
 use crate::ops::dependencies::count_down::{
     SettledCounts, count_down_dependents, run_deferred_for,
 };
@@ -17,8 +18,13 @@ use std::collections::{HashMap, HashSet};
 statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);
 statement!(DELETE_FINISHED, "finish/delete_finished", [UUIDS]);
 
-/// Deletes tasks; returns how many, dependents included.
-pub fn delete(db: &Database, wanted: &[Uuid]) -> usize {
+/// Deletes tasks; returns how many, dependents included. `permit`: whether a task of a queue may be
+/// deleted.
+pub fn delete(
+    db: &Database,
+    wanted: &[Uuid],
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+) -> Result<usize> {
     let session = session(db);
     let wanted = distinct(wanted.iter().copied());
     // All tasks that may have to go are locked in the order of their ids, so that no edge can be
@@ -58,8 +64,13 @@ pub fn delete(db: &Database, wanted: &[Uuid]) -> usize {
     let mut counts = SettledCounts::default();
     let gone = distinct(gone.into_iter());
     if !gone.is_empty() {
-        let places = gone.iter().filter_map(|id| locked.ids.binary_search(id).ok());
-        xact::at_commit(db, places.map(|at| locked.removal(at)));
+        let places = || gone.iter().filter_map(|id| locked.ids.binary_search(id).ok());
+        for at in places() {
+            let queue = locked.queue(at);
+            permit(locked.ids[at], &queue)?;
+            xact::count(db, &queue, |counts| counts.add_tasks(locked.is_ready(at), -1));
+        }
+        xact::at_commit(db, places().map(|at| locked.removal(at)));
         locked.delete_edges(&session, &gone);
         for edge in delete_edges_after(&session, gone.iter().copied()) {
             counts.note_edge(&edge, false);
@@ -67,5 +78,5 @@ pub fn delete(db: &Database, wanted: &[Uuid]) -> usize {
         session.run(&DELETE_LIVE, &[ids(gone.iter().copied())]);
     }
     count_down_dependents(db, &session, counts);
-    gone.len() + ids_of(&session, &DELETE_FINISHED, wanted.into_iter()).len()
+    Ok(gone.len() + ids_of(&session, &DELETE_FINISHED, wanted.into_iter()).len())
 }

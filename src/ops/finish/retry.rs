@@ -21,6 +21,7 @@ pub fn postpone(db: &Database, session: &Session, ended: &mut [Ended], run_at: O
         let due = run_at.unwrap_or(now + it.pause);
         if due::is_ahead(due, now) {
             it.status = WAITING;
+            xact::count(db, &it.queue, |counts| counts.became_ready(-1));
             postponed.push((it.id, due));
         }
     }

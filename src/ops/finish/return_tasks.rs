@@ -4,21 +4,21 @@ use crate::error::{self, Error, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::finish::retry;
 use crate::pg::process;
-use crate::pg::uuid::{Uuid, token_hash};
+use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{Whereabouts, session, whereabouts};
 use crate::storage::settle::{release, settle};
-use board::{End, Outcome, READY, Refusal, Slot, Ticket, TokenHash, Wall};
+use board::{End, Outcome, READY, Refusal, RunningPlace, Slot, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
 /// One task to return, and what comes with it.
 #[derive(Clone, Copy)]
 pub struct Return {
     pub id: Uuid,
-    pub token: Uuid,
+    pub token_hash: TokenHash,
     pub result: Option<Datum>,
     pub error: Option<Datum>,
 }
@@ -42,11 +42,15 @@ pub fn return_tasks(
     let mut endings = Vec::with_capacity(returns.len());
     for some in order.chunks(AT_ONCE) {
         let hashed: Vec<(usize, TokenHash)> =
-            some.iter().map(|at| (*at, token_hash(returns[*at].token))).collect();
+            some.iter().map(|at| (*at, returns[*at].token_hash)).collect();
         for (at, held) in begin_ends(db, returns, &hashed, change) {
             let Return { id, result, error, .. } = returns[at];
             match held {
-                Ok(lease) => endings.push((at, Ending { id, lease: Some(lease), result, error })),
+                Ok((lease, discards)) => {
+                    let is_discarded = discards && outcome == Outcome::Completed;
+                    let lease = Some(lease);
+                    endings.push((at, Ending { id, lease, result, error, is_discarded }));
+                }
                 Err(refusal) => answers[at] = Err(refusal),
             }
         }
@@ -92,13 +96,16 @@ pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
 /// How often a worker waits for the scheduler to make the first partitions, up to 20 ms each time.
 const MOST_WAITS: usize = 50;
 
+/// A lease that this transaction ends, and whether its task is deleted when it completes.
+type Begun = (Slot, bool);
+
 /// Compares tokens and begins to end the leases (I7); waits for those that the scheduler is ending.
 fn begin_ends(
     db: &Database,
     returns: &[Return],
     hashed: &[(usize, TokenHash)],
-    change: fn(Ticket) -> Change,
-) -> Vec<(usize, Result<Slot, Refusal>)> {
+    change: fn(Ticket, Option<RunningPlace>) -> Change,
+) -> Vec<(usize, Result<Begun, Refusal>)> {
     let me = process::id();
     let mut held = Vec::with_capacity(hashed.len());
     let mut tickets = Vec::with_capacity(hashed.len());
@@ -119,15 +126,15 @@ fn begin_ends(
                     held.push((
                         *at,
                         answer.map(|(ticket, slot)| {
-                            tickets.push(ticket);
-                            slot
+                            tickets.push((ticket, board.freed_place(&slot)));
+                            (slot, board.discards(&slot))
                         }),
                     ));
                 }
                 busy
             });
         });
-        xact::at_commit(db, tickets.drain(..).map(change));
+        xact::at_commit(db, tickets.drain(..).map(|(ticket, place)| change(ticket, place)));
         if !left.is_empty() {
             segment::wait();
         }

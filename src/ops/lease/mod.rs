@@ -2,3 +2,4 @@
 
 pub mod extend;
 pub mod own;
+pub mod release_worker;

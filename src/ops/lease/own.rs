@@ -4,6 +4,7 @@ use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::maintenance::inline;
 use crate::ops::maintenance::refill::{Supplied, Supply};
+use crate::ops::sql;
 use crate::pg::datum::{self, UUID};
 use crate::pg::process;
 use crate::pg::spi::statement;
@@ -13,8 +14,10 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
-use crate::storage::rows::{BoardKey, session, settled};
-use board::{Claim, Claimed, Micros, Next, State, TokenHash, Wall};
+use crate::storage::rows::{BoardKey, session, settled, share};
+use board::{
+    Blocked, Claim, Claimed, Event, Events, Freed, Micros, Next, State, TokenHash, Wall, bucket,
+};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(FIND, "lease/find", [UUID]);
@@ -32,10 +35,15 @@ pub struct Owned {
     pub num_failures: Option<Datum>,
     /// `None`: the lease never expires.
     pub deadline: Option<Wall>,
+    pub group_key: Option<Datum>,
 }
 
 /// How many rows are read under one snapshot.
 const READ_AT_ONCE: usize = 1_024;
+
+/// How many tasks of a queue with aging are taken under one hold of the lock: each takes a look at
+/// the first task of each priority (I8).
+const AGED_AT_ONCE: usize = 16;
 
 /// Why taking from the board ended.
 enum Stop {
@@ -46,11 +54,13 @@ enum Stop {
     Full,
     /// The board has no task at hand; `Next` says why.
     NoTask(Next),
+    /// The queue hands out nothing now.
+    Blocked(Blocked),
 }
 
 /// The result of reserving one task by its id.
 enum Found {
-    Paused,
+    Blocked(Blocked),
     Full,
     Running,
     Task(Claimed),
@@ -71,17 +81,17 @@ pub fn own_tasks(
     let mut supply = Supply::default();
     let (mut owned, mut served_inline) = (0, false);
     let mut claim = claim_now(worker, length);
-    let mut held = Vec::new();
+    let (mut held, mut freed) = (Vec::new(), None);
     while owned < most {
         pgrx::check_for_interrupts!();
         let wanted = (most - owned - held.len()).min(most_at_once(actions));
-        let (taken, entry, stop) = take(db, queue, wanted, actions, &claim, served_inline);
+        let (taken, entry, stop) = take(db, queue, wanted, actions, &claim, freed, served_inline);
         held.extend(taken);
         if matches!(stop, Stop::Enough) && held.len() < READ_AT_ONCE.min(most - owned) {
             continue;
         }
         if !held.is_empty() {
-            owned += hand_out(db, std::mem::take(&mut held), &mut show);
+            owned += hand_out(db, queue, std::mem::take(&mut held), &mut show);
         }
         match stop {
             Stop::Enough => {}
@@ -95,6 +105,8 @@ pub fn own_tasks(
                 Supplied::NoRoom(_) if owned == 0 => full(db),
                 Supplied::NoRoom(_) | Supplied::Nothing => break,
             },
+            Stop::Blocked(why) if may_use_own(why, &mut freed) => {}
+            Stop::Blocked(_) => break,
             Stop::Full if owned == 0 => full(db),
             Stop::Full => break,
         }
@@ -119,6 +131,9 @@ pub fn own_task(
         ));
     }
     let place = BoardKey::at(&rows, 0, 0, id);
+    if place.queue == sql::QUEUE {
+        return Err(error::served_queue());
+    }
     if datum::number(rows.get(0, 5)) == 0 {
         return Err(error::wrong_status(id, "waiting"));
     }
@@ -126,27 +141,39 @@ pub fn own_task(
     let token = Uuid::random();
     let hashed = token_hash(token);
     xact::reserve(1);
-    let found = db.on_board(|board, entry| {
-        if !board.entry(entry).may_hand_out() {
-            return Found::Paused;
+    let mut freed = None;
+    let found = loop {
+        let (found, early) = db.on_board(|board, entry| {
+            let queue = board.find_queue(entry, &place.queue);
+            let found = match board.blocked(entry, queue, claim.now.monotonic, freed) {
+                Some(why) => Found::Blocked(why),
+                None => match board.ensure_slot(entry, place.lane(), place.rank, place.timeout) {
+                    None => Found::Full,
+                    Some(at) => match board.slot_at(at, entry).map(|it| it.state()) {
+                        Some(State::Queued) if !board.fits(at, &mut board.room_of(entry)) => {
+                            Found::Full
+                        }
+                        Some(State::Queued) => Found::Task(board.reserve(at, &claim, hashed)),
+                        _ => Found::Running,
+                    },
+                },
+            };
+            (found, board.wants_scheduler(entry).then_some(entry))
+        });
+        early.into_iter().for_each(segment::wake_scheduler);
+        match found {
+            Found::Blocked(why) if may_use_own(why, &mut freed) => {}
+            found => break found,
         }
-        match board.ensure_slot(entry, place.lane(), place.rank, place.timeout) {
-            None => Found::Full,
-            Some(at) if board.slot_at(at, entry).is_none_or(|it| it.state() != State::Queued) => {
-                Found::Running
-            }
-            Some(at) if !board.fits(at, &mut board.room_of(entry)) => Found::Full,
-            Some(at) => Found::Task(board.reserve(at, &claim, hashed)),
-        }
-    });
+    };
     match found {
-        Found::Paused => Err(error::closed(&db.database_name())),
+        Found::Blocked(why) => Err(error::blocked(why, &place.queue, &db.database_name())),
         Found::Full => Err(error::board_full(&db.database_name())),
         Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {
             xact::at_commit(db, [Change::Own(taken.ticket)]);
             // Settled between the two looks at its row.
-            match hand_out(db, vec![(taken, token)], show) {
+            match hand_out(db, &place.queue, vec![(taken, token)], show) {
                 0 => Err(error::wrong_status(id, "no longer ready")),
                 _ => Ok(()),
             }
@@ -156,6 +183,18 @@ pub fn own_task(
 
 fn full(db: &Database) -> ! {
     error::board_full(&db.database_name()).raise()
+}
+
+/// Whether the reason for which a queue hands out nothing may not hold for this transaction, since
+/// it ends some of the queue's leases. Notes how many in `freed`.
+fn may_use_own(why: Blocked, freed: &mut Freed) -> bool {
+    let Blocked::MaxRunning(place) = why else { return false };
+    if freed.is_some_and(|known| known.0 == place) {
+        return false;
+    }
+    let count = xact::endings_in(place);
+    *freed = Some((place, count));
+    count > 0
 }
 
 /// With many actions to look at, fewer tasks are taken under one hold of the lock (I8).
@@ -177,6 +216,7 @@ fn take(
     wanted: usize,
     actions: Option<&[&[u8]]>,
     claim: &Claim,
+    freed: Freed,
     served_inline: bool,
 ) -> (Vec<(Claimed, Uuid)>, u32, Stop) {
     let tokens: Vec<(Uuid, TokenHash)> =
@@ -184,6 +224,7 @@ fn take(
     let mut taken = Vec::with_capacity(wanted);
     xact::reserve(wanted);
     let (entry, stop, wakes_scheduler) = db.on_board(|board, entry| {
+        let found = board.find_queue(entry, queue);
         let mut room = board.room_of(entry);
         let stop = loop {
             if !served_inline
@@ -193,7 +234,13 @@ fn take(
                 break Stop::NoScheduler;
             }
             let Some((token, token_hash)) = tokens.get(taken.len()) else { break Stop::Enough };
-            match board.next_task(entry, queue, actions) {
+            if taken.len() == AGED_AT_ONCE && found.is_some_and(|queue| board.ages(queue)) {
+                break Stop::Enough;
+            }
+            if let Some(why) = board.blocked(entry, found, claim.now.monotonic, freed) {
+                break Stop::Blocked(why);
+            }
+            match board.next_in_queue(entry, found, actions, claim.now.wall) {
                 Next::Task(at) if !board.fits(at, &mut room) => break Stop::Full,
                 Next::Task(at) => taken.push((board.reserve(at, claim, *token_hash), *token)),
                 next => break Stop::NoTask(next),
@@ -210,14 +257,24 @@ fn take(
 
 /// Checks what was taken against the table, under a snapshot taken after it left the board (I5),
 /// and shows it in the board's order. Returns how many there were; strays leave the board.
-fn hand_out(db: &Database, taken: Vec<(Claimed, Uuid)>, mut show: impl FnMut(Owned)) -> usize {
+fn hand_out(
+    db: &Database,
+    queue: &[u8],
+    taken: Vec<(Claimed, Uuid)>,
+    mut show: impl FnMut(Owned),
+) -> usize {
     let Some(mut lookup) = TaskLookup::open(db, pg_sys::AccessShareLock) else {
         error::not_created().raise()
     };
+    let now = time::now().wall;
     let mut shown = 0;
+    let mut events = Events::NONE;
     for (taken, token) in taken {
         match lookup.at(Uuid(taken.id)) {
             Some(seen) => {
+                let [.., ready_since] = seen;
+                let waited = ready_since.map_or(Micros::ZERO, |since| now - datum::wall(since));
+                events.ready_to_owned[bucket(waited)] += 1;
                 show(owned(seen, taken, token));
                 shown += 1;
             }
@@ -225,11 +282,15 @@ fn hand_out(db: &Database, taken: Vec<(Claimed, Uuid)>, mut show: impl FnMut(Own
         }
     }
     lookup.close();
+    if shown > 0 {
+        events.note(Event::Owned, shown);
+        xact::count(db, &share(queue), |counts| counts.events.add(&events));
+    }
     shown
 }
 
 fn owned(seen: OwnedColumns, taken: Claimed, token: Uuid) -> Owned {
-    let [action, spec, priority, key, tries, num_failures] = seen;
+    let [action, spec, priority, key, tries, num_failures, group_key, _] = seen;
     Owned {
         id: Uuid(taken.id),
         token,
@@ -241,6 +302,7 @@ fn owned(seen: OwnedColumns, taken: Claimed, token: Uuid) -> Owned {
         tries: datum::number(tries) as i32 + 1,
         num_failures,
         deadline: taken.deadline_at,
+        group_key,
     }
 }
 

@@ -2,15 +2,14 @@
 
 use crate::error::Result;
 use crate::ops::locking::withdraw::withdraw;
-use crate::pg::datum::{self, UUIDS};
-use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::datum;
+use crate::pg::spi::{Rows, Session};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::edges::{delete_edges, edges_of};
-use crate::storage::rows::{BoardKey, ids, ids_in};
-
-statement!(LOCK, "rows/lock", [UUIDS]);
+use crate::storage::rows::{BoardKey, LOCK, ids, ids_in, share};
+use std::rc::Rc;
 
 /// Live tasks whose rows this transaction has locked, in the order of their ids.
 pub struct Locked {
@@ -30,8 +29,12 @@ impl Locked {
         BoardKey::at(&self.rows, at, 1, self.ids[at])
     }
 
+    pub fn queue(&self, at: usize) -> Rc<[u8]> {
+        share(&datum::text(self.rows.get(at, 1)))
+    }
+
     /// Whether the task is not waiting; it may be running.
-    fn is_ready(&self, at: usize) -> bool {
+    pub fn is_ready(&self, at: usize) -> bool {
         datum::number(self.rows.get(at, 6)) != 0
     }
 

@@ -21,7 +21,7 @@ pub fn withdraw(db: &Database, place: &BoardKey) -> Result<bool> {
         });
         match held.ok_or_else(|| error::board_full(&db.database_name()))? {
             Ok(ticket) => {
-                xact::at_commit(db, [Change::Finish(ticket)]);
+                xact::at_commit(db, [Change::Finish(ticket, None)]);
                 return Ok(true);
             }
             // This transaction has made it ready again since it took it off the board.

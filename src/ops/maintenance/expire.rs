@@ -2,6 +2,7 @@
 
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::maintenance::QUARANTINE;
+use crate::pg::spi::Statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
@@ -44,7 +45,7 @@ pub fn expire_batch(
     let mut due = Vec::new();
     let is_done = run(&mut || {
         due = take_due(db, entry, most);
-        expire(db, &mut due);
+        expire(db, &mut due, &LOCK_UNLOCKED);
     });
     match due.as_slice() {
         _ if is_done => Batch::Ended,
@@ -60,8 +61,8 @@ pub fn expire_batch(
     }
 }
 
-/// Expired leases that this process ends.
-type Due = Vec<(Ticket, Slot)>;
+/// Leases that this process ends.
+pub type Due = Vec<(Ticket, Slot)>;
 
 /// Takes leases whose deadline has passed off the board, at most so many. They are this process's
 /// until the transaction ends. Reservations that have run out are free at once: nothing is written
@@ -89,16 +90,17 @@ fn take_due(db: &Database, entry: u32, most: usize) -> Due {
     due
 }
 
-/// Writes the end of leases into their tasks' rows; never waits for a row lock. Locked rows are
-/// tried again soon; tasks that are not live any more leave the board.
-fn expire(db: &Database, due: &mut Due) {
+/// Writes the end of leases into their tasks' rows, which `lock` locks: `LOCK_UNLOCKED` never waits
+/// for one, and a lease whose row is locked is tried again soon. Tasks that are not live any more
+/// leave the board.
+pub fn expire(db: &Database, due: &mut [(Ticket, Slot)], lock: &Statement) {
     if due.is_empty() {
         return;
     }
     due.sort_by_key(|(_, slot)| slot.id);
     let session = session(db);
     let all = || due.iter().map(|(_, slot)| Uuid(slot.id));
-    let free = ids_of(&session, &LOCK_UNLOCKED, all());
+    let free = ids_of(&session, lock, all());
     let live = if free.len() == due.len() {
         free.clone()
     } else {
@@ -109,12 +111,7 @@ fn expire(db: &Database, due: &mut Due) {
     let is_in = |ids: &[Uuid], slot: &Slot| ids.binary_search(&Uuid(slot.id)).is_ok();
     let endings: Vec<Ending> = (due.iter())
         .filter(|(_, slot)| is_in(&free, slot))
-        .map(|(_, slot)| Ending {
-            id: Uuid(slot.id),
-            lease: Some(*slot),
-            result: None,
-            error: None,
-        })
+        .map(|(_, slot)| Ending { lease: Some(*slot), ..Ending::of(Uuid(slot.id)) })
         .collect();
     if !endings.is_empty() {
         let mut ended = release(db, &session, EXPIRED, &endings);

@@ -5,9 +5,9 @@ use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
+use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{self, BoardKey, LIVE, LOCK_UNLOCKED, id_at, ids, ids_of, session};
-use board::Wall;
+use board::{Event, Wall};
 use std::collections::HashSet;
 
 statement!(DUE, "maintenance/due", [TIMESTAMPTZ, UUID, TIMESTAMPTZ, BIGINT]);
@@ -35,9 +35,17 @@ pub fn fire(db: &Database, wanted: &[Uuid], until: Wall) -> Vec<Uuid> {
             Some(datum::timestamptz(time::now().wall)),
         ],
     );
-    let fired =
-        (0..rows.len()).map(|row| BoardKey::at(&rows, row, 1, id_at(&rows, row, 0)).offer());
-    xact::at_commit(db, fired.map(Change::Offer));
+    for row in 0..rows.len() {
+        let offer = Offer {
+            aged_since: rows.get(row, 6).map(datum::wall),
+            ..BoardKey::at(&rows, row, 1, id_at(&rows, row, 0)).offer()
+        };
+        xact::count(db, &offer.queue, |counts| {
+            counts.became_ready(1);
+            counts.events.note(Event::Fired, 1);
+        });
+        xact::at_commit(db, [Change::Offer(offer)]);
+    }
     if free.len() == wanted.len() {
         return Vec::new();
     }

@@ -14,6 +14,7 @@ use pgrx::pg_sys::{self, Datum};
 
 statement!(INCARNATION, "maintenance/identity", []);
 statement!(OPEN, "maintenance/open", [BOOL]);
+statement!(CRITICAL_ONLY, "maintenance/critical_only", [BOOL]);
 statement!(USE, "maintenance/note_use", []);
 
 /// Whether the database is open. Notes it on the board, and in the log when it has been closed.
@@ -27,12 +28,14 @@ pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
     }
     let session = session(db);
     let rows = session.run(&INCARNATION, &[]);
-    let [open, used] = [0, 1].map(|column| datum::number(rows.get(0, column)) != 0);
+    let [open, used, critical_only] =
+        [0, 1, 2].map(|column| datum::number(rows.get(0, column)) != 0);
     let was_paused = with_board(|board| {
         let entry = board.entry_mut(entry);
         if used {
             entry.note_use();
         }
+        entry.critical_only = critical_only;
         entry.set_paused(!open)
     });
     if !open && !was_paused {
@@ -43,17 +46,29 @@ pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
 
 /// Opens or closes the database from the commit on.
 pub fn open(db: &Database, enabled: bool) {
-    // The lanes of a restored database are surveyed before its tasks are handed out.
+    // What a restored database has is read before its tasks are handed out.
     let entry = db.on_board(|_, entry| entry);
-    // SAFETY: a lock of this transaction: one such call at a time.
-    unsafe {
-        pg_sys::LockRelationOid(db.table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32)
-    };
-    session(db).run(&OPEN, &[Some(Datum::from(enabled))]);
     if enabled {
         refill::survey(db, entry);
     }
+    lock_incarnation(db);
+    session(db).run(&OPEN, &[Some(Datum::from(enabled))]);
     xact::at_commit(db, [Change::Open(enabled)]);
+}
+
+/// Makes only critical queues hand out tasks from the commit on, or all queues again.
+pub fn critical_only(db: &Database, enabled: bool) {
+    lock_incarnation(db);
+    session(db).run(&CRITICAL_ONLY, &[Some(Datum::from(enabled))]);
+    xact::at_commit(db, [Change::CriticalOnly(enabled)]);
+}
+
+/// Keeps other transactions from changing what the database is, until this one ends.
+fn lock_incarnation(db: &Database) {
+    // SAFETY: a lock of this transaction.
+    unsafe {
+        pg_sys::LockRelationOid(db.table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32)
+    };
 }
 
 /// Notes that this database has made partitions itself: they do not come from a dump.

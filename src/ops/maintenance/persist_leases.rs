@@ -5,12 +5,13 @@
 //! writes the task's row, which makes the lease's row void without a write to it.
 
 use crate::guc;
+use crate::ops::sql;
 use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
+use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{BoardKey, ROWS_PER_TX, id_at, ids, session};
 use board::{Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
@@ -104,8 +105,9 @@ pub fn clear_leases(db: &Database) {
     session(db).run(&CLEAR_LEASES, &[]);
 }
 
-/// Restores the leases that were valid when the server went down, each for one full length. Returns
-/// how many found no free slot.
+/// Restores the leases that were valid when the server went down, each for one full length. The
+/// lease of an SQL command ends at once, unless a process has the command. Returns how many found
+/// no free slot.
 pub fn restore(db: &Database, entry: u32) -> usize {
     let session = session(db);
     let rows = session.run(&RESTORE, &[]);
@@ -114,13 +116,25 @@ pub fn restore(db: &Database, entry: u32) -> usize {
         .filter(|row| {
             let place = BoardKey::at(&rows, *row, 7, id_at(&rows, *row, 0));
             let worker = datum::text(rows.get(*row, 2));
-            let lease = PersistedLease { worker: &worker, ..persisted_lease(&rows, *row) };
+            let mut lease = PersistedLease { worker: &worker, ..persisted_lease(&rows, *row) };
+            if place.queue == sql::QUEUE && !is_assigned(db, place.rank.id) {
+                lease.length = Micros::ZERO;
+            }
             !with_board(|board| {
                 let at = board.ensure_slot(entry, place.lane(), place.rank, place.timeout);
                 at.inspect(|at| board.restore(*at, &lease, now)).is_some()
             })
         })
         .count()
+}
+
+/// Whether a process has the command of a task, or its reply waits for the scheduler.
+fn is_assigned(db: &Database, id: u128) -> bool {
+    let key = (db.database.to_u32(), db.extension.to_u32());
+    segment::sql_slots().iter().any(|slot| {
+        let it = slot.assignment();
+        slot.state().has_command() && it.home == key && it.id == id
+    })
 }
 
 /// A lease from its row, without the worker's name.

@@ -1,6 +1,7 @@
 //! Bringing ready tasks from the table onto the board: refilling a lane from where the last refill
 //! stopped, and surveying which lanes the table has (I4).
 
+use crate::ops::queues::configure;
 use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
 use crate::pg::spi::{Rows, Session, statement};
@@ -10,10 +11,15 @@ use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::lookup::{TaskLookup, View};
 use crate::storage::rows::{id_at, is_own, rank, session};
-use board::{LaneName, LaneRef, Micros, NeedsRefill, Next, Rank, Wall};
+use board::{Id, LaneName, LaneRef, Micros, NeedsRefill, Next, Rank, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
+statement!(
+    REFILL_LEVEL,
+    "maintenance/refill_level",
+    [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]
+);
 statement!(SURVEY, "maintenance/survey", []);
 statement!(SURVEY_QUEUE, "maintenance/survey_queue", [TEXT]);
 
@@ -89,10 +95,16 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
         _ => Rank::END,
     };
     leave_own(db, &mut tasks);
+    let ages = tasks.iter().filter(|_| lane.level.is_some());
+    let ages: Vec<(Id, Wall)> =
+        ages.map(|it| (it.rank.id, it.run_at.unwrap_or(it.rank.created))).collect();
     let tasks: Vec<(Rank, Micros)> = tasks.into_iter().map(|it| (it.rank, it.timeout)).collect();
     let mut room = true;
     for some in tasks.chunks(AT_ONCE) {
         room = room && with_board(|board| board.refill(entry, lane.lane, me, some));
+    }
+    for some in ages.chunks(AT_ONCE) {
+        with_board(|board| some.iter().for_each(|(id, since)| board.note_age(entry, *id, *since)));
     }
     let full = with_board(|board| {
         board.end_refill(lane.lane, me, cursor);
@@ -107,6 +119,7 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
 struct Read {
     rank: Rank,
     timeout: Micros,
+    run_at: Option<Wall>,
     /// This transaction wrote the row.
     is_own: bool,
 }
@@ -126,7 +139,7 @@ fn leave_own(db: &Database, tasks: &mut Vec<Read>) {
 fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec<Read> {
     let Rank { id, created, priority } = lane.cursor;
     let rows = session.run(
-        &REFILL,
+        if lane.level.is_some() { &REFILL_LEVEL } else { &REFILL },
         &[
             Some(datum::varlena(queue)),
             Some(datum::varlena(lane.action.as_bytes())),
@@ -141,13 +154,16 @@ fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec
         .map(|row| {
             let rank = rank(id_at(&rows, row, 0), Wall(number(row, 2)), number(row, 1));
             let timeout = datum::interval_length(rows.get(row, 3));
-            Read { rank, timeout, is_own: is_own(rows.get(row, 4)) }
+            let run_at = rows.get(row, 5).map(datum::wall);
+            Read { rank, timeout, run_at, is_own: is_own(rows.get(row, 4)) }
         })
         .collect()
 }
 
-/// Marks all lanes of a database as to be refilled. False when the board has no room for some.
+/// Reads the settings of all queues, and marks all lanes of a database as to be refilled. False
+/// when the board has no room for some.
 pub fn survey(db: &Database, entry: u32) -> bool {
+    configure::load(db, entry);
     let spilled = with_board(|board| board.entry(entry).lanes_spilled);
     let room = mark(entry, &session(db).run(&SURVEY, &[]));
     with_board(|board| {
@@ -166,12 +182,18 @@ fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
 
 fn mark(entry: u32, rows: &Rows) -> bool {
     let name = |row, column| datum::text(rows.get(row, column));
-    let lanes: Vec<_> = (0..rows.len()).map(|row| (name(row, 0), name(row, 1))).collect();
+    let level = |row| rows.get(row, 2).map(|it| it.value() as u32);
+    let lanes: Vec<_> =
+        (0..rows.len()).map(|row| (name(row, 0), name(row, 1), level(row))).collect();
     let mut room = true;
     for some in lanes.chunks(AT_ONCE) {
         with_board(|board| {
-            for (queue, action) in some {
-                room &= board.survey(entry, LaneName { queue, action });
+            for (queue, action, level) in some {
+                let lane = LaneName { queue, action };
+                room &= match level {
+                    None => board.survey(entry, lane),
+                    Some(priority) => board.survey_level(entry, lane, *priority),
+                };
             }
         });
     }

@@ -4,17 +4,20 @@
 
 use crate::ops::maintenance::identity;
 use crate::pg::datum::{self, BIGINT, Kind, OID, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
+use crate::pg::named::role;
 use crate::pg::spi::{Rows, Session, statement};
-use crate::pg::{process, settings, time};
+use crate::pg::{settings, time};
 use crate::shmem::database::{self, Database};
 use crate::storage::rows::{ROWS_PER_TX, session};
 use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 statement!(PARTITIONS, "retention/make_partitions", [TIMESTAMPTZ]);
 statement!(KEEP_SCHEMA, "retention/keep_schema", []);
 statement!(COPY_ACCESS, "retention/copy_access", [OID, TEXTS]);
 statement!(DAYS, "retention/partitions", [OID]);
+statement!(RULES, "retention/rules", []);
 
 const DELETE_PAST: &str = include_str!("../../../sql/queries/retention/delete_expired.sql");
 const DELETE_PAST_KINDS: [Kind; 6] = [TIMESTAMPTZ, TEXTS, TIMESTAMPTZS, BIGINT, BIGINT, BIGINT];
@@ -41,28 +44,82 @@ pub struct Day {
     to: Option<Wall>,
 }
 
-/// Which settled tasks are past retention: those settled before `until`.
+impl Day {
+    /// Whether it takes tasks of any time: the default partition.
+    fn is_default(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+}
+
+/// Tasks that are kept equally long are past retention when they were settled before `until`.
 #[derive(Clone, Copy)]
-pub struct Past {
+struct Limit {
     until: Wall,
     by_rows: bool,
 }
 
+impl Limit {
+    fn of(retention: Micros, now: Wall) -> Limit {
+        Limit { until: now - retention, by_rows: retention < DAY }
+    }
+
+    /// Whether all tasks of the partition are past.
+    fn covers(&self, day: &Day) -> bool {
+        day.to.is_some_and(|to| to <= self.until)
+    }
+
+    /// Until when tasks of the partition are to be deleted. None is when they are kept for a day or
+    /// more and not all of them are past.
+    fn in_day(&self, day: &Day) -> Wall {
+        if self.by_rows || self.covers(day) || day.is_default() { self.until } else { Wall::MIN }
+    }
+}
+
+/// Which settled tasks are past now.
+pub struct Past {
+    /// Of the queues without a retention of their own.
+    others: Limit,
+    /// By queue, each with its retention.
+    own: Vec<(Vec<u8>, Micros, Limit)>,
+}
+
 impl Past {
-    /// For tasks that are kept for `retention`.
-    pub fn of(retention: Micros) -> Past {
-        Past { until: time::now().wall - retention, by_rows: retention < DAY }
+    /// When tasks are kept for `retention`, and those of some queues for another time.
+    pub fn of(retention: Micros, own: Vec<(Vec<u8>, Micros)>) -> Past {
+        let now = time::now().wall;
+        let own = own.into_iter().map(|(queue, own)| (queue, own, Limit::of(own, now)));
+        Past { others: Limit::of(retention, now), own: own.collect() }
+    }
+
+    fn limits(&self) -> impl Iterator<Item = &Limit> {
+        std::iter::once(&self.others).chain(self.own.iter().map(|(.., limit)| limit))
     }
 
     /// Whether every row of the partition is past retention.
     pub fn covers(&self, day: &Day) -> bool {
-        day.to.is_some_and(|to| to <= self.until)
+        self.limits().all(|limit| limit.covers(day))
     }
 
     /// Whether single rows of the partition have to be deleted.
     pub fn cuts(&self, day: &Day) -> bool {
-        let begun = day.from.is_none_or(|from| from <= self.until);
-        day.blocks > 0 && begun && (self.by_rows || day.from.is_none() && day.to.is_none())
+        let is_cut = |until: Wall| until > Wall::MIN && day.from.is_none_or(|from| from <= until);
+        day.blocks > 0 && self.limits().any(|limit| is_cut(limit.in_day(day)))
+    }
+
+    /// A number for what is to be deleted from the partition, if that does not change with time:
+    /// once it is deleted, there is no more.
+    pub fn fixed(&self, day: &Day) -> Option<u64> {
+        let is_fixed = |limit: &Limit| limit.covers(day) || limit.in_day(day) == Wall::MIN;
+        if !self.limits().all(is_fixed) {
+            return None;
+        }
+        let mut hasher = DefaultHasher::new();
+        self.others.covers(day).hash(&mut hasher);
+        let covering = self.own.iter().filter(|(.., limit)| limit.covers(day));
+        covering.for_each(|(queue, retention, _)| (queue, retention.0).hash(&mut hasher));
+        // A queue that keeps its tasks longer than others is left out of what covers.
+        self.own.len().hash(&mut hasher);
+        Some(hasher.finish())
     }
 }
 
@@ -71,6 +128,18 @@ pub struct Deleted {
     pub rows: i64,
     /// The block where the next transaction goes on.
     pub next: i64,
+}
+
+/// The queues that keep settled tasks for a time of their own.
+pub fn rules(db: &Database) -> Vec<(Vec<u8>, Micros)> {
+    let session = session(db);
+    let rows = session.run(&RULES, &[]);
+    (0..rows.len())
+        .map(|row| {
+            let queue = datum::text(rows.get(row, 0));
+            (queue, datum::interval_length(rows.get(row, 1)))
+        })
+        .collect()
 }
 
 /// All partitions of `scylla.finished`.
@@ -91,8 +160,9 @@ pub fn days(db: &Database) -> Vec<Day> {
 
 /// Makes the missing partitions of yesterday to three days ahead. False when another transaction
 /// uses the default partition at this moment.
-pub fn make_partitions(db: &Database, past: Past) -> bool {
-    let until = [Some(datum::timestamptz(past.until))];
+pub fn make_partitions(db: &Database, past: &Past) -> bool {
+    let earliest = past.limits().map(|limit| limit.until).min().unwrap_or(Wall::MIN);
+    let until = [Some(datum::timestamptz(earliest))];
     if session(db).run(&PARTITIONS, &until).len() == 0 {
         return true;
     }
@@ -100,7 +170,7 @@ pub fn make_partitions(db: &Database, past: Past) -> bool {
         return false;
     }
     // The commands name the tables, so the names must go on to mean the extension's.
-    Session::new(process::user()).run(&KEEP_SCHEMA, &[]);
+    Session::new(role::current()).run(&KEEP_SCHEMA, &[]);
     if database::find_again() != Some(*db) {
         return false;
     }
@@ -137,19 +207,20 @@ pub fn drop_day(db: &Database, day: &Day) -> bool {
 }
 
 /// Deletes rows past retention from `BLOCKS` blocks of a partition.
-pub fn delete_past(db: &Database, past: Past, day: &Day, from: i64) -> Deleted {
+pub fn delete_past(db: &Database, past: &Past, day: &Day, from: i64) -> Deleted {
     let session = session(db);
     let to = from.saturating_add(BLOCKS);
+    let queues = past.own.iter().map(|(queue, ..)| Some(datum::varlena(queue)));
+    let times = past.own.iter().map(|(.., limit)| Some(datum::timestamptz(limit.in_day(day))));
     let parts: Vec<&[u8]> =
         DELETE_PAST.split("scylla.finished_default").map(str::as_bytes).collect();
     let rows = session.run_text(
         &parts.join(&*day.name),
         &DELETE_PAST_KINDS,
         &[
-            Some(datum::timestamptz(past.until)),
-            // No queue has a retention of its own yet.
-            Some(datum::array(TEXTS, std::iter::empty())),
-            Some(datum::array(TIMESTAMPTZS, std::iter::empty())),
+            Some(datum::timestamptz(past.others.in_day(day))),
+            Some(datum::array(TEXTS, queues)),
+            Some(datum::array(TIMESTAMPTZS, times)),
             Some(Datum::from(from)),
             Some(Datum::from(to)),
             Some(Datum::from(ROWS_PER_TX as i64)),

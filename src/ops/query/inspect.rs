@@ -9,9 +9,10 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{id_at, session};
-use board::{Micros, Slot, State};
+use board::{Blocked, Board, LaneName, Micros, Name, QUEUE_MAX, Rank, Slot, State, Wall};
 use pgrx::pg_sys::Datum;
 
+statement!(OLDEST_READY, "query/oldest_ready", [TEXT]);
 statement!(ENTRY, "query/entry", [UUID, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, FLOAT, BOOL]);
 statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
 
@@ -27,6 +28,9 @@ pub fn entry<T>(db: &Database, id: Uuid, show: impl FnOnce(Datum) -> T) -> Optio
     rows.first().map(show)
 }
 
+const CLOSED: &str =
+    "the database is closed, as one that was copied or restored; scylla.open() opens it";
+
 /// Why a task is not running, in one sentence, in the database's encoding; `None`: there is no such
 /// task.
 pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
@@ -40,6 +44,13 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
     }
     let [status, ready, due, pending, given, oldest] = [0, 1, 2, 3, 4, 5].map(|it| rows.get(0, it));
     let pending = datum::number(pending);
+    let queue = datum::text(rows.get(0, 6));
+    let now = time::monotonic();
+    let blocked = with_board(|board| {
+        let entry = db.find(board)?;
+        let queue = board.find_queue(entry, &queue);
+        board.blocked(entry, queue, now, None)
+    });
     let why = if status.is_some() {
         return Some([b"it is ", &*datum::text(status)].concat());
     } else if let Some(lease) = lease {
@@ -51,17 +62,25 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
                 [b"it is reserved for worker \"", worker, until.as_bytes()].concat()
             }
         });
-    } else if with_board(|board| {
-        db.find(board).is_some_and(|entry| !board.entry(entry).may_hand_out())
-    }) {
-        "the database is closed, as one that was copied or restored; scylla.open() opens it"
-            .to_owned()
+    } else if blocked == Some(Blocked::Closed) {
+        CLOSED.to_owned()
     } else if pending > 0 {
         let oldest =
             oldest.map_or(String::new(), |_| format!(", the oldest {}", id_at(&rows, 0, 5)));
         format!("waits for {pending} of {} tasks{oldest}", datum::number(given))
     } else if due.is_some() {
         format!("due in {}", time::humanize(Micros(datum::number(due))))
+    } else if let Some(why) = blocked {
+        match why {
+            Blocked::Closed => CLOSED,
+            Blocked::Paused => "its queue is paused; scylla.resume() lets it hand out tasks",
+            Blocked::NotCritical => {
+                "only critical queues hand out tasks; scylla.critical_only(false) lets all do so"
+            }
+            Blocked::MaxRunning(_) => "its queue runs as many tasks as max_running allows",
+            Blocked::MaxPerSecond => "its queue hands out no more tasks than max_per_second allows",
+        }
+        .to_owned()
     } else if datum::number(ready) != 0 {
         "ready, and waits for a worker".to_owned()
     } else {
@@ -73,10 +92,11 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
 /// Reads a task's row together with its lease. The lease must be the same before and after: the
 /// commit of a transaction that ends it shows in the row first, and on the board a moment later.
 fn beside_lease<T>(db: &Database, id: Uuid, mut read: impl FnMut(Option<&Slot>) -> T) -> T {
-    let mut lease = leases(db, Some(id)).pop();
+    let find = || leases(db, Some(id)).pop().map(|(lease, _)| lease);
+    let mut lease = find();
     loop {
         let answer = read(lease.as_ref());
-        let after = leases(db, Some(id)).pop();
+        let after = find();
         let is_same = match (&lease, &after) {
             (Some(before), Some(after)) => before.is_same_lease(after),
             (before, after) => before.is_none() && after.is_none(),
@@ -111,14 +131,16 @@ fn reserved_elsewhere(lease: &Slot) -> Option<i32> {
     lease.reserved_by().filter(|process| *process != process::id())
 }
 
-/// The leases and reservations of this database, all or one task's.
-pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
+/// The leases and reservations of this database, all or one task's, each with its queue.
+pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<(Slot, Name<QUEUE_MAX>)> {
     let Some(entry) = with_board(|board| db.find(board)) else {
         return Vec::new();
     };
+    let show = |board: &Board, slot: &Slot| (*slot, board.queue_name_of(slot));
     if let Some(id) = task {
-        let lease =
-            with_board(|board| board.slot_of(entry, id.0).filter(|it| is_owned(it)).copied());
+        let lease = with_board(|board| {
+            board.slot_of(entry, id.0).filter(|it| is_owned(it)).map(|it| show(board, it))
+        });
         return lease.into_iter().collect();
     }
     let (mut leases, mut from) = (Vec::new(), 0);
@@ -126,8 +148,10 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
         leases.reserve(AT_ONCE);
         let end = with_board(|board| {
             let end = board.slots_end();
-            let some = from..end.min(from + AT_ONCE as u32);
-            leases.extend(some.filter_map(|at| board.slot_at(at, entry)).filter(|it| is_owned(it)));
+            let some = (from..end.min(from + AT_ONCE as u32))
+                .filter_map(|at| board.slot_at(at, entry))
+                .filter(|it| is_owned(it));
+            leases.extend(some.map(|it| show(board, it)));
             end
         });
         from += AT_ONCE as u32;
@@ -136,6 +160,18 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<Slot> {
         }
         pgrx::check_for_interrupts!();
     }
+}
+
+/// Since when the oldest task of a queue is ready that no worker owns.
+pub fn oldest_ready(db: &Database, queue: &[u8]) -> Option<Wall> {
+    let session = session(db);
+    session.run(&OLDEST_READY, &[Some(datum::varlena(queue))]).first().map(datum::wall)
+}
+
+/// The rank of the next task in the lane of an action and priority, or the lowest that one in the
+/// table may have; `None`: the board does not know the lane.
+pub fn front(db: &Database, queue: &[u8], action: &[u8], priority: u32) -> Option<Rank> {
+    with_board(|board| board.front_of(db.find(board)?, LaneName { queue, action }, priority))
 }
 
 /// Whether there is a lease, as this transaction sees it, or a reservation. A withheld task still

@@ -4,6 +4,7 @@ use crate::error::{self, Result};
 use crate::ops::maintenance::refill::{Supplied, Supply};
 use crate::pg::datum::{self, UUID};
 use crate::pg::spi::statement;
+use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::on_board::current_database;
@@ -41,8 +42,14 @@ fn find_work(db: &Database, queue: &[u8], actions: Option<&[&[u8]]>) -> Option<L
     let mut supply = Supply::default();
     loop {
         pgrx::check_for_interrupts!();
+        let now = time::now();
         let (entry, next, task) = db.on_board(|board, entry| {
-            let next = board.next_task(entry, queue, actions);
+            let found = board.find_queue(entry, queue);
+            // The end of the reason wakes this process.
+            if board.blocked(entry, found, now.monotonic, None).is_some() {
+                return (entry, Next::Empty, None);
+            }
+            let next = board.next_in_queue(entry, found, actions, now.wall);
             let task = match next {
                 Next::Task(at) => {
                     Some((board.lane_of(at), board.fits(at, &mut board.room_of(entry))))

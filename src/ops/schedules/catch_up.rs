@@ -43,7 +43,7 @@ pub fn catch_up(db: &Database, after: MissedKey) -> (u64, Option<MissedKey>) {
     let Some((last, _)) = missed.last() else { return (0, None) };
     let mut ids: Vec<i64> = missed.iter().map(|it| it.0.0).collect();
     ids.dedup();
-    let (schedules, _) = runs::lock(&session, &ids);
+    let (schedules, _) = runs::lock(db, &session, &ids);
     let mut by_id: HashMap<i64, &Schedule> = schedules.iter().map(|it| (it.id, it)).collect();
     let most = ROWS_PER_TX / missed.len();
     let mut steps = Vec::with_capacity(missed.len());

@@ -25,7 +25,11 @@ pub const COLUMNS: [Kind; 14] = [
     TIMESTAMPTZ, // starts_at
     TIMESTAMPTZ, // ends_at
 ];
+/// The columns of the tasks that workers do. A schedule of SQL commands has them fixed.
+pub const OF_TASKS: [(usize, &str); 4] =
+    [(1, "queue"), (2, "spec"), (3, "action"), (4, "priority")];
 const SCHEDULE: usize = 0;
+pub const QUEUE: usize = 1;
 const TIME_ZONE: usize = 5;
 const MISFIRE: usize = 6;
 const MAX_TRIES: usize = 8;

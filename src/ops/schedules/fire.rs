@@ -48,7 +48,7 @@ pub struct Fired {
 /// `missed_before` were missed.
 pub fn fire(db: &Database, wanted: &[i64], until: Wall, missed_before: Wall) -> Fired {
     let session = session(db);
-    let (schedules, inactive) = runs::lock(&session, wanted);
+    let (schedules, inactive) = runs::lock(db, &session, wanted);
     let mut steps = Vec::with_capacity(schedules.len());
     let mut missed = Vec::new();
     for schedule in &schedules {

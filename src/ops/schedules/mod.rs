@@ -2,6 +2,7 @@
 
 pub mod catch_up;
 pub mod counts;
+pub mod cron;
 pub mod definition;
 pub mod fire;
 pub mod owner;

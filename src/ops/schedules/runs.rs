@@ -10,7 +10,7 @@ use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{ids, ids_in, rank};
 use crate::{error, error::Error};
-use board::{Micros, Wall};
+use board::{Event, Micros, Wall};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{Datum, Oid};
 use recurrence::{Misfire, Overlap, Pending};
@@ -58,12 +58,12 @@ impl Schedule {
 
 /// Locks active schedules, waiting for no transaction that has one; by next run. One that cannot fire
 /// any more becomes inactive. Returns also the ids of these.
-pub fn lock(session: &Session, wanted: &[i64]) -> (Vec<Schedule>, Vec<i64>) {
+pub fn lock(db: &Database, session: &Session, wanted: &[i64]) -> (Vec<Schedule>, Vec<i64>) {
     let rows = session.run(&LOCK, &[bigints(wanted.iter().copied())]);
     let (mut schedules, mut inactive) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in 0..rows.len() {
         let id = datum::number(rows.get(row, 0));
-        match schedule(&rows, row) {
+        match schedule(db, &rows, row) {
             Ok(schedule) => schedules.push(schedule),
             Err(why) => {
                 why.report(PgLogLevel::WARNING);
@@ -80,14 +80,16 @@ pub fn lock(session: &Session, wanted: &[i64]) -> (Vec<Schedule>, Vec<i64>) {
 }
 
 /// A schedule of a row; else why it cannot fire.
-fn schedule(rows: &Rows, row: usize) -> Result<Schedule, Error> {
+fn schedule(db: &Database, rows: &Rows, row: usize) -> Result<Schedule, Error> {
     let value = |column| rows.get(row, column);
     let text = |column| datum::text(value(column));
     let time = |column| value(column).map(datum::wall);
     let name = text(1);
     let inactive = |why: &str| error::schedule_inactive(&name, why);
     let owner = value(2).map_or(Oid::INVALID, |it| Oid::from_u32(it.value() as u32));
-    owner::may_fire(owner).map_err(inactive)?;
+    let queue = text(10);
+    let is_sql = datum::number(value(15)) != 0;
+    owner::may_fire(db, owner, &queue, is_sql).map_err(|why| inactive(&why))?;
     let timing = Timing::read(&text(3), &text(4), time(7), time(8));
     let timing = timing.map_err(|why| inactive(&why.sentence()))?;
     let (misfire, overlap) = (Misfire::parse(&text(5)), Overlap::parse(&text(6)));
@@ -100,7 +102,7 @@ fn schedule(rows: &Rows, row: usize) -> Result<Schedule, Error> {
         misfire,
         overlap,
         next_run: time(9),
-        queue: text(10).into(),
+        queue: queue.into(),
         action: text(11).into(),
         priority: datum::number(value(12)),
         timeout: datum::interval_length(value(13)),
@@ -141,9 +143,15 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
             let Schedule { queue, action, priority, timeout, .. } = *schedule;
             let rank = rank(*id, *created, *priority);
             let (queue, action) = (queue.clone(), action.clone());
-            Change::OfferRun(Offer { queue, action, rank, timeout: *timeout })
+            Change::OfferRun(Offer { queue, action, rank, timeout: *timeout, aged_since: None })
         }),
     );
+    for (_, schedule, ..) in runs.iter().filter(|(id, ..)| inserted.contains(id)) {
+        xact::count(db, &schedule.queue, |counts| {
+            counts.add_tasks(true, 1);
+            counts.events.note(Event::Submitted, 1);
+        });
+    }
     advance(session, steps, &runs, &inserted);
     let next = steps.iter().filter_map(|step| step.next_run).min();
     xact::at_commit(db, next.map(Change::Run));

@@ -24,15 +24,23 @@ pub fn next_runs(timing: &Timing, after: Wall, count: usize) -> Vec<Wall> {
 /// A run that is to come: name, time, queue, action.
 pub type Coming = [Option<Datum>; 4];
 
-/// The runs of all active schedules after a time and up to another, by schedule, each shown to `show`.
-/// A schedule that cannot be read has none.
-pub fn coming_runs(db: &Database, after: Wall, until: Wall, mut show: impl FnMut(Coming)) {
+/// The runs of active schedules after a time and up to another, by schedule, each shown to `show`. A
+/// schedule that cannot be read has none. `is_visible`: whether those of a queue are shown.
+pub fn coming_runs(
+    db: &Database,
+    (after, until): (Wall, Wall),
+    is_visible: impl Fn(&[u8]) -> bool,
+    mut show: impl FnMut(Coming),
+) {
     let session = session(db);
     let rows = session.run(&ACTIVE, &[Some(datum::timestamptz(until))]);
     for row in 0..rows.len() {
         let value = |column| rows.get(row, column);
         let text = |column| datum::text(value(column));
         let time = |column| value(column).map(datum::wall);
+        if !is_visible(&text(6)) {
+            continue;
+        }
         let timing: Result<Timing> = Timing::read(&text(1), &text(2), time(3), time(4));
         let Ok(timing) = timing else { continue };
         let series = timing.series();

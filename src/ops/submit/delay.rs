@@ -37,6 +37,8 @@ pub fn delay(db: &Database, id: Uuid, until: Wall) -> Result<bool> {
         ],
     );
     let is_ready = datum::number(rows.get(0, 0)) != 0;
+    let became_ready = i64::from(is_ready) - i64::from(locked.is_ready(0));
+    xact::count(db, &locked.queue(0), |counts| counts.became_ready(became_ready));
     let due = rows.get(0, 1).map(|due| Change::Due(datum::wall(due)));
     xact::at_commit(
         db,

@@ -7,9 +7,7 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::xact::{Change, Offer};
 use crate::storage::rows::rank;
 use board::{Micros, Wall};
-use pgrx::pg_sys::Datum;
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use pgrx::pg_sys::{Datum, Oid};
 use std::rc::Rc;
 
 /// What to do when a live task of the queue has the key already.
@@ -35,6 +33,7 @@ pub struct Draft {
     /// A jsonb; `None`: not given.
     pub spec: Option<Datum>,
     pub key: Option<Vec<u8>>,
+    pub group_key: Option<Vec<u8>>,
     pub on_conflict: OnConflict,
     pub run_at: Option<Wall>,
     pub after: Vec<Uuid>,
@@ -47,37 +46,33 @@ pub struct Draft {
     /// An interval, with its length.
     pub timeout: Option<(Datum, Micros)>,
     pub post_result: bool,
+    /// Whether the caller may learn which task has the key.
+    pub shows_holder: bool,
     /// The settled task that this one repeats.
     pub resubmitted_from: Option<Uuid>,
+    /// What the server runs itself, of a task of the queue `sql`.
+    pub sql: Option<SqlCommand>,
+}
+
+/// A command that the server runs itself.
+#[derive(Clone)]
+pub struct SqlCommand {
+    /// With whose rights it runs.
+    pub role: Oid,
+    /// Where it runs; `None`: in this database.
+    pub database: Option<Vec<u8>>,
+    pub command: Vec<u8>,
 }
 
 thread_local! {
     static BLANK: Draft = Draft::default();
-    static RECENT_NAMES: RefCell<VecDeque<Rc<[u8]>>> = const { RefCell::new(VecDeque::new()) };
 }
-
-/// How many names a backend remembers.
-const RECENT_NAMES_MAX: usize = 8;
 
 impl Draft {
     /// The default, without an allocation.
     pub fn blank() -> Draft {
         BLANK.with(Draft::clone)
     }
-}
-
-/// A name of a queue or an action. Equal names that follow each other closely share one allocation.
-pub fn share(name: &[u8]) -> Rc<[u8]> {
-    RECENT_NAMES.with_borrow_mut(|recent| {
-        if let Some(known) = recent.iter().find(|it| ***it == *name) {
-            return known.clone();
-        }
-        if recent.len() == RECENT_NAMES_MAX {
-            recent.pop_back();
-        }
-        recent.push_front(name.into());
-        recent[0].clone()
-    })
 }
 
 /// A queue and a key.
@@ -118,6 +113,11 @@ impl<'d> Entry<'d> {
         self.draft.key.as_deref().map(|key| (&*self.draft.queue, key))
     }
 
+    /// Whether it may be owned as soon as it is inserted.
+    pub fn is_ready(&self) -> bool {
+        self.due.is_none() && self.after.is_empty()
+    }
+
     /// The change of the board at the commit, for a task without predecessors.
     pub fn change(&self) -> Change {
         match self.due {
@@ -132,6 +132,7 @@ impl<'d> Entry<'d> {
             action: self.draft.action.clone(),
             rank: rank(self.id, self.created, self.draft.priority.into()),
             timeout: self.draft.timeout.map_or(Micros::ZERO, |(_, length)| length),
+            aged_since: None,
         }
     }
 }

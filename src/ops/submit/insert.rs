@@ -3,7 +3,7 @@
 use crate::error;
 use crate::ops::submit::draft::Entry;
 use crate::pg::datum::{
-    self, BIGINTS, BOOLS, INTEGERS, INTERVALS, JSONBS, Kind, TEXTS, TIMESTAMPTZS, UUIDS,
+    self, BIGINTS, BOOLS, INTEGERS, INTERVALS, JSONBS, Kind, OIDS, TEXTS, TIMESTAMPTZS, UUIDS,
 };
 use crate::pg::spi::{Session, Statement, statement};
 use crate::pg::uuid::Uuid;
@@ -65,6 +65,13 @@ static COLUMNS: &[Column] = &[
     column("followed", BOOLS, |it| it.has_dependents.then_some(Datum::from(true)))
         .with_expression("coalesce(s.followed, false)"),
     column("resubmitted_from", UUIDS, |it| it.draft.resubmitted_from.map(Uuid::datum)),
+    column("role", OIDS, |it| it.draft.sql.as_ref().map(|sql| Datum::from(sql.role)))
+        .with_expression("s.role::scylla.role"),
+    column("database", TEXTS, |it| {
+        it.draft.sql.as_ref().and_then(|sql| sql.database.as_deref()).map(datum::varlena)
+    }),
+    column("group_key", TEXTS, |it| it.draft.group_key.as_deref().map(datum::varlena)),
+    column("command", TEXTS, |it| it.draft.sql.as_ref().map(|sql| datum::varlena(&sql.command))),
 ];
 
 /// How many columns a plain task needs.

@@ -94,7 +94,8 @@ fn replace(
     let kept = cancel::cancel_free(db, session, &wanted);
     todo.retain(|at| match of(at) {
         Some(holder) if kept.contains(&holder) => {
-            answers[*at] = Err(error::not_replaceable(holder));
+            let shown = entries[*at].draft.shows_holder.then_some(holder);
+            answers[*at] = Err(error::not_replaceable(shown));
             false
         }
         _ => true,
@@ -127,7 +128,8 @@ fn refuse_taken(
             }
             (Some(holder), OnConflict::Error) => {
                 let (queue, key) = entry.key().unwrap_or_default();
-                Err(error::duplicate_key(queue, key, *holder))
+                let shown = entry.draft.shows_holder.then_some(*holder);
+                Err(error::duplicate_key(queue, key, shown))
             }
             (Some(_), OnConflict::Replace) => return true,
             // The other task has ended meanwhile, or an unknown index refuses the row.

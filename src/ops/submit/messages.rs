@@ -1,25 +1,26 @@
 //! Messages: tasks that wait for a deadline under an id that the caller chose. Firing frees the id.
 
 use crate::due;
-use crate::error;
+use crate::error::{self, Result};
 use crate::ops::finish::cancel;
 use crate::ops::submit::insert::{ROUNDS, suppressors};
-use crate::pg::datum::{self, BOOLS, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
+use crate::pg::datum::{self, BOOLS, JSONBS, Kind, OID, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
+use crate::pg::named::role;
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change, Offer};
-use crate::storage::rows::{ids, ids_in, rank, session};
-use board::{Micros, Wall};
-use pgrx::pg_sys::Datum;
+use crate::storage::rows::{id_at, ids, ids_in, rank, session};
+use board::{Event, Micros, Wall};
+use pgrx::pg_sys::{Datum, Oid};
 use std::collections::HashSet;
 use std::rc::Rc;
 
 statement!(
     DELAY_MESSAGES,
     "submit/delay_messages",
-    [TEXT, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, JSONBS, TIMESTAMPTZS]
+    [TEXT, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, JSONBS, TIMESTAMPTZS, OID, TEXTS]
 );
 statement!(WAITING_MESSAGES, "submit/waiting_messages", [TEXT, TEXTS]);
 statement!(LOCK_MESSAGE, "submit/lock_message", [TEXT, TEXT]);
@@ -29,6 +30,7 @@ pub struct Message {
     pub id: Vec<u8>,
     pub deadline: Wall,
     pub spec: Datum,
+    pub group_key: Option<Vec<u8>>,
 }
 
 /// The outcome of a message.
@@ -61,12 +63,16 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
         return answers;
     }
     let has_come = |message: &Message| !due::is_ahead(message.deadline, now);
+    // The session below runs as another role.
+    let sender = role::current();
     let session = session(db);
     let insert = |some: &[(usize, Uuid, Wall)]| -> HashSet<Uuid> {
         let column = |kind: Kind, value: &dyn Fn(&Message) -> Datum| {
             let values = some.iter().map(|(at, ..)| Some(value(&messages[*at])));
             Some(datum::array(kind, values))
         };
+        let groups =
+            some.iter().map(|(at, ..)| messages[*at].group_key.as_deref().map(datum::varlena));
         let created = some.iter().map(|(.., created)| Some(datum::timestamptz(*created)));
         let rows = session.run(
             &DELAY_MESSAGES,
@@ -78,6 +84,8 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
                 column(BOOLS, &|message| Datum::from(has_come(message))),
                 column(JSONBS, &|message| message.spec),
                 Some(datum::array(TIMESTAMPTZS, created)),
+                Some(Datum::from(sender)),
+                Some(datum::array(TEXTS, groups)),
             ],
         );
         ids_in(&rows).collect()
@@ -107,7 +115,8 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     for (at, id, created) in firsts.into_iter().filter(|(_, id, _)| inserted.contains(id)) {
         let (answer, change) = if has_come(&messages[at]) {
             let (queue, action) = (queue.clone(), action.clone());
-            let offer = Offer { queue, action, rank: rank(id, created, 0), timeout: Micros::ZERO };
+            let (rank, timeout) = (rank(id, created, 0), Micros::ZERO);
+            let offer = Offer { queue, action, rank, timeout, aged_since: None };
             (Delayed::Fired, Change::Offer(offer))
         } else {
             (Delayed::Waits, Change::Due(messages[at].deadline))
@@ -115,6 +124,13 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
         answers[at] = answer;
         changes.push(change);
     }
+    let fired = changes.iter().filter(|it| matches!(it, Change::Offer(_))).count();
+    xact::count(db, &queue, |counts| {
+        counts.add_tasks(true, fired as i64);
+        counts.add_tasks(false, (changes.len() - fired) as i64);
+        counts.events.note(Event::Submitted, changes.len());
+        counts.events.note(Event::Fired, fired);
+    });
     xact::at_commit(db, changes);
     answers
 }
@@ -127,13 +143,21 @@ fn waiting(session: &Session, queue: &[u8], messages: &[Message]) -> HashSet<Vec
     (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect()
 }
 
-/// Cancels a waiting message; false when no such message waits.
-pub fn cancel_message(db: &Database, queue: &[u8], id: &[u8]) -> bool {
-    let task = {
+/// Cancels a waiting message; false when no such message waits. `permit`: whether a message of this
+/// sender may be cancelled.
+pub fn cancel_message(
+    db: &Database,
+    queue: &[u8],
+    id: &[u8],
+    permit: impl Fn(Oid) -> Result<()>,
+) -> Result<bool> {
+    let found = {
         let session = session(db);
         let (queue, id) = (datum::varlena(queue), datum::varlena(id));
         let rows = session.run(&LOCK_MESSAGE, &[Some(queue), Some(id)]);
-        ids_in(&rows).next()
+        (rows.len() > 0).then(|| (id_at(&rows, 0, 0), datum::number(rows.get(0, 1)) as u32))
     };
-    task.is_some_and(|task| cancel::cancel(db, &[task])[0] == Some(true))
+    let Some((task, sender)) = found else { return Ok(false) };
+    permit(Oid::from_u32(sender))?;
+    Ok(cancel::cancel(db, &[task])[0] == Some(true))
 }

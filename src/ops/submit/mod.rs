@@ -10,9 +10,10 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{distinct, session};
-use board::Micros;
+use board::{Event, Micros};
 use std::collections::HashSet;
 
+pub mod back_pressure;
 pub mod delay;
 pub mod draft;
 pub mod insert;
@@ -21,17 +22,19 @@ pub mod messages;
 pub mod resubmit;
 
 /// Submits one task; returns its id, or that of the live task with its key (`on_conflict =>
-/// 'ignore'`).
-pub fn submit(db: &Database, draft: &Draft) -> Result<Uuid> {
+/// 'ignore'`), and whether it is the former.
+pub fn submit(db: &Database, draft: &Draft) -> Result<(Uuid, bool)> {
     let entry = Entry::new(draft, time::now().wall);
     if insert::is_plain(&entry) {
+        back_pressure::announce(db, std::iter::once(&entry))?;
         insert::insert_plain(&session(db), &entry);
         xact::at_commit(db, [Change::Offer(entry.offer())]);
-        return Ok(entry.id);
+        count(db, &entry);
+        return Ok((entry.id, true));
     }
     let submitted = submit_tasks(db, std::slice::from_ref(draft)).pop();
     let (id, submitted) = submitted.unwrap_or_else(|| unreachable!("one answer for one draft"));
-    submitted.map(|_| id)
+    submitted.map(|is_new| (id, is_new))
 }
 
 /// Submits many tasks at once. For each: its id, and its outcome.
@@ -46,12 +49,20 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     refuse_second_ids(&ids, &mut answers);
     refuse_cycles(&entries, &mut answers);
     let predecessors = attach(&session, &mut entries, &answers);
+    // Those that cannot be duplicates: what is refused is not inserted before.
+    let is_new = |entry: &&Entry| entry.draft.id.is_none() && entry.draft.key.is_none();
+    let valid = entries.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+    let announced = back_pressure::announce(db, valid.map(|(entry, _)| entry).filter(is_new));
+    error::unwrap_or_raise(announced);
     let replaced = keys::insert_all(db, &session, &entries, &mut ids, &mut answers);
     let is_inserted = |at: &usize| matches!(answers[*at], Ok(true));
     let inserted: Vec<&Entry> =
         (0..entries.len()).filter(is_inserted).map(|at| &entries[at]).collect();
+    let others = inserted.iter().copied().filter(|entry| !is_new(entry));
+    error::unwrap_or_raise(back_pressure::announce(db, others));
     let free = inserted.iter().filter(|entry| entry.after.is_empty());
     xact::at_commit(db, free.map(|entry| entry.change()));
+    inserted.iter().for_each(|entry| count(db, entry));
     if let Some(mut predecessors) = predecessors {
         if replaced {
             // A replaced task may be among the predecessors.
@@ -62,6 +73,14 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
         add_edges(db, &session, edges.collect(), &predecessors, &new);
     }
     ids.into_iter().zip(answers).collect()
+}
+
+/// Counts an inserted task.
+fn count(db: &Database, entry: &Entry) {
+    xact::count(db, &entry.draft.queue, |counts| {
+        counts.add_tasks(entry.is_ready(), 1);
+        counts.events.note(Event::Submitted, 1);
+    });
 }
 
 /// Within one array the first of two equal ids wins.

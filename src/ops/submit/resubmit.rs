@@ -1,20 +1,23 @@
 //! Resubmitting: a task that was aborted or cancelled runs again, as a new task.
 
-use crate::error::Result;
-use crate::ops::submit::draft::{Draft, OnConflict, share};
+use crate::error::{self, Result};
+use crate::ops::submit::draft::{Draft, OnConflict, SqlCommand};
 use crate::ops::submit::submit_tasks;
 use crate::pg::datum::{self, UUIDS};
+use crate::pg::named::role;
 use crate::pg::spi::{Rows, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::storage::rows::{id_at, ids, session};
+use crate::storage::rows::{id_at, ids, session, share};
+use pgrx::pg_sys::Oid;
 use std::collections::HashMap;
 
 statement!(RESUBMITTED, "submit/resubmitted", [UUIDS]);
 
-/// Submits tasks again. For each: the id of the new task, the same one where an id is repeated;
-/// `None`: there is no such task, or it was neither aborted nor cancelled.
-pub fn resubmit(db: &Database, wanted: &[Uuid]) -> Result<Vec<Option<Uuid>>> {
+/// Submits tasks again, as a role asks, which needs the rights of the role of each SQL command. For
+/// each task: the id of the new one, the same where an id is repeated; `None`: there is no such
+/// task, or it was neither aborted nor cancelled.
+pub fn resubmit(db: &Database, asking: Oid, wanted: &[Uuid]) -> Result<Vec<Option<Uuid>>> {
     let session = session(db);
     let rows = session.run(&RESUBMITTED, &[ids(wanted.iter().copied())]);
     let row_of: HashMap<Uuid, usize> =
@@ -27,6 +30,10 @@ pub fn resubmit(db: &Database, wanted: &[Uuid]) -> Result<Vec<Option<Uuid>>> {
                 drafts.push(draft(&rows, *row, *id));
                 drafts.len() - 1
             });
+            let command = drafts.last().and_then(|draft| draft.sql.as_ref());
+            if command.is_some_and(|command| !role::has_privileges_of(asking, command.role)) {
+                return Err(error::not_of_role(*id));
+            }
         }
     }
     let mut new = Vec::with_capacity(drafts.len());
@@ -53,19 +60,26 @@ pub fn resubmit(db: &Database, wanted: &[Uuid]) -> Result<Vec<Option<Uuid>>> {
 fn draft(rows: &Rows, row: usize, id: Uuid) -> Draft {
     let [queue, action, priority, spec, key, max_tries, retry_interval, retry_jitter] =
         [1, 2, 3, 4, 5, 6, 7, 8].map(|column| rows.get(row, column));
-    let [timeout, post_result] = [9, 10].map(|column| rows.get(row, column));
+    let [timeout, post_result, role, database, command, group_key] =
+        [9, 10, 11, 12, 13, 14].map(|column| rows.get(row, column));
     Draft {
         queue: share(&datum::text(queue)),
         action: share(&datum::text(action)),
         priority: datum::number(priority) as u32,
         spec,
         key: key.map(|key| datum::text(Some(key))),
+        group_key: group_key.map(|key| datum::text(Some(key))),
         on_conflict: OnConflict::Ignore,
         max_tries: max_tries.map(|it| it.value() as i32),
         retry_interval,
         retry_jitter,
         timeout: timeout.map(|it| (it, datum::interval_length(Some(it)))),
         post_result: datum::number(post_result) != 0,
+        sql: command.map(|command| SqlCommand {
+            role: role.map_or(Oid::INVALID, |it| Oid::from_u32(it.value() as u32)),
+            database: database.map(|it| datum::text(Some(it))),
+            command: datum::text(Some(command)),
+        }),
         resubmitted_from: Some(id),
         ..Draft::blank()
     }

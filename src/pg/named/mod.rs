@@ -1,4 +1,5 @@
-//! What PostgreSQL knows by name: roles and time zones.
+//! What PostgreSQL knows by name: databases, roles and time zones.
 
+pub mod database;
 pub mod role;
 pub mod zone;

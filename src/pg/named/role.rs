@@ -3,15 +3,44 @@
 use pgrx::pg_sys::{self, Oid};
 use std::ffi::{CStr, CString};
 
-/// The role with whose rights this call acts.
+/// The role whose privileges count: that of `SET ROLE`, or the definer of a function that runs with
+/// its rights.
 pub fn current() -> Oid {
     // SAFETY: reads this backend's state.
     unsafe { pg_sys::GetUserId() }
 }
 
+/// Whether a role has the privileges of another: it is that role, inherits them by membership, or is
+/// a superuser.
+pub fn has_privileges_of(role: Oid, other: Oid) -> bool {
+    // SAFETY: catalog look-ups inside a transaction.
+    unsafe { pg_sys::has_privs_of_role(role, other) }
+}
+
 /// Whether there is such a role.
 pub fn exists(role: Oid) -> bool {
     name(role).is_some()
+}
+
+/// Whether a role may log in; `None`: there is no such role.
+pub fn can_login(role: Oid) -> Option<bool> {
+    // SAFETY: a catalog look-up; the tuple is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::AUTHOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, role.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let answer = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_authid>()).rolcanlogin;
+        pg_sys::ReleaseSysCache(tuple);
+        Some(answer)
+    }
+}
+
+/// Whether a role is a superuser.
+pub fn is_superuser(role: Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::superuser_arg(role) }
 }
 
 /// The name of a role, as an identifier.
@@ -23,6 +52,13 @@ pub fn name(role: Oid) -> Option<CString> {
     }
 }
 
+/// The role of a name; `None`: no role has it.
+pub fn named(name: &CStr) -> Option<Oid> {
+    // SAFETY: a catalog look-up by a name that ends with a zero.
+    let found = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
+    (found != pg_sys::InvalidOid).then_some(found)
+}
+
 /// The role of a name, as an identifier; `None`: no role has it.
 pub fn find(identifier: &CStr) -> Option<Oid> {
     let written = identifier.to_bytes();
@@ -30,10 +66,7 @@ pub fn find(identifier: &CStr) -> Option<Oid> {
         [b'"', inner @ .., b'"'] => unquote(inner),
         plain => plain.to_vec(),
     };
-    let name = CString::new(name).ok()?;
-    // SAFETY: a catalog look-up by a name that ends with a zero.
-    let found = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
-    (found != pg_sys::InvalidOid).then_some(found)
+    named(&CString::new(name).ok()?)
 }
 
 /// The text between the quotes of an identifier, in which each quote is doubled.

@@ -3,6 +3,7 @@
 use crate::board::Board;
 use crate::board::lanes::{ByFront, ByLength, ByRank, Idle};
 use crate::board::leases::ByDeadline;
+use crate::board::queues::limits::ByPermit;
 use crate::containers::{list, treap};
 use crate::layout::entry::BuildState;
 use crate::layout::lane::WakeState;
@@ -44,9 +45,9 @@ impl Board<'_> {
     pub fn audit(&mut self) -> Audit {
         let (slots, lanes, queues) = (self.slots.audit(), self.lanes.audit(), self.queues.audit());
         let mut audit = Audit { lanes: Vec::new(), depth: 0 };
-        // How many trees each slot is in, and how many slots each lane has.
+        // How many trees each slot is in; how many slots each lane has, and how many run.
         let mut trees = vec![0; slots.len()];
-        let mut members = vec![0; lanes.len()];
+        let (mut members, mut running_in) = (vec![0; lanes.len()], vec![0; lanes.len()]);
         for (at, live) in (0..).zip(&slots) {
             let state = self.slots[at].state;
             assert_eq!(*live, state != State::Free, "slot {at} is live or free");
@@ -54,6 +55,7 @@ impl Board<'_> {
                 let lane = self.slots[at].lane;
                 assert!(lanes[lane as usize], "slot {at} has a lane");
                 members[lane as usize] += 1;
+                running_in[lane as usize] += u32::from(self.slots[at].has_place());
                 let (entry, id) = (self.entry_of_slot(&self.slots[at]), self.slots[at].id);
                 assert_eq!(self.find_slot(entry, id), Some(at), "a task has one slot (I3)");
             }
@@ -78,7 +80,7 @@ impl Board<'_> {
             }
         }
 
-        let mut of_queue = vec![0; queues.len()];
+        let mut of_queue = vec![(0, 0, 0); queues.len()];
         for (at, live) in (0..).zip(&lanes) {
             assert_eq!(self.lanes.end() as usize, lanes.len());
             if !live {
@@ -86,8 +88,14 @@ impl Board<'_> {
             }
             let it = self.lanes[at];
             assert!(it.used && queues[it.queue as usize], "lane {at} has a queue");
-            of_queue[it.queue as usize] += 1;
-            assert_eq!(self.find_lane(it.queue, it.action()), Some(at), "lane {at} is found");
+            let (lanes, queued, running) = &mut of_queue[it.queue as usize];
+            (*lanes, *queued) = (*lanes + 1, *queued + it.counts.queued);
+            *running += running_in[at as usize];
+            assert_eq!(
+                self.find_lane(it.queue, it.action(), it.level),
+                Some(at),
+                "lane {at} is found"
+            );
             let queued = treap::in_order(&mut ByRank(self), it.root, &mut audit.depth);
             assert_eq!(it.first, queued.first().copied().unwrap_or(NIL), "lane {at}'s first");
             assert_eq!(it.counts.queued as usize, queued.len(), "lane {at}'s queued");
@@ -96,6 +104,8 @@ impl Board<'_> {
             let wanted = it.counts.slots > 0 || it.refiller != 0 || it.cursor != Rank::END;
             assert!(wanted, "lane {at} is free when nothing refers to it");
             for slot in &queued {
+                let priority = self.slots[*slot].priority;
+                assert!(it.level.is_none_or(|level| level == priority), "lane {at}'s priority");
                 assert_eq!(self.slots[*slot].lane, at);
                 assert_eq!(self.slots[*slot].state, State::Queued);
                 trees[*slot as usize] += 1;
@@ -111,12 +121,16 @@ impl Board<'_> {
                 slots: it.counts.slots,
             });
         }
+        let mut configured = 0;
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
-            let count: u32 = of_queue[at as usize];
-            assert_eq!(self.queues[at].lanes, count, "queue {at}'s lanes");
-            let wanted = count > 0 || self.queues[at].to_announce;
-            assert!(wanted, "queue {at} has a lane, or is to be announced");
+            let it = &self.queues[at];
+            let counts = (it.lanes, it.queued, it.running);
+            assert_eq!(counts, of_queue[at as usize], "queue {at}'s counts");
+            let wanted = self.is_needed(at) || it.to_announce;
+            assert!(wanted, "queue {at} is needed, or is to be announced");
+            configured += u32::from(it.settings.version > 0 || it.pins > 0);
         }
+        assert_eq!(configured, self.globals.configured, "queues with settings");
 
         for entry in 0..self.entries().len() as u32 {
             let timer = self.entry(entry).timer;
@@ -136,6 +150,7 @@ impl Board<'_> {
         }
         self.audit_shares(&lanes);
         self.audit_announcements(&queues);
+        self.audit_permits(&queues);
         self.audit_wakes(&lanes);
         self.audit_waiters();
         audit
@@ -176,9 +191,28 @@ impl Board<'_> {
         let parked = (0..).zip(queues).filter(|(at, live)| {
             let is_listed = listed[*at as usize];
             assert!(!**live || self.queues[*at].to_announce == is_listed, "queue {at} is listed");
-            **live && self.queues[*at].lanes == 0
+            **live && !self.is_needed(*at)
         });
         assert_eq!(parked.count(), self.globals.parked as usize, "queues kept to be announced");
+    }
+
+    fn audit_permits(&mut self, queues: &[bool]) {
+        let mut awaited = vec![false; queues.len()];
+        for entry in 0..self.entries().len() as u32 {
+            let root = self.entry(entry).permits;
+            for queue in treap::in_order(&mut ByPermit(self), root, &mut 0) {
+                assert_eq!(
+                    self.queues[queue].entry, entry,
+                    "a queue is in its own database's tree"
+                );
+                awaited[queue as usize] = true;
+            }
+        }
+        for ((at, live), awaited) in (0..).zip(queues).zip(awaited).filter(|it| *it.0.1 || it.1) {
+            let it = &self.queues[at];
+            assert!(*live && it.permits.awaited == awaited, "queue {at} awaits a permit");
+            assert!(!awaited || it.settings.max_per_second > 0.0, "queue {at} has permits");
+        }
     }
 
     fn audit_wakes(&mut self, lanes: &[bool]) {

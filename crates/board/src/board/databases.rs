@@ -61,6 +61,7 @@ impl Board<'_> {
         for entry in &mut self.globals.entries {
             if entry.build_state != BuildState::Vacant && entry.database == database {
                 entry.scheduler = 0;
+                entry.is_writing = false;
                 known = true;
             }
         }
@@ -105,9 +106,10 @@ impl Board<'_> {
     }
 
     /// When the scheduler has something to do for the database: a lease expires, a task or a run of
-    /// a schedule is due, a notification round begins, or deferred countdowns are to be run.
+    /// a schedule is due, a notification round begins, a queue gets a permit that it waits for, or
+    /// deferred countdowns are to be run.
     pub fn next_duty(&mut self, entry: u32) -> Monotonic {
-        let duty = self.next_expiry(entry).min(self.next_round(entry));
+        let duty = self.next_expiry(entry).min(self.next_round(entry)).min(self.next_permit(entry));
         let it = self.entry(entry);
         let fires = |at: Wall, offset| match at {
             Wall::NEVER => Monotonic::NEVER,
@@ -132,24 +134,36 @@ impl Board<'_> {
     }
 
     /// Frees what an unbuilt database has among `count` indexes from `from` on: the slots' come
-    /// first, then the lanes'. Returns where to go on, or `None` when the database has nothing
-    /// more.
+    /// first, then the lanes', then the queues'. Returns where to go on, or `None` when the
+    /// database has nothing more.
     pub fn clear_entry(&mut self, entry: u32, from: u32, count: u32) -> Option<u32> {
-        let slots = self.slots.capacity();
-        let (to, end) = (from.saturating_add(count), slots + self.lanes.end());
+        let (slots, lanes) = (self.slots.capacity(), self.lanes.capacity());
+        let (to, end) = (from.saturating_add(count), slots + lanes + self.queues.end());
         for at in from..to.min(self.slots.end()) {
             if self.is_in_entry(at, entry) {
                 self.drop_slot(at);
             }
         }
         // Once no slot refers to them.
-        for at in from.max(slots)..to.min(end) {
+        for at in from.max(slots)..to.min(slots + self.lanes.end()) {
             let lane = at - slots;
             if self.is_lane(lane) && self.queues[self.lanes[lane].queue].entry == entry {
                 self.forget_lane(lane);
             }
         }
-        let next = if to < self.slots.end() { to } else { to.max(slots) };
+        for at in from.max(slots + lanes)..to.min(end) {
+            let queue = at - slots - lanes;
+            if self.is_queue(queue, entry) {
+                self.forget_settings(queue);
+            }
+        }
+        let next = if to < self.slots.end() {
+            to
+        } else if to < slots + self.lanes.end() {
+            to.max(slots)
+        } else {
+            to.max(slots + lanes)
+        };
         (next < end || self.forget_notifications(entry, count)).then_some(next)
     }
 
@@ -157,6 +171,7 @@ impl Board<'_> {
     pub fn remove(&mut self, entry: u32) {
         self.forget_notifications(entry, u32::MAX);
         self.wake_database(entry);
+        self.forget_stats(entry);
         *self.entry_mut(entry) = DatabaseEntry::VACANT;
     }
 }

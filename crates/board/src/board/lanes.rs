@@ -1,7 +1,7 @@
 //! The ready order: lanes, and the trees that they are in (I4).
 
 use crate::board::Board;
-use crate::containers::hash::hash;
+use crate::containers::hash::{hash, mix};
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
@@ -17,6 +17,10 @@ use crate::layout::slot::State;
 const SPILLED_SLOTS_MAX: u32 = 16;
 const SPILL_TRIES: u32 = 8;
 
+fn lane_hash(queue: u32, action: &[u8], level: Option<u32>) -> u32 {
+    hash(queue ^ level.map_or(0, mix), action)
+}
+
 impl Board<'_> {
     /// Whether there is a lane at an index.
     pub(crate) fn is_lane(&self, lane: u32) -> bool {
@@ -24,33 +28,37 @@ impl Board<'_> {
         lane < self.lanes.end() && self.lanes[lane].used
     }
 
-    pub(crate) fn find_queue(&self, entry: u32, queue: &[u8]) -> Option<u32> {
-        self.queues.find(hash(entry, queue), |it| it.entry == entry && it.name.as_bytes() == queue)
+    pub(crate) fn find_lane(&self, queue: u32, action: &[u8], level: Option<u32>) -> Option<u32> {
+        self.lanes.find(lane_hash(queue, action, level), |it| {
+            it.queue == queue && it.level == level && it.action() == action
+        })
     }
 
-    pub(crate) fn find_lane(&self, queue: u32, action: &[u8]) -> Option<u32> {
-        self.lanes.find(hash(queue, action), |it| it.queue == queue && it.action() == action)
-    }
-
-    /// A lane, made if it is new, if need be in place of an idle one; `None`: no place is left.
-    pub(crate) fn find_or_add_lane(&mut self, entry: u32, name: LaneName) -> Option<u32> {
-        let queue = self.find_queue(entry, name.queue);
-        if let Some(lane) = queue.and_then(|queue| self.find_lane(queue, name.action)) {
+    /// The lane of tasks of a priority, made if it is new, if need be in place of an idle one;
+    /// `None`: no place is left.
+    pub(crate) fn find_or_add_lane(
+        &mut self,
+        entry: u32,
+        name: LaneName,
+        priority: u32,
+    ) -> Option<u32> {
+        if let Some(queue) = self.find_queue(entry, name.queue)
+            && let Some(lane) = self.find_lane(queue, name.action, self.level(queue, priority))
+        {
             return Some(lane);
         }
         if self.lanes.is_full() {
             self.make_room_for_lane(entry)?;
         }
         // Spilling may have freed the queue that was found.
-        let queue = match self.find_queue(entry, name.queue) {
-            Some(queue) => queue,
-            None => self.add_queue(entry, name.queue)?,
-        };
+        let queue = self.find_or_add_queue(entry, name.queue)?;
+        let level = self.level(queue, priority);
         let lane_id = self.next_generation();
         let lane = self.lanes.add(
-            hash(queue, name.action),
+            lane_hash(queue, name.action, level),
             Lane {
                 cursor: Rank::END,
+                cursor_since: Rank::END.created,
                 left_to_table: Rank::END,
                 chain: Chain::NONE,
                 by_front: TreapLinks::NONE,
@@ -64,32 +72,15 @@ impl Board<'_> {
                 refiller: 0,
                 lane_id,
                 used: true,
+                level,
                 action: Name::new(name.action),
             },
         )?;
-        if self.queues[queue].lanes == 0 && self.queues[queue].to_announce {
-            self.globals.parked -= 1;
-        }
-        self.queues[queue].lanes += 1;
+        self.change_need(queue, |it| it.lanes += 1);
         self.link_length(lane);
         self.entry_mut(entry).lanes += 1;
         self.push_idle(lane);
         Some(lane)
-    }
-
-    fn add_queue(&mut self, entry: u32, name: &[u8]) -> Option<u32> {
-        self.queues.add(
-            hash(entry, name),
-            Queue {
-                chain: Chain::NONE,
-                entry,
-                fronts: NIL,
-                lanes: 0,
-                link: Link::NONE,
-                to_announce: false,
-                name: Name::new(name),
-            },
-        )
     }
 
     /// Spills an idle lane, so that `entry` can have another: of the database that has the most
@@ -112,7 +103,7 @@ impl Board<'_> {
     /// Leaves all tasks of an idle lane to the table, and frees the lane.
     fn spill_lane(&mut self, lane: u32) {
         // An incomplete lane stays until it is forgotten.
-        self.leave_to_table(lane, Rank::FIRST);
+        self.leave_to_table(lane, self.first_rank(lane));
         while self.lanes[lane].first != NIL {
             self.drop_slot(self.lanes[lane].first);
         }
@@ -123,7 +114,7 @@ impl Board<'_> {
         if wakes.state != WakeState::Idle {
             // That one finds the lane again, which goes on with waking.
             let lane = LaneName { queue: name.as_bytes(), action: action.as_bytes() };
-            self.wake_without_lane(entry, lane);
+            self.wake_for_table(entry, lane);
         }
     }
 
@@ -150,16 +141,13 @@ impl Board<'_> {
         self.entry_mut(self.queues[queue].entry).lanes -= 1;
         self.lanes[lane].used = false;
         self.lanes.free(lane);
-        self.queues[queue].lanes -= 1;
-        if self.queues[queue].lanes == 0 {
-            self.release_queue(queue);
-        }
+        self.change_need(queue, |it| it.lanes -= 1);
     }
 
     /// Queues a slot that is in no tree.
     pub(crate) fn enqueue(&mut self, at: u32) {
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
-        self.slots[at].state = State::Queued;
+        self.set_state(at, State::Queued);
         let leads = rank < self.front(lane);
         if leads {
             self.unlink_front(lane);
@@ -212,6 +200,13 @@ impl Board<'_> {
         }
     }
 
+    /// As `front`, of the lane that tasks of a priority are in, if there is one.
+    pub fn front_of(&self, entry: u32, name: LaneName, priority: u32) -> Option<Rank> {
+        let queue = self.find_queue(entry, name.queue)?;
+        let lane = self.find_lane(queue, name.action, self.level(queue, priority));
+        lane.map(|lane| self.front(lane))
+    }
+
     /// The queue's lane with the best front.
     pub(crate) fn best_lane(&mut self, queue: u32) -> Option<u32> {
         let root = self.queues[queue].fronts;
@@ -238,6 +233,8 @@ impl Board<'_> {
 
     /// Changes the lane's counts of queued slots and of slots in all.
     pub(crate) fn change_counts(&mut self, lane: u32, queued: i32, slots: i32) {
+        let queue = &mut self.queues[self.lanes[lane].queue];
+        queue.queued = queue.queued.wrapping_add_signed(queued);
         let mut counts = self.lanes[lane].counts;
         counts.queued = counts.queued.wrapping_add_signed(queued);
         counts.slots = counts.slots.wrapping_add_signed(slots);

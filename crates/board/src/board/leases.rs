@@ -3,6 +3,7 @@
 use crate::board::Board;
 use crate::board::refill::NeedsRefill;
 use crate::containers::treap::{self, TreapNodes};
+use crate::layout::lane::Lane;
 use crate::layout::names::{LaneName, Name};
 use crate::layout::nodes::{NIL, TreapLinks};
 use crate::layout::rank::{Id, Rank};
@@ -116,16 +117,27 @@ impl Slot {
 }
 
 impl Board<'_> {
-    /// What is next in a queue, by all its actions or by some. A paused database hands out nothing.
+    /// What is next in a queue, by all its actions or by some, whether it is blocked or not, and
+    /// before any task has aged.
     pub fn next_task(&mut self, entry: u32, queue: &[u8], actions: Option<&[&[u8]]>) -> Next {
-        if !self.entry(entry).may_hand_out() {
-            return Next::Empty;
-        }
-        let lane = self.find_queue(entry, queue).and_then(|queue| match actions {
+        let queue = self.find_queue(entry, queue);
+        self.next_in_queue(entry, queue, actions, Wall::MIN)
+    }
+
+    /// As `next_task`, by the queue's index, with the ages of now.
+    pub fn next_in_queue(
+        &mut self,
+        entry: u32,
+        queue: Option<u32>,
+        actions: Option<&[&[u8]]>,
+        now: Wall,
+    ) -> Next {
+        let lane = queue.and_then(|queue| match actions {
+            _ if self.ages(queue) => self.best_aged_lane(queue, actions, now),
             None => self.best_lane(queue),
             Some(actions) => actions
                 .iter()
-                .filter_map(|action| self.find_lane(queue, action))
+                .filter_map(|action| self.find_lane(queue, action, None))
                 .filter(|lane| self.front(*lane) != Rank::END)
                 .min_by_key(|lane| self.front(*lane)),
         });
@@ -140,17 +152,21 @@ impl Board<'_> {
             Next::Refilling
         } else {
             let action = Name::new(it.action());
-            Next::NeedsRefill(NeedsRefill { lane, cursor: it.cursor, action, lane_id: it.lane_id })
+            let Lane { cursor, lane_id, queue, level, .. } = *it;
+            Next::NeedsRefill(NeedsRefill { lane, cursor, action, level, lane_id, queue })
         }
     }
 
     /// Reserves a queued slot for the claim's transaction, with its lease as it will be (I3).
     pub fn reserve(&mut self, at: u32, claim: &Claim, token_hash: TokenHash) -> Claimed {
         self.dequeue(at);
+        self.set_state(at, State::Reserved);
+        let queue = self.queue_of(at);
+        self.take_permit(queue);
+        let timeout = self.queues[queue].settings.timeout;
         let generation = self.next_generation();
         let slot = &mut self.slots[at];
         slot.generation = generation;
-        slot.state = State::Reserved;
         slot.holder = claim.holder;
         slot.claimed_by = claim.holder;
         slot.token_hash = token_hash;
@@ -159,8 +175,8 @@ impl Board<'_> {
         slot.progress = 0.0;
         slot.since_at = claim.now.wall;
         slot.worker = Name::new(claim.worker);
-        let own = Some(slot.timeout).filter(|timeout| *timeout > Micros::ZERO);
-        slot.length = claim.length.or(own).unwrap_or(claim.fallback);
+        let given = [slot.timeout, timeout].into_iter().find(|timeout| *timeout > Micros::ZERO);
+        slot.length = claim.length.or(given).unwrap_or(claim.fallback);
         slot.lease_for(claim.now, slot.length);
         let claimed = Claimed {
             ticket: Ticket { slot: at, generation },
@@ -182,10 +198,12 @@ impl Board<'_> {
             State::Reserved => slot.state = State::Leased,
             State::Queued => {
                 self.dequeue(ticket.slot);
-                self.slots[ticket.slot].state = State::Leased;
+                self.set_state(ticket.slot, State::Leased);
                 self.start_timer(ticket.slot);
             }
-            State::Ending => slot.previous_state = State::Leased,
+            State::Ending => {
+                self.change_place(ticket.slot, |slot| slot.previous_state = State::Leased);
+            }
             State::Leased | State::Withheld | State::Free => {}
         }
     }
@@ -195,6 +213,8 @@ impl Board<'_> {
         if !self.end_claim(ticket) {
             return;
         }
+        let queue = self.queue_of(ticket.slot);
+        self.give_permit_back(queue);
         let slot = &mut self.slots[ticket.slot];
         slot.flags.set(Flag::TokenValid, false);
         match slot.state {
@@ -202,7 +222,10 @@ impl Board<'_> {
                 self.stop_timer(ticket.slot);
                 self.requeue_slot(ticket.slot);
             }
-            State::Ending => slot.previous_state = State::Queued,
+            State::Ending => {
+                self.change_place(ticket.slot, |slot| slot.previous_state = State::Queued);
+                self.note_freed(queue);
+            }
             State::Queued | State::Leased | State::Withheld | State::Free => {}
         }
     }
@@ -216,7 +239,8 @@ impl Board<'_> {
     }
 
     /// A heartbeat: the deadline becomes now + length (the lease's own when `None`). Any connection
-    /// may do this, even while the transaction that reserved the task is still open.
+    /// may do this, even while the transaction that reserved the task is still open. A lease whose
+    /// deadline has passed needs a free place of its queue, as an ownership does.
     pub fn extend(
         &mut self,
         entry: u32,
@@ -230,20 +254,28 @@ impl Board<'_> {
             return Extended::No;
         };
         let slot = &self.slots[at];
+        let is_late = slot.deadline <= now.monotonic;
         match slot.state {
+            State::Leased | State::Reserved if is_late && !self.may_revive(at) => {
+                return Extended::No;
+            }
             State::Leased | State::Reserved => self.stop_timer(at),
+            State::Queued | State::Withheld if !self.may_revive(at) => return Extended::No,
             State::Queued if !self.fits(at, &mut self.room_of(entry)) => return Extended::No,
             // Expired, and no worker owned it since: its worker has it again.
             State::Queued => {
                 self.dequeue(at);
-                self.slots[at].state = self.slots[at].unexpired_state();
+                self.set_state(at, self.slots[at].unexpired_state());
                 self.slots[at].holder = self.slots[at].claimed_by;
             }
-            State::Withheld => self.slots[at].state = State::Leased,
+            State::Withheld => self.set_state(at, State::Leased),
             State::Ending if slot.is_expiring() => return Extended::Busy,
             // As one that is queued, if its ending rolls back.
             State::Ending if slot.previous_state == State::Queued => {
-                self.slots[at].previous_state = slot.unexpired_state();
+                if !self.may_revive(at) {
+                    return Extended::No;
+                }
+                self.change_place(at, |slot| slot.previous_state = slot.unexpired_state());
             }
             State::Ending => {}
             State::Free => return Extended::No,
@@ -322,6 +354,23 @@ impl Board<'_> {
         (Ticket { slot: at, generation: slot.generation }, *slot)
     }
 
+    /// Begins to end a worker's lease as if it had expired, by the index of its slot; `None`: the
+    /// slot has no lease of this worker.
+    pub fn take_lease(
+        &mut self,
+        entry: u32,
+        at: u32,
+        worker: &[u8],
+        holder: i32,
+    ) -> Option<(Ticket, Slot)> {
+        let slot = self.slot_at(at, entry)?;
+        if slot.state != State::Leased || slot.worker.as_bytes() != worker {
+            return None;
+        }
+        self.stop_timer(at);
+        Some(self.begin_expiry(at, holder))
+    }
+
     /// Begins to end the first lease, or ends the first reservation, that has expired; `None`: none
     /// has.
     pub fn take_expired(&mut self, entry: u32, now: Monotonic) -> Option<Expired> {
@@ -331,11 +380,16 @@ impl Board<'_> {
             self.requeue_slot(at);
             return Some(Expired::Reservation);
         }
+        let (ticket, slot) = self.begin_expiry(at, EXPIRY);
+        Some(Expired::Lease(ticket, slot))
+    }
+
+    /// Begins to end a lease that is in no timer any more.
+    fn begin_expiry(&mut self, at: u32, holder: i32) -> (Ticket, Slot) {
         // If the worker extends it again, it is another lease than the one that the scheduler may
         // be writing to the table.
         self.slots[at].generation = self.next_generation();
-        let (ticket, slot) = self.mark_ending(at, EXPIRY);
-        Some(Expired::Lease(ticket, slot))
+        self.mark_ending(at, holder)
     }
 
     /// Moves a lease's deadline for the timer only, when the scheduler could not end the lease.
@@ -391,7 +445,9 @@ impl Board<'_> {
     pub fn withhold(&mut self, ticket: Ticket) {
         if self.is_at(ticket, State::Ending) {
             self.end_lease(ticket.slot, true);
-            self.slots[ticket.slot].state = State::Withheld;
+            self.set_state(ticket.slot, State::Withheld);
+            let queue = self.queue_of(ticket.slot);
+            self.note_freed(queue);
         }
     }
 
@@ -414,7 +470,7 @@ impl Board<'_> {
     /// The ending committed and the task is settled, deleted, or waits.
     pub fn commit_end(&mut self, ticket: Ticket) {
         if self.is_at(ticket, State::Ending) {
-            self.drop_slot(ticket.slot);
+            self.free_slot(ticket.slot);
         }
     }
 
@@ -423,6 +479,8 @@ impl Board<'_> {
     pub fn drop_stray(&mut self, ticket: Ticket) {
         let is_claimed = self.is_at(ticket, State::Reserved) || self.is_at(ticket, State::Queued);
         if is_claimed && self.slots[ticket.slot].claimed_by != 0 {
+            let queue = self.queue_of(ticket.slot);
+            self.give_permit_back(queue);
             // Other transactions may see it as ready: the lane's next refill looks again (I4).
             self.slots[ticket.slot].flags.set(Flag::Reoffered, true);
             self.drop_slot(ticket.slot);
@@ -444,12 +502,13 @@ impl Board<'_> {
             return;
         }
         self.dequeue(at);
+        self.set_state(at, State::Leased);
         let slot = &mut self.slots[at];
-        slot.state = State::Leased;
         slot.token_hash = lease.token_hash;
         slot.flags.set(Flag::TokenValid, true);
         slot.flags.set(Flag::InHistory, lease.in_history);
         slot.flags.set(Flag::Persisted, true);
+        slot.flags.set(Flag::AgesLater, false);
         slot.progress = lease.progress;
         slot.since_at = lease.since_at;
         slot.worker = Name::new(lease.worker);
@@ -458,27 +517,49 @@ impl Board<'_> {
         self.start_timer(at);
     }
 
+    /// The index of a slot's queue.
+    fn queue_of(&self, at: u32) -> u32 {
+        self.lanes[self.slots[at].lane].queue
+    }
+
     fn slot_of_token(&self, entry: u32, id: Id, token_hash: &TokenHash) -> Option<u32> {
         self.find_slot(entry, id).filter(|at| {
             self.slots[*at].flags.has(Flag::TokenValid) && self.slots[*at].token_hash == *token_hash
         })
     }
 
+    /// Notes that a task is ready again, which may have had a place of its queue until now.
+    fn note_left(&mut self, lane: u32, had_place: bool) {
+        let queue = self.lanes[lane].queue;
+        if had_place && self.is_limited(queue) {
+            self.note_freed(queue);
+        } else {
+            self.note_ready(lane);
+        }
+    }
+
     /// Queues a slot again, or leaves its task to the table when its lane has moved past it.
     fn requeue_slot(&mut self, at: u32) {
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
+        let had_place = self.slots[at].has_place();
         if rank < self.lanes[lane].cursor {
             self.enqueue(at);
         } else {
-            self.slots[at].state = State::Ending;
+            self.set_state(at, State::Withheld);
             self.leave_to_table(lane, rank);
-            self.drop_slot(at);
+            self.free_slot(at);
         }
-        self.note_ready(lane);
+        self.note_left(lane, had_place);
     }
 
-    /// Frees a slot, whatever state it is in. Its tickets are void from now on.
+    /// Frees a slot whose task is gone, whatever state it is in.
     pub(crate) fn drop_slot(&mut self, at: u32) {
+        self.note_overtaken(at);
+        self.free_slot(at);
+    }
+
+    /// Frees a slot. Its tickets are void from now on.
+    fn free_slot(&mut self, at: u32) {
         match self.slots[at].state {
             State::Free => return,
             State::Queued => self.dequeue(at),
@@ -486,11 +567,14 @@ impl Board<'_> {
             State::Ending | State::Withheld => {}
         }
         self.note_lease_ended(at);
-        self.slots[at].state = State::Free;
+        let had_place = self.slots[at].has_place();
+        self.set_state(at, State::Free);
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
         if self.slots[at].flags.has(Flag::Reoffered) {
             self.leave_to_table(lane, rank);
-            self.note_ready(lane);
+            self.note_left(lane, had_place);
+        } else if had_place {
+            self.note_freed(self.lanes[lane].queue);
         }
         self.slots.free(at);
         self.note_slot_freed(lane);

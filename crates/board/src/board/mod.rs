@@ -7,8 +7,10 @@ pub mod lanes;
 pub mod leases;
 pub mod notify;
 pub mod offers;
+pub mod queues;
 pub mod refill;
 pub mod shares;
+pub mod stats;
 pub mod waiters;
 pub mod wakes;
 
@@ -17,18 +19,25 @@ use crate::containers::pool::{Pool, PoolNode};
 use crate::layout::entry::{DatabaseEntry, MAX_DATABASES};
 use crate::layout::header::{Globals, Header, PoolHeads};
 use crate::layout::lane::Lane;
+use crate::layout::names::{Name, QUEUE_MAX};
 use crate::layout::nodes::{Chain, ListHead, NIL};
 use crate::layout::notice::Notice;
 use crate::layout::queue::Queue;
 use crate::layout::rank::Id;
 use crate::layout::slot::{Flag, Slot, State, Ticket};
+use crate::layout::stats::{QueueStats, Recount};
 use crate::layout::waiter::{MAX_WAIT_QUEUES, Place, Waiter};
 
 /// How many queues without lanes are kept to be announced; more are not announced.
 pub(crate) const MAX_PARKED: usize = 256;
 
+/// How many queues are counted at once; what more there are is not counted.
+const MAX_COUNTED: usize = 10_240;
+
 /// How many waiters are looked at under one hold of the lock (I8).
 pub(crate) const LOOKS_PER_HOLD: u32 = 64;
+/// How many queues can have settings.
+pub const MAX_CONFIGURED: usize = 16_384;
 
 /// How much memory a board needs: the lengths of the slices in [`Parts`]. Numbers of buckets are
 /// powers of two.
@@ -40,12 +49,21 @@ pub struct Sizes {
     pub slot_buckets: usize,
     /// How many lanes it holds.
     pub lanes: usize,
-    /// Buckets of the lanes' index, of the queues', and of the notices'.
+    /// Buckets of the lanes' index, and of the notices'.
     pub lane_buckets: usize,
+    /// How many queues it holds: one for each lane, those that are kept to be announced, and those
+    /// that have settings.
+    pub queues: usize,
+    /// Buckets of the queues' index.
+    pub queue_buckets: usize,
     /// Processes that may wait.
     pub waiters: usize,
     /// Lines of waiters.
     pub lines: usize,
+    /// Queues that are counted.
+    pub counted: usize,
+    /// Transactions that may be open at once.
+    pub transactions: usize,
 }
 
 impl Sizes {
@@ -54,19 +72,24 @@ impl Sizes {
     /// order of all.
     pub fn of(slots: usize, processes: usize) -> Sizes {
         let lanes = (slots / 4).max(1_024);
+        let queues = lanes + MAX_PARKED + MAX_CONFIGURED;
         Sizes {
             slots,
             slot_buckets: slots.next_power_of_two(),
             lanes,
             lane_buckets: lanes.next_power_of_two(),
+            queues,
+            queue_buckets: queues.next_power_of_two(),
             waiters: processes,
             lines: (4 * processes).next_power_of_two(),
+            counted: MAX_COUNTED,
+            transactions: 2 * processes,
         }
     }
 
-    /// How many queues the board holds.
-    pub fn queues(&self) -> usize {
-        self.lanes + MAX_PARKED
+    /// Buckets of the index of what is counted.
+    pub fn counted_buckets(&self) -> usize {
+        self.counted.next_power_of_two()
     }
 
     /// How many places in lines it holds.
@@ -95,6 +118,9 @@ pub struct Parts<'a> {
     pub waiters: &'a mut [Waiter],
     pub places: &'a mut [Place],
     pub lines: &'a mut [ListHead],
+    pub stats: &'a mut [QueueStats],
+    pub stats_buckets: &'a mut [u32],
+    pub open: &'a mut [u32],
 }
 
 /// A board, borrowed from its memory for as long as the caller holds its lock.
@@ -109,6 +135,9 @@ pub struct Board<'a> {
     pub(crate) places: &'a mut [Place],
     /// The lines of waiters; as many as a power of two.
     pub(crate) lines: &'a mut [ListHead],
+    pub(crate) stats: Pool<'a, QueueStats>,
+    /// The transactions that had not ended when the recount under way took its snapshot.
+    pub(crate) open: &'a mut [u32],
     /// How many waiters may still be looked at under this hold of the lock (I8).
     pub(crate) looks: u32,
 }
@@ -131,7 +160,7 @@ impl<'a> Board<'a> {
     /// at each hold of the lock.
     pub fn on(parts: Parts<'a>) -> Board<'a> {
         let Header { pools, globals } = parts.header;
-        let PoolHeads { slots, lanes, queues, notices } = pools;
+        let PoolHeads { slots, lanes, queues, notices, stats } = pools;
         assert!(parts.lines.len().is_power_of_two());
         Board {
             globals,
@@ -142,6 +171,8 @@ impl<'a> Board<'a> {
             waiters: parts.waiters,
             places: parts.places,
             lines: parts.lines,
+            stats: Pool::new(stats, parts.stats, parts.stats_buckets),
+            open: parts.open,
             looks: LOOKS_PER_HOLD,
         }
     }
@@ -152,6 +183,7 @@ impl<'a> Board<'a> {
         self.lanes.clear();
         self.queues.clear();
         self.notices.clear();
+        self.stats.clear();
         self.waiters.fill(Waiter::IDLE);
         self.places.fill(Place::NONE);
         self.lines.fill(ListHead::EMPTY);
@@ -162,10 +194,12 @@ impl<'a> Board<'a> {
             generation,
             seed,
             parked: 0,
+            configured: 0,
             waiting: 0,
             joined: 0,
             signalled: ListHead::EMPTY,
             registered: 0,
+            recount: Recount::NONE,
             entries: [DatabaseEntry::VACANT; MAX_DATABASES],
         };
     }
@@ -198,9 +232,21 @@ impl<'a> Board<'a> {
         self.find_slot(entry, id).map(|at| &self.slots[at])
     }
 
+    /// The lease of a task, with its ticket.
+    pub fn lease_of(&self, entry: u32, id: Id) -> Option<(Ticket, Slot)> {
+        let at = self.find_slot(entry, id)?;
+        let slot = &self.slots[at];
+        slot.has_lease().then(|| (slot.ticket(at), *slot))
+    }
+
     /// The slot at an index, if it has a task of this database.
     pub fn slot_at(&self, at: u32, entry: u32) -> Option<&Slot> {
         self.is_in_entry(at, entry).then(|| &self.slots[at])
+    }
+
+    /// The name of the queue of a slot that has a task.
+    pub fn queue_name_of(&self, slot: &Slot) -> Name<QUEUE_MAX> {
+        self.queues[self.lanes[slot.lane].queue].name
     }
 
     /// The end of the slots' indexes: a walk over the slots with `slot_at` ends there.
@@ -267,4 +313,4 @@ macro_rules! pool_node {
     };
 }
 
-pool_node!(Slot, Lane, Queue, Notice);
+pool_node!(Slot, Lane, Queue, Notice, QueueStats);

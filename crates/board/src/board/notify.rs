@@ -3,9 +3,10 @@
 //! A queue that is to be announced is in its database's list once, however many tasks it gets, and
 //! may outlive its lanes there.
 
-use crate::board::{Board, MAX_PARKED};
+use crate::board::Board;
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
+use crate::layout::lane::Lane;
 use crate::layout::names::{Name, QUEUE_MAX};
 use crate::layout::nodes::{Chain, Link, NIL};
 use crate::layout::notice::Notice;
@@ -43,18 +44,24 @@ pub struct NotifyRound {
 
 impl Board<'_> {
     /// Notes that a lane got a ready task: wakes a process that waits for one, and has the
-    /// scheduler announce the queue.
+    /// scheduler announce the queue. A task that may not be handed out, or not before others of its
+    /// lane, wakes no process.
     pub(crate) fn note_ready(&mut self, lane: u32) {
-        self.wake_for(lane);
-        let queue = self.lanes[lane].queue;
-        let entry = self.queues[queue].entry;
-        self.globals.entries[entry as usize].ready_since_round += 1;
-        self.add_to_announce(queue);
+        let Lane { queue, counts, .. } = self.lanes[lane];
+        let free = self.free_places(queue);
+        if free == 0 {
+            self.note_blocked(queue);
+        } else if counts.queued <= free {
+            self.wake_for(lane, 1);
+            self.note_to_announce(queue);
+        }
     }
 
-    fn add_to_announce(&mut self, queue: u32) {
+    /// Has the scheduler announce a queue, which got something to hand out.
+    pub(crate) fn note_to_announce(&mut self, queue: u32) {
         let it = &mut self.queues[queue];
         let entry = &mut self.globals.entries[it.entry as usize];
+        entry.ready_since_round += 1;
         if !std::mem::replace(&mut it.to_announce, true) {
             entry.announce_len += 1;
             list::push(&mut self.queues, &mut entry.announce, queue);
@@ -62,22 +69,12 @@ impl Board<'_> {
     }
 
     /// Takes a queue out of its database's list.
-    fn remove_from_announce(&mut self, queue: u32) {
+    pub(crate) fn remove_from_announce(&mut self, queue: u32) {
         let it = &mut self.queues[queue];
         let entry = &mut self.globals.entries[it.entry as usize];
         if std::mem::take(&mut it.to_announce) {
             entry.announce_len -= 1;
             list::remove(&mut self.queues, &mut entry.announce, queue);
-        }
-    }
-
-    /// Frees a queue that has lost its last lane, or keeps it to be announced.
-    pub(crate) fn release_queue(&mut self, queue: u32) {
-        if self.queues[queue].to_announce && (self.globals.parked as usize) < MAX_PARKED {
-            self.globals.parked += 1;
-        } else {
-            self.remove_from_announce(queue);
-            self.queues.free(queue);
         }
     }
 
@@ -134,9 +131,9 @@ impl Board<'_> {
         let queue = Some(self.entry(entry).announce.first).filter(|queue| *queue != NIL)?;
         let name = self.queues[queue].name;
         self.remove_from_announce(queue);
-        if self.queues[queue].lanes == 0 {
+        if !self.is_needed(queue) {
             self.globals.parked -= 1;
-            self.queues.free(queue);
+            self.free_queue(queue);
         }
         Some(name)
     }

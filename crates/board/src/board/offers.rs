@@ -28,9 +28,9 @@ impl Board<'_> {
             self.slots[at].flags.set(Flag::Reoffered, true);
             return Offered::Known;
         }
-        let Some(lane) = self.find_or_add_lane(entry, name) else {
+        let Some(lane) = self.find_or_add_lane(entry, name, rank.priority) else {
             self.note_spilled(entry);
-            self.wake_without_lane(entry, name);
+            self.wake_for_table(entry, name);
             return Offered::LeftToTable;
         };
         let offered = if rank >= self.lanes[lane].cursor {
@@ -55,7 +55,7 @@ impl Board<'_> {
         if let Some(at) = self.find_slot(entry, rank.id) {
             return Some(at);
         }
-        let lane = self.find_or_add_lane(entry, name)?;
+        let lane = self.find_or_add_lane(entry, name, rank.priority)?;
         if self.slots.is_full() {
             let evicted = self.longest_lane().and_then(|longest| self.evict_tail(longest));
             if evicted.is_none() {
@@ -104,8 +104,13 @@ impl Board<'_> {
     /// Leaves the last queued task of a lane to the table; `None`: none is queued.
     fn evict_tail(&mut self, lane: u32) -> Option<()> {
         let tail = self.tail(lane)?;
-        let rank = self.slots[tail].rank();
+        let (rank, since) = (self.slots[tail].rank(), self.slots[tail].aged_since());
         self.leave_to_table(lane, rank);
+        if self.lanes[lane].cursor == rank {
+            // Else lanes with more first tasks than there are slots would evict each other's for
+            // ever: a task that is thought to be older than it is would come first.
+            self.lanes[lane].cursor_since = since;
+        }
         self.drop_slot(tail);
         Some(())
     }
@@ -122,7 +127,9 @@ impl Board<'_> {
             self.unlink_front(lane);
         }
         let it = &mut self.lanes[lane];
-        it.cursor = it.cursor.min(rank);
+        if rank < it.cursor {
+            (it.cursor, it.cursor_since) = (rank, rank.created);
+        }
         it.left_to_table = it.left_to_table.min(rank);
         if leads {
             self.link_front(lane);
@@ -132,9 +139,19 @@ impl Board<'_> {
     /// Marks one lane as known to the table only, from its first task on (rebuild, refresh). False
     /// when there is no place for the lane.
     pub fn survey(&mut self, entry: u32, name: LaneName) -> bool {
-        match self.find_or_add_lane(entry, name) {
+        if self.find_queue(entry, name.queue).is_some_and(|queue| self.ages(queue)) {
+            // The caller's snapshot is from before the queue began to age. It surveys again.
+            self.note_spilled(entry);
+            return true;
+        }
+        self.survey_level(entry, name, 0)
+    }
+
+    /// As `survey`, of a queue whose tasks gain priority with time: for the tasks of one priority.
+    pub fn survey_level(&mut self, entry: u32, name: LaneName, priority: u32) -> bool {
+        match self.find_or_add_lane(entry, name, priority) {
             Some(lane) => {
-                self.leave_to_table(lane, Rank::FIRST);
+                self.leave_to_table(lane, self.first_rank(lane));
                 self.note_ready(lane);
                 true
             }

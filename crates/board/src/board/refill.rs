@@ -16,13 +16,16 @@ pub struct NeedsRefill {
     pub cursor: Rank,
     /// The lane's action.
     pub action: Name<ACTION_MAX>,
+    /// The only priority of its tasks; `None`: they have any.
+    pub level: Option<u32>,
     pub(crate) lane_id: u32,
+    pub(crate) queue: u32,
 }
 
 impl NeedsRefill {
     /// The lane.
     pub fn lane_ref(&self) -> LaneRef {
-        LaneRef { lane: self.lane, lane_id: self.lane_id }
+        LaneRef { lane: self.lane, lane_id: self.lane_id, queue: self.queue }
     }
 }
 
@@ -67,9 +70,15 @@ impl Board<'_> {
         tasks: &[(Rank, Micros)],
     ) -> bool {
         self.is_refilled_by(lane, refiller)
-            && tasks.iter().all(|&(rank, timeout)| {
-                self.find_slot(entry, rank.id).is_some()
-                    || self.insert_slot(entry, lane, rank, timeout) == Offered::Queued
+            && !self.is_outdated(lane)
+            && tasks.iter().all(|&(rank, timeout)| match self.find_slot(entry, rank.id) {
+                Some(at) => {
+                    if self.is_outdated(self.slots[at].lane) {
+                        self.change_lane(entry, at);
+                    }
+                    true
+                }
+                None => self.insert_slot(entry, lane, rank, timeout) == Offered::Queued,
             })
     }
 
@@ -82,9 +91,13 @@ impl Board<'_> {
         self.unlink_front(lane);
         let it = &mut self.lanes[lane];
         it.cursor = cursor.min(it.left_to_table);
+        it.cursor_since = it.cursor.created;
         self.link_front(lane);
         self.set_refiller(lane, 0);
-        self.release_lane(lane);
+        self.forget_outdated(self.queues[self.lanes[lane].queue].entry, lane);
+        if self.is_lane(lane) {
+            self.release_lane(lane);
+        }
     }
 
     /// Gives up a refill: the lane is to be refilled as before.

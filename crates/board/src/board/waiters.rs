@@ -9,7 +9,6 @@ use crate::board::Board;
 use crate::containers::hash::hash;
 use crate::containers::list::{self, ListNodes};
 use crate::layout::lane::LaneRef;
-use crate::layout::names::LaneName;
 use crate::layout::nodes::{Link, NIL};
 use crate::layout::rank::Id;
 use crate::layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, Place, Waiter, WaiterState};
@@ -148,7 +147,7 @@ impl Board<'_> {
         let waiter = &mut self.waiters[process as usize];
         waiter.state = WaiterState::Idle;
         let woken_for = std::mem::replace(&mut waiter.woken_for, LaneRef::NONE);
-        if found != Some(woken_for) {
+        if !found.is_some_and(|found| self.is_used(woken_for, found)) {
             self.pass_on(woken_for);
         }
     }
@@ -189,12 +188,12 @@ impl Board<'_> {
         self.owe(unused);
     }
 
-    /// Wakes one process that waits for work of a lane that does not fit on the board.
-    pub(crate) fn wake_without_lane(&mut self, entry: u32, name: LaneName) {
+    /// Wakes one process that waits for work, of a queue with this hash and of an action, whose
+    /// lane does not fit on the board.
+    pub(crate) fn wake_without_lane(&mut self, entry: u32, hash: u32, filter: ActionFilter) {
         if self.globals.waiting == 0 {
             return;
         }
-        let (hash, filter) = (hash(entry, name.queue), ActionFilter::of(name.action));
         let mut at = self.lines[self.line(hash)].first;
         while at != NIL && self.looks > 0 {
             self.looks -= 1;

@@ -6,12 +6,19 @@
 //! woken need not own the task. No process is woken twice for one task: one that joins the line
 //! after the task got ready looks for itself. So a wake-up that a process does not use, because its
 //! filter admitted another action, or because it ended, goes on to the next and comes to an end.
+//!
+//! In a queue with limits a wake-up is for a place or permit that came free, whatever lane's task
+//! takes it: where a lane has no waiter left, it goes on to the lane that is next in the order.
 
 use crate::board::Board;
+use crate::board::lanes::ByFront;
+use crate::containers::hash::hash;
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
+use crate::containers::treap;
 use crate::layout::entry::DatabaseEntry;
 use crate::layout::lane::{Lane, LaneRef, LaneWakes, WakeState};
+use crate::layout::names::LaneName;
 use crate::layout::nodes::{Link, ListHead, NIL};
 use crate::layout::queue::Queue;
 use crate::layout::rank::Rank;
@@ -26,26 +33,50 @@ impl ListNodes for Pool<'_, Lane> {
 impl Board<'_> {
     /// The lane of a queued slot.
     pub fn lane_of(&self, slot: u32) -> LaneRef {
-        let lane = self.slots[slot].lane;
-        LaneRef { lane, lane_id: self.lanes[lane].lane_id }
+        self.lane_ref(self.slots[slot].lane)
     }
 
-    /// Wakes one more process, since the lane got a ready task.
-    pub(crate) fn wake_for(&mut self, lane: u32) {
-        // In a paused database no process is to be woken; opening it surveys all lanes.
-        if self.globals.waiting > 0 && self.entry(self.entry_of_lane(lane)).may_hand_out() {
+    fn lane_ref(&self, lane: u32) -> LaneRef {
+        let Lane { lane_id, queue, .. } = self.lanes[lane];
+        LaneRef { lane, lane_id, queue }
+    }
+
+    /// Wakes more processes, since the lane has so many ready tasks more that may be handed out.
+    pub(crate) fn wake_for(&mut self, lane: u32, count: u32) {
+        if self.globals.waiting > 0 {
             let joined = self.globals.joined;
-            let wakes = &mut self.lanes[lane].wakes;
+            let Lane { queue, wakes, .. } = &mut self.lanes[lane];
             wakes.until = joined;
             wakes.fresh = true;
-            wakes.owed = wakes.owed.saturating_add(1);
+            wakes.owed = wakes.owed.saturating_add(count);
+            self.queues[*queue].until = joined;
             self.give_wakes(lane);
+        }
+    }
+
+    /// Wakes more processes, since a queue with limits may hand out so many tasks more.
+    pub(crate) fn wake_for_queue(&mut self, queue: u32, count: u32) {
+        if let Some(lane) = self.best_lane(queue) {
+            self.wake_for(lane, count);
+        } else {
+            let Queue { entry, chain, .. } = self.queues[queue];
+            self.wake_without_lane(entry, chain.hash, ActionFilter::ANY);
+        }
+    }
+
+    /// Wakes a process for a task of a lane that is not on the board, unless the queue may not hand
+    /// it out.
+    pub(crate) fn wake_for_table(&mut self, entry: u32, name: LaneName) {
+        let queue = self.find_queue(entry, name.queue);
+        if queue.is_none_or(|queue| self.free_places(queue) > 0) {
+            let filter = ActionFilter::of(name.action);
+            self.wake_without_lane(entry, hash(entry, name.queue), filter);
         }
     }
 
     /// Wakes the next process in place of one that did not use its wake-up.
     pub(crate) fn pass_on(&mut self, unused: LaneRef) {
-        if let Some(lane) = self.lane_with_work(unused) {
+        if let Some(lane) = self.lane_to_pass_on(unused) {
             self.lanes[lane].wakes.owed += 1;
             self.give_wakes(lane);
         }
@@ -53,10 +84,27 @@ impl Board<'_> {
 
     /// As `pass_on`, but leaves it to the scheduler.
     pub(crate) fn owe(&mut self, unused: LaneRef) {
-        if let Some(lane) = self.lane_with_work(unused) {
+        if let Some(lane) = self.lane_to_pass_on(unused) {
             self.lanes[lane].wakes.owed += 1;
             self.set_wake_state(lane, WakeState::Unfinished);
         }
+    }
+
+    /// The lane that goes on with a wake-up that was not used.
+    fn lane_to_pass_on(&mut self, unused: LaneRef) -> Option<u32> {
+        let queue = unused.queue;
+        if queue < self.queues.end() && self.is_limited(queue) {
+            self.best_lane_to_hand_out(queue)
+        } else {
+            self.lane_with_work(unused)
+        }
+    }
+
+    /// Whether a process that was woken for one lane, and found work in another, used its wake-up.
+    pub(crate) fn is_used(&self, woken_for: LaneRef, found: LaneRef) -> bool {
+        let queue = woken_for.queue;
+        let is_for_any_lane = queue < self.queues.end() && self.is_limited(queue);
+        woken_for == found || (is_for_any_lane && found.queue == queue)
     }
 
     /// Notes that a process waits on, though a lane has something, since there is no room to lease
@@ -67,7 +115,9 @@ impl Board<'_> {
             waiter.woken_for = LaneRef::NONE;
         }
         if let Some(lane) = self.lane_with_work(wanted) {
+            let queue = self.lanes[lane].queue;
             self.lanes[lane].wakes.until = self.globals.joined;
+            self.queues[queue].until = self.globals.joined;
             if self.lanes[lane].wakes.state == WakeState::Idle {
                 self.set_wake_state(lane, WakeState::Paced);
             }
@@ -103,27 +153,39 @@ impl Board<'_> {
     }
 
     fn go_on(&mut self, lane: u32) {
-        let it = LaneRef { lane, lane_id: self.lanes[lane].lane_id };
-        if self.lane_with_work(it).is_some() {
+        if self.lane_with_work(self.lane_ref(lane)).is_some() {
             self.give_wakes(lane);
         } else {
             self.forget_wakes(lane);
         }
     }
 
-    /// Stops waking for a lane.
+    /// Stops waking for a lane, which has nothing to hand out. In a queue with limits its best lane
+    /// goes on with the wake-ups that are owed.
     pub(crate) fn forget_wakes(&mut self, lane: u32) {
-        self.lanes[lane].wakes.owed = 0;
+        let owed = std::mem::take(&mut self.lanes[lane].wakes.owed);
         self.set_wake_state(lane, WakeState::Idle);
+        let queue = self.lanes[lane].queue;
+        if owed > 0
+            && self.is_limited(queue)
+            && let Some(best) = self.best_lane_to_hand_out(queue)
+        {
+            self.lanes[best].wakes.owed += owed;
+            self.set_wake_state(best, WakeState::Unfinished);
+        }
+    }
+
+    fn best_lane_to_hand_out(&mut self, queue: u32) -> Option<u32> {
+        if self.free_places(queue) > 0 { self.best_lane(queue) } else { None }
     }
 
     /// The index of a lane that has something to hand out still.
     fn lane_with_work(&self, it: LaneRef) -> Option<u32> {
-        let LaneRef { lane, lane_id } = it;
+        let LaneRef { lane, lane_id, .. } = it;
         let found = self.is_lane(lane)
             && self.lanes[lane].lane_id == lane_id
             && self.front(lane) != Rank::END
-            && self.entry(self.entry_of_lane(lane)).may_hand_out();
+            && self.free_places(self.lanes[lane].queue) > 0;
         found.then_some(lane)
     }
 
@@ -133,15 +195,43 @@ impl Board<'_> {
 
     /// Wakes as many processes as the lane owes, as far as this hold of the lock may look.
     fn give_wakes(&mut self, lane: u32) {
-        let Lane { queue, lane_id, action, .. } = self.lanes[lane];
+        let queue = self.lanes[lane].queue;
+        let mut next = Some(lane);
+        while let Some(lane) = next {
+            let left = self.give_wakes_of(lane);
+            let Queue { chain, fronts, .. } = self.queues[queue];
+            let has_waiter = self.lines[self.line(chain.hash)].first != NIL;
+            if left == 0 || !has_waiter || !self.is_limited(queue) {
+                return;
+            }
+            next = treap::next(&mut ByFront(self), fronts, lane);
+            let Some(next) = next else { return };
+            self.lanes[next].wakes.owed += left;
+            if self.looks == 0 {
+                return self.set_wake_state(next, WakeState::Unfinished);
+            }
+            self.looks -= 1;
+        }
+    }
+
+    /// As `give_wakes`, for this lane only. Returns how many wake-ups it has no use for.
+    fn give_wakes_of(&mut self, lane: u32) -> u32 {
+        let Lane { queue, action, counts, wakes, .. } = self.lanes[lane];
         let Queue { entry, chain, .. } = self.queues[queue];
         let (filter, line) = (ActionFilter::of(action.as_bytes()), self.line(chain.hash));
+        let it = self.lane_ref(lane);
+        let (mut left, mut until) = (0, wakes.until);
+        if self.is_limited(queue) {
+            left = wakes.owed.saturating_sub(counts.queued.max(1));
+            until = self.queues[queue].until;
+            self.lanes[lane].wakes.owed -= left;
+        }
         let mut state = WakeState::Paced;
         while self.lanes[lane].wakes.owed > 0 {
             let at = self.next_to_look_at(lane, line);
             // Lines are in the order of joining, whatever their waiters wait for.
-            if at == NIL || self.waiter_at(at).joined > self.lanes[lane].wakes.until {
-                self.lanes[lane].wakes.owed = 0;
+            if at == NIL || self.waiter_at(at).joined > until {
+                left += std::mem::take(&mut self.lanes[lane].wakes.owed);
                 state = WakeState::Idle;
                 break;
             }
@@ -152,13 +242,14 @@ impl Board<'_> {
             self.looks -= 1;
             if self.wants_work(at, entry, chain.hash, filter) {
                 self.lanes[lane].wakes.owed -= 1;
-                self.signal(self.process_at(at), LaneRef { lane, lane_id });
+                self.signal(self.process_at(at), it);
             } else {
                 self.lanes[lane].wakes.passed = at;
                 self.lanes[lane].wakes.passed_joined = self.waiter_at(at).joined;
             }
         }
         self.set_wake_state(lane, state);
+        left
     }
 
     /// The first place that the lane has not looked at; `NIL`: the line is at its end.

@@ -98,6 +98,36 @@ pub fn first(nodes: &mut impl TreapNodes, root: u32) -> Option<u32> {
     outermost(root, |node| nodes.links(node).left)
 }
 
+/// The first record for which `is_before` does not hold; it holds for those before that one only.
+pub fn seek<N: TreapNodes>(
+    nodes: &mut N,
+    root: u32,
+    is_before: impl Fn(&N, u32) -> bool,
+) -> Option<u32> {
+    let (mut found, mut at) = (None, root);
+    while at != NIL {
+        if is_before(nodes, at) {
+            at = nodes.links(at).right;
+        } else {
+            (found, at) = (Some(at), nodes.links(at).left);
+        }
+    }
+    found
+}
+
+/// The record that comes after one, which may be in no tree.
+pub fn next(nodes: &mut impl TreapNodes, root: u32, node: u32) -> Option<u32> {
+    let (mut found, mut at) = (None, root);
+    while at != NIL {
+        if nodes.before(node, at) {
+            (found, at) = (Some(at), nodes.links(at).left);
+        } else {
+            at = nodes.links(at).right;
+        }
+    }
+    found
+}
+
 /// The last record of a tree.
 pub fn last(nodes: &mut impl TreapNodes, root: u32) -> Option<u32> {
     outermost(root, |node| nodes.links(node).right)

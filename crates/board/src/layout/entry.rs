@@ -1,6 +1,7 @@
 //! A database on the board.
 
 use crate::layout::nodes::{ListHead, NIL};
+use crate::layout::stats::Counted;
 use crate::time::{Micros, Monotonic, Wall};
 
 /// How many databases of one server may use the extension at once.
@@ -57,6 +58,8 @@ pub struct DatabaseEntry {
     pub(crate) idle: ListHead,
     /// How many lanes `idle` has.
     pub(crate) idle_len: u32,
+    /// The tree of queues that wait for a permit, the first to get one first.
+    pub(crate) permits: u32,
     /// Whether the database's part of the board is built.
     pub build_state: BuildState,
     /// Countdowns were deferred that the scheduler is to run.
@@ -67,6 +70,8 @@ pub struct DatabaseEntry {
     pub refresh: bool,
     /// The database hands out and fires nothing (I12).
     paused: bool,
+    /// Only critical queues hand out tasks.
+    pub critical_only: bool,
     /// A function was called in this database: it is not being restored.
     used: bool,
     /// The scheduler has made the partitions of settled tasks.
@@ -92,6 +97,16 @@ pub struct DatabaseEntry {
     pub(crate) ready_since_round: u32,
     /// No round begins before.
     pub(crate) quiet_until: Monotonic,
+    /// The number of the last recount of its tasks.
+    pub(crate) recount: u32,
+    /// Whether it is known how many ready and waiting tasks its queues have.
+    pub counted: Counted,
+    /// A queue found no record since the last recount, and was not counted.
+    pub uncounted: bool,
+    /// The scheduler writes totals of queues.
+    pub is_writing: bool,
+    /// How often it has.
+    pub writes: u32,
 }
 
 impl DatabaseEntry {
@@ -114,11 +129,13 @@ impl DatabaseEntry {
         lanes: 0,
         idle: ListHead::EMPTY,
         idle_len: 0,
+        permits: NIL,
         build_state: BuildState::Vacant,
         countdown_deferred: false,
         runs_settled: false,
         refresh: false,
         paused: false,
+        critical_only: false,
         used: false,
         prepared: false,
         builder: 0,
@@ -131,6 +148,11 @@ impl DatabaseEntry {
         unfinished: ListHead::EMPTY,
         ready_since_round: 0,
         quiet_until: Monotonic::MIN,
+        recount: 0,
+        counted: Counted::No,
+        uncounted: false,
+        is_writing: false,
+        writes: 0,
     };
     /// The entry of a database that was not built from its tables yet.
     pub fn unbuilt(database: u32, extension: u32) -> DatabaseEntry {

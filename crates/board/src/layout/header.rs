@@ -2,6 +2,7 @@
 
 use crate::layout::entry::{DatabaseEntry, MAX_DATABASES};
 use crate::layout::nodes::{ListHead, PoolHead};
+use crate::layout::stats::Recount;
 
 /// The part of a board before its slices.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,7 @@ pub struct PoolHeads {
     pub(crate) lanes: PoolHead,
     pub(crate) queues: PoolHead,
     pub(crate) notices: PoolHead,
+    pub(crate) stats: PoolHead,
 }
 
 /// What concerns all of a board.
@@ -33,6 +35,8 @@ pub struct Globals {
     pub(crate) seed: u32,
     /// How many queues are kept without lanes, to be announced.
     pub(crate) parked: u32,
+    /// How many queues have settings, or are about to get some.
+    pub(crate) configured: u32,
     /// How many processes wait.
     pub(crate) waiting: u32,
     /// The number of the process that joined its lines last.
@@ -41,5 +45,7 @@ pub struct Globals {
     pub(crate) signalled: ListHead,
     /// How many of the entries were ever used since the board was cleared.
     pub(crate) registered: u32,
+    /// The recount under way.
+    pub(crate) recount: Recount,
     pub(crate) entries: [DatabaseEntry; MAX_DATABASES],
 }

@@ -1,8 +1,9 @@
-//! The ready order of one action of one queue.
+//! The ready order of one action of one queue, or of its tasks of one priority.
 
 use crate::layout::names::{ACTION_MAX, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::rank::Rank;
+use crate::time::Wall;
 
 /// A lane. Its cursor splits its tasks: each ready task that ranks before the cursor is on the
 /// board; a task that ranks at or behind it may be known to the table only. A complete lane's
@@ -11,6 +12,8 @@ use crate::layout::rank::Rank;
 #[repr(C)]
 pub struct Lane {
     pub(crate) cursor: Rank,
+    /// Since when the task at the cursor ages, or earlier.
+    pub(crate) cursor_since: Wall,
     /// The lowest rank that was left to the table since the refill under way began.
     pub(crate) left_to_table: Rank,
     pub(crate) chain: Chain,
@@ -32,6 +35,8 @@ pub struct Lane {
     /// A number that no other lane had, not even one at the same index.
     pub(crate) lane_id: u32,
     pub(crate) used: bool,
+    /// The only priority of its tasks; `None`: they have any.
+    pub(crate) level: Option<u32>,
     pub(crate) action: Name<ACTION_MAX>,
 }
 
@@ -41,11 +46,12 @@ pub struct Lane {
 pub struct LaneRef {
     pub(crate) lane: u32,
     pub(crate) lane_id: u32,
+    pub(crate) queue: u32,
 }
 
 impl LaneRef {
     /// No lane.
-    pub const NONE: LaneRef = LaneRef { lane: NIL, lane_id: 0 };
+    pub const NONE: LaneRef = LaneRef { lane: NIL, lane_id: 0, queue: NIL };
 }
 
 /// How many slots a lane has.

@@ -10,4 +10,5 @@ pub mod notice;
 pub mod queue;
 pub mod rank;
 pub mod slot;
+pub mod stats;
 pub mod waiter;

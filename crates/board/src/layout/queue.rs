@@ -1,7 +1,8 @@
-//! A queue that has lanes, or is to be announced.
+//! A queue that has lanes or settings, or is to be announced.
 
 use crate::layout::names::{Name, QUEUE_MAX};
-use crate::layout::nodes::{Chain, Link};
+use crate::layout::nodes::{Chain, Link, TreapLinks};
+use crate::time::{Micros, Monotonic};
 
 /// A queue.
 #[derive(Clone, Copy, Debug)]
@@ -14,9 +15,93 @@ pub struct Queue {
     pub(crate) fronts: u32,
     /// How many lanes it has.
     pub(crate) lanes: u32,
+    /// How many of its slots are queued.
+    pub(crate) queued: u32,
+    /// How many of its slots are reserved or leased, those included that a transaction in flight
+    /// ends.
+    pub(crate) running: u32,
+    /// A number that no other queue had. It changes when a slot goes that a transaction in flight
+    /// was about to end.
+    pub(crate) epoch: u32,
+    /// How many transactions in flight are about to change its settings.
+    pub(crate) pins: u32,
+    /// The last process that had joined its lines when the queue last got something to hand out.
+    /// Processes that joined later looked for themselves.
+    pub(crate) until: u64,
     /// In the database's list of queues to be announced.
     pub(crate) link: Link,
     /// Whether it is in that list.
     pub(crate) to_announce: bool,
+    pub(crate) settings: QueueSettings,
+    pub(crate) permits: Permits,
+    /// Empty: the record is free.
     pub(crate) name: Name<QUEUE_MAX>,
+}
+
+/// The settings of a queue that the board needs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(C)]
+pub struct QueueSettings {
+    /// Of two settings of one queue the one with the higher version counts; 0: it has none.
+    pub version: u64,
+    /// The length of leases for which neither the claim nor the task has one; zero: none.
+    pub timeout: Micros,
+    /// How many tasks may be handed out in a second; zero: any number.
+    pub max_per_second: f64,
+    /// A ready task gains a point of priority per such interval; zero: none.
+    pub aging: Micros,
+    /// How many tasks may be ready before submitting more is refused; zero: any number.
+    pub max_ready: u64,
+    /// How many tasks may run at once; zero: any number.
+    pub max_running: u32,
+    /// How many tasks of one group may run at once; zero: any number.
+    pub max_running_per_group: u32,
+    /// The queue hands out nothing.
+    pub paused: bool,
+    /// The queue hands out tasks while only critical queues do.
+    pub critical: bool,
+    /// A completed task is deleted as it is returned.
+    pub discards: bool,
+}
+
+impl QueueSettings {
+    /// A queue without settings.
+    pub const NONE: QueueSettings = QueueSettings {
+        version: 0,
+        timeout: Micros::ZERO,
+        max_per_second: 0.0,
+        aging: Micros::ZERO,
+        max_ready: 0,
+        max_running: 0,
+        max_running_per_group: 0,
+        paused: false,
+        critical: false,
+        discards: false,
+    };
+}
+
+/// The permits to hand out tasks of a queue with a `max_per_second`: a token bucket.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Permits {
+    /// How many there were at `counted_at`. Less than one: the queue hands out nothing.
+    pub(crate) count: f64,
+    pub(crate) counted_at: Monotonic,
+    /// When there is one again, while the scheduler is to release the queue then.
+    pub(crate) next_at: Monotonic,
+    /// In the database's tree of queues that the scheduler is to release.
+    pub(crate) links: TreapLinks,
+    /// It is in that tree.
+    pub(crate) awaited: bool,
+}
+
+impl Permits {
+    /// An empty bucket.
+    pub const NONE: Permits = Permits {
+        count: 0.0,
+        counted_at: Monotonic(0),
+        next_at: Monotonic::NEVER,
+        links: TreapLinks::NONE,
+        awaited: false,
+    };
 }

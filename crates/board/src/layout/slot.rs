@@ -51,6 +51,9 @@ pub(crate) enum Flag {
     Reoffered,
     /// The lease was written to the table.
     Persisted,
+    /// No worker owned the task since it was queued, and `since_at` tells since when it ages, which
+    /// is later than its submission.
+    AgesLater,
 }
 
 /// The flags of a slot, a bit each.
@@ -89,7 +92,7 @@ pub struct Slot {
     pub(crate) holder: i32,
     /// The deadline that the worker was told.
     pub(crate) deadline_at: Wall,
-    /// When the lease began.
+    /// When the lease began; while `Flag::AgesLater`: since when the task ages.
     pub since_at: Wall,
     /// The length that the lease was taken with.
     pub length: Micros,
@@ -201,6 +204,11 @@ impl Slot {
     /// over.
     pub(crate) fn is_expiring(&self) -> bool {
         self.state == State::Ending && self.holder == EXPIRY
+    }
+
+    /// Since when the task ages.
+    pub(crate) fn aged_since(&self) -> Wall {
+        if self.flags.has(Flag::AgesLater) { self.since_at } else { self.created }
     }
 
     /// Whether this is the lease that `other` was.

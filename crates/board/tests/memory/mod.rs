@@ -4,7 +4,10 @@
 
 pub mod small;
 
-use board::{Board, Header, Lane, ListHead, NIL, Notice, Parts, Place, Queue, Sizes, Slot, Waiter};
+use board::{
+    Board, Header, Lane, ListHead, NIL, Notice, Parts, Place, Queue, QueueStats, Sizes, Slot,
+    Waiter,
+};
 
 pub struct Memory {
     header: Vec<Header>,
@@ -19,6 +22,9 @@ pub struct Memory {
     waiters: Vec<Waiter>,
     places: Vec<Place>,
     lines: Vec<ListHead>,
+    stats: Vec<QueueStats>,
+    stats_buckets: Vec<u32>,
+    open: Vec<u32>,
 }
 
 /// Values of a type of the board, all bytes zero.
@@ -35,13 +41,16 @@ impl Memory {
             slot_buckets: vec![NIL - 1; sizes.slot_buckets],
             lanes: zeroed(sizes.lanes),
             lane_buckets: vec![NIL - 1; sizes.lane_buckets],
-            queues: zeroed(sizes.queues()),
-            queue_buckets: vec![NIL - 1; sizes.lane_buckets],
+            queues: zeroed(sizes.queues),
+            queue_buckets: vec![NIL - 1; sizes.queue_buckets],
             notices: zeroed(sizes.notices()),
             notice_buckets: vec![NIL - 1; sizes.lane_buckets],
             waiters: zeroed(sizes.waiters),
             places: zeroed(sizes.places()),
             lines: zeroed(sizes.lines),
+            stats: zeroed(sizes.counted),
+            stats_buckets: vec![NIL - 1; sizes.counted_buckets()],
+            open: zeroed(sizes.transactions),
         };
         memory.board().clear();
         memory
@@ -61,6 +70,9 @@ impl Memory {
             waiters: &mut self.waiters,
             places: &mut self.places,
             lines: &mut self.lines,
+            stats: &mut self.stats,
+            stats_buckets: &mut self.stats_buckets,
+            open: &mut self.open,
         })
     }
 
@@ -78,5 +90,8 @@ impl Memory {
             + size_of_val(&self.waiters[..])
             + size_of_val(&self.places[..])
             + size_of_val(&self.lines[..])
+            + size_of_val(&self.stats[..])
+            + size_of_val(&self.stats_buckets[..])
+            + size_of_val(&self.open[..])
     }
 }

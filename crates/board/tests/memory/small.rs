@@ -13,8 +13,18 @@ pub const WORK: LaneName = LaneName { queue: b"work", action: b"do" };
 pub const NOW: Timestamp = Timestamp { monotonic: Monotonic(1_000), wall: Wall(5_000_000) };
 
 pub fn small(slots: usize, lanes: usize) -> Memory {
-    let mut memory =
-        Memory::new(Sizes { slots, slot_buckets: 8, lanes, lane_buckets: 8, waiters: 4, lines: 2 });
+    let mut memory = Memory::new(Sizes {
+        slots,
+        slot_buckets: 8,
+        lanes,
+        lane_buckets: 8,
+        queues: lanes + 256 + 2,
+        queue_buckets: 8,
+        waiters: 4,
+        lines: 2,
+        counted: 3,
+        transactions: 4,
+    });
     let mut board = memory.board();
     assert_eq!(board.register(1, 1), Some(0));
     board.entry_mut(0).build_state = BuildState::Built;

@@ -41,6 +41,12 @@ impl Card {
             || self.state == State::Ending && self.previous_state == State::Leased
     }
 
+    /// Whether it takes a place of its queue.
+    pub fn has_place(&self) -> bool {
+        let state = if self.state == State::Ending { self.previous_state } else { self.state };
+        matches!(state, State::Reserved | State::Leased)
+    }
+
     /// Claimed by another process, in a transaction that has not ended.
     fn is_claimed_by_another(&self, pid: i32) -> bool {
         self.uncommitted && self.claimed_by != pid
@@ -77,6 +83,11 @@ impl World<'_> {
             return Expect::default();
         };
         self.ended[key.0 as usize] += u32::from(card.persisted);
+        // Of a commit that is late to tell the board, the ending does the same.
+        if card.state == State::Ending && card.has_place() && card.settling_by != 0 {
+            self.overtaken.insert((card.lane.0, card.lane.1));
+            self.tally.overtaken += 1;
+        }
         // A task that was offered again while it had a slot may be ready in the table.
         let left = if card.again { vec![(card.lane, card.rank)] } else { Vec::new() };
         Expect { left, ..Expect::default() }
@@ -143,7 +154,7 @@ impl World<'_> {
         assert_eq!((taken.ticket.slot, taken.id), (at, key.1));
         assert_eq!(taken.deadline_at.unwrap_or(Wall::NEVER), card.deadline_at);
         self.tokens.push((key, token_hash));
-        let right = Right { key, ticket: taken.ticket, serial, epoch: serial };
+        let right = Right { key, ticket: taken.ticket, serial, epoch: serial, place: None };
         let act = Act::Reserve { right, ready: self.is_ready(key) };
         self.transactions.entry(pid).or_default().acts.push(act);
         self.reconcile(Expect::default());
@@ -219,11 +230,22 @@ impl World<'_> {
         progress: Option<f64>,
     ) {
         let now = self.now;
+        let may_run = self.may_run_on(key);
         let extended = self.board.extend(key.0, key.1, token_hash, now, length, progress);
-        let mut revived = 0;
+        let (mut revived, mut superseded) = (0, 0);
         let should = match self.hashed(key, token_hash) {
             None => Extended::No,
             Some(card) if card.state == State::Ending && card.expiring => Extended::Busy,
+            // One that has expired needs a place, as if its task were owned.
+            Some(card)
+                if !may_run
+                    && (card.deadline <= now.monotonic && card.state != State::Ending
+                        || matches!(card.state, State::Queued | State::Withheld)
+                        || card.state == State::Ending && card.previous_state == State::Queued) =>
+            {
+                superseded = 1;
+                Extended::No
+            }
             Some(card) => {
                 // No worker owned it since: its worker has it again, even if its ending rolls back.
                 let again = if card.uncommitted { State::Reserved } else { State::Leased };
@@ -240,11 +262,13 @@ impl World<'_> {
         };
         assert_eq!(extended, should);
         self.tally.revived += revived;
+        self.tally.superseded += superseded;
         self.reconcile(Expect::default());
     }
 
     pub fn begin_settling(&mut self, pid: i32, key: Key, token_hash: &TokenHash) -> Option<Right> {
         let serial = self.serial();
+        let had_place = self.cards.get(&key).is_some_and(Card::has_place);
         let settled = self.board.begin_end(key.0, key.1, token_hash, pid);
         let refusal = match self.hashed(key, token_hash) {
             None => Some(Refusal::Stale),
@@ -265,8 +289,10 @@ impl World<'_> {
         };
         self.reconcile(Expect::default());
         match (settled, refusal) {
-            (Ok((ticket, _)), None) => {
-                Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch })
+            (Ok((ticket, slot)), None) => {
+                let place = self.board.freed_place(&slot);
+                assert_eq!(place.is_some(), had_place);
+                Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch, place })
             }
             (Err(is), Some(should)) if is == should => None,
             (is, should) => panic!("settled: {is:?}, should be refused: {should:?}"),
@@ -313,7 +339,7 @@ impl World<'_> {
         card.expiring = true;
         self.tally.expired += 1;
         self.reconcile(Expect::default());
-        Some(Some(Right { key, ticket, serial, epoch: serial }))
+        Some(Some(Right { key, ticket, serial, epoch: serial, place: None }))
     }
 
     /// The lease expires later, never sooner than `extend` returned.
@@ -387,7 +413,7 @@ impl World<'_> {
     pub fn finish(&mut self, right: Right) {
         self.board.commit_end(right.ticket);
         self.spent.push((right, false));
-        let ends = self.settling(right).is_some();
+        let ends = self.settling(right).map(|card| card.settling_by = 0).is_some();
         let expect = if ends { self.remove(right.key) } else { Expect::default() };
         self.reconcile(expect);
     }

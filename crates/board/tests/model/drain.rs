@@ -41,6 +41,7 @@ impl World<'_> {
     fn drain_queue(&mut self, entry: u8, queue: u8) {
         let mut last = Rank::FIRST;
         loop {
+            assert_eq!(self.running((entry.into(), queue)), 0, "all places are free");
             let before = self.handed.len();
             let spilled = self.board.entry(entry.into()).lanes_spilled > 0;
             self.own(entry, queue, None, 1, None, true);

@@ -7,6 +7,7 @@
 pub mod cards;
 pub mod check;
 pub mod drain;
+pub mod limits;
 pub mod operations;
 pub mod rebuilds;
 pub mod refills;

@@ -124,6 +124,11 @@ pub enum Operation {
         chunk: u32,
     },
     Wreck,
+    /// So many tasks of a queue may run; 0: any number.
+    Limit {
+        lane: u8,
+        most: u8,
+    },
     /// The scheduler quarantines a lease that it could not end.
     Postpone {
         pick: u8,
@@ -190,6 +195,7 @@ impl World<'_> {
                 self.finish_commit(pid);
                 let ready = self.rows.iter().filter(|(key, row)| row.ready && key.0 == entry);
                 if let Some(key) = nth(pick, ready.map(|(key, _)| *key))
+                    && self.may_own(pid, (entry, self.rows[&key].lane.1))
                     && let Some(at) = self.ensure_slot(key)
                     && self.cards[&key].state == State::Queued
                 {
@@ -254,6 +260,11 @@ impl World<'_> {
                 self.rebuild(u32::from(entry) % MAX_DATABASES, chunk)
             }
             Operation::Wreck => self.wreck(),
+            Operation::Limit { lane, most } => {
+                let (entry, queue, _) = lane_of(lane);
+                self.limits.insert((entry, queue), most.into());
+                self.limit(entry);
+            }
             Operation::Postpone { pick, by } => {
                 if let Some(key) = nth(pick, self.cards.keys().copied()) {
                     self.postpone(key, self.now.monotonic + by);
@@ -313,7 +324,7 @@ impl World<'_> {
             names.as_ref().map(|names| names.iter().map(|name| &name[..]).collect());
         let mut taken = 0;
         for _ in 0..u32::from(max) * 4 + 4 {
-            if taken >= max {
+            if taken >= max || !self.may_own(pid, (entry, queue)) {
                 break;
             }
             let front = self.board.next_task(entry, &queue_name(queue), names.as_deref());

@@ -38,6 +38,7 @@ impl World<'_> {
         self.forget_refills(|refill| refill.lane.0 == entry);
 
         self.register(entry);
+        self.limit(entry);
         self.reconcile(Expect::default());
         for (key, card) in leases {
             self.restore(key, &card);
@@ -56,6 +57,7 @@ impl World<'_> {
         self.forget_refills(|_| true);
         self.reconcile(Expect::default());
         for entry in 0..MAX_DATABASES {
+            self.limit(entry);
             self.refresh(entry);
             self.board.entry_mut(entry).build_state = BuildState::Built;
         }

@@ -85,7 +85,7 @@ impl World<'_> {
         self.reconcile(expect);
         assert_eq!(withdrawn.map(Result::err), refusal);
         let ticket = withdrawn?.ok()?;
-        Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch })
+        Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch, place: None })
     }
 
     /// Any token: mostly one whose lease has expired and whose task is being ended.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use board::{
-    Board, BuildState, Id, LaneAudit, LaneName, Micros, Monotonic, NeedsRefill, Rank, State,
-    Ticket, Timestamp, TokenHash, Wall,
+    Board, BuildState, Id, LaneAudit, LaneName, Micros, Monotonic, NeedsRefill, Rank, RunningPlace,
+    State, Ticket, Timestamp, TokenHash, Wall,
 };
 
 pub const MAX_DATABASES: u32 = 2;
@@ -16,6 +16,9 @@ pub type Key = (u32, Id);
 
 /// Database, queue, action.
 pub type LaneKey = (u32, u8, u8);
+
+/// Database, queue.
+pub type QueueKey = (u32, u8);
 
 /// A live task as the table has it, committed.
 #[derive(Clone, Debug)]
@@ -67,6 +70,8 @@ pub struct Right {
     pub ticket: Ticket,
     pub serial: u64,
     pub epoch: u64,
+    /// The place of its queue that an ending makes free.
+    pub place: Option<RunningPlace>,
 }
 
 /// The effect of an ending when it commits.
@@ -143,6 +148,14 @@ pub struct Tally {
     pub revived: u64,
     /// Reservations that expired.
     pub lapsed: u64,
+    /// As many ran as may.
+    pub limited: u64,
+    /// Owned in the place of one whose lease the same transaction ends.
+    pub handed_on: u64,
+    /// Tasks that went while a transaction ended their leases.
+    pub overtaken: u64,
+    /// Not extended, since others run in its place.
+    pub superseded: u64,
 }
 
 pub struct World<'b> {
@@ -156,6 +169,11 @@ pub struct World<'b> {
     /// Commits whose callbacks did not run yet.
     pub puts: Vec<Key>,
     pub gones: Vec<Key>,
+    /// How many tasks of a queue may run.
+    pub limits: BTreeMap<QueueKey, u32>,
+    /// Queues of which a task went while a transaction ended its lease: that transaction owns no
+    /// more than it could without the ending.
+    pub overtaken: BTreeSet<QueueKey>,
     /// Expired leases whose end is not durable yet.
     pub withheld: Vec<Right>,
     /// Rights that were used; true for a reservation.
@@ -193,6 +211,8 @@ impl<'b> World<'b> {
             wanted: Vec::new(),
             puts: Vec::new(),
             gones: Vec::new(),
+            limits: BTreeMap::new(),
+            overtaken: BTreeSet::new(),
             withheld: Vec::new(),
             spent: Vec::new(),
             tokens: Vec::new(),
@@ -248,7 +268,7 @@ impl<'b> World<'b> {
 }
 
 impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 14] {
+    pub fn all(&self) -> [(&'static str, u64); 18] {
         [
             ("evicted", self.evicted),
             ("left", self.left),
@@ -264,6 +284,10 @@ impl Tally {
             ("withheld", self.withheld),
             ("revived", self.revived),
             ("lapsed", self.lapsed),
+            ("limited", self.limited),
+            ("handed_on", self.handed_on),
+            ("overtaken", self.overtaken),
+            ("superseded", self.superseded),
         ]
     }
 }
@@ -286,6 +310,10 @@ impl std::ops::Add for Tally {
             withheld: self.withheld + it.withheld,
             revived: self.revived + it.revived,
             lapsed: self.lapsed + it.lapsed,
+            limited: self.limited + it.limited,
+            handed_on: self.handed_on + it.handed_on,
+            overtaken: self.overtaken + it.overtaken,
+            superseded: self.superseded + it.superseded,
         }
     }
 }

@@ -1,4 +1,7 @@
-//! `schedule`, `unschedule`, `alter_schedule`, `next_runs` and `coming_runs`; the type `role`.
+//! `schedule`, `unschedule`, `alter_schedule`, `next_runs` and `coming_runs`.
+
+mod cron;
+mod sql;
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
@@ -6,29 +9,20 @@ use crate::error::{self, Result};
 use crate::ops::schedules::catch_up::{self, catch_up};
 use crate::ops::schedules::definition::{COLUMNS, Values};
 use crate::ops::schedules::fire::{self, fire};
+use crate::ops::schedules::register::{self, Existing, SqlChange};
 use crate::ops::schedules::timing::Timing;
-use crate::ops::schedules::{register, upcoming};
+use crate::ops::schedules::upcoming;
 use crate::pg::datum;
 use crate::pg::named::role;
 use crate::pg::named::zone::TimeZone;
 use crate::shmem::on_board::current_database;
+use crate::storage::privileges::Privileges;
 use crate::storage::rows::ROWS_PER_TX;
 use board::Wall;
-use pgrx::PgLogLevel;
-use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::pg_sys::Datum;
 use recurrence::{Misfire, Overlap};
-use std::ffi::CStr;
 
-sql_functions!(
-    schedule,
-    unschedule,
-    alter_schedule,
-    next_runs,
-    coming_runs,
-    fire_schedules,
-    role_in,
-    role_out
-);
+sql_functions!(schedule, unschedule, alter_schedule, next_runs, coming_runs, fire_schedules);
 
 /// The longest name of a schedule and the longest expression, in bytes.
 const NAME_MAX: usize = 128;
@@ -46,7 +40,10 @@ fn schedule(call: &mut Call) -> Result<Option<Datum>> {
         values[at].ok_or_else(|| error::missing(argument))?;
     }
     values[TIME_ZONE].get_or_insert_with(|| datum::varlena(b"UTC"));
-    let id = register::register(&current_database(), &name, &values, role::current())?;
+    call.permit(&datum::text(values[QUEUE]))?;
+    let may_change = |found: &Existing| permit_change(call, &name, found);
+    let (db, owner) = (current_database(), role::current());
+    let id = register::register(&db, &name, &values, owner, [None; 2], may_change)?;
     Ok(Some(Datum::from(id)))
 }
 
@@ -54,7 +51,8 @@ fn schedule(call: &mut Call) -> Result<Option<Datum>> {
 fn unschedule(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.unschedule()")?;
     let name = name_of(call)?;
-    Ok(Some(Datum::from(register::unschedule(&current_database(), &name))))
+    let may_change = |found: &Existing| permit_change(call, &name, found);
+    Ok(Some(Datum::from(register::unschedule(&current_database(), &name, may_change)?)))
 }
 
 /// `alter_schedule(name, active, schedule, queue, spec, …)`
@@ -62,8 +60,19 @@ fn alter_schedule(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.alter_schedule()")?;
     let (name, values) = (name_of(call)?, values(call, 2)?);
     let active = call.datum(1).map(|active| active.value() != 0);
-    register::alter(&current_database(), &name, active, &values)?;
+    let may_change = |found: &Existing| {
+        permit_change(call, &name, found)?;
+        call.permit(&datum::text(values[QUEUE].or(found.queue)))
+    };
+    let same = SqlChange::default();
+    register::alter(&current_database(), &name, active, &values, same, may_change)?;
     Ok(None)
+}
+
+/// Refuses to change a schedule of another role, but for those who manage its queue.
+fn permit_change(call: &Call, name: &[u8], found: &Existing) -> Result<()> {
+    let may = call.acts_for(found.owner) || call.may(Privileges::MANAGE, &datum::text(found.queue));
+    if may { Ok(()) } else { Err(error::denied_on_schedule(name)) }
 }
 
 /// `next_runs(schedule, count, time_zone, after) → timestamptz …`
@@ -88,7 +97,8 @@ fn coming_runs(call: &mut Call) -> Result<Option<Datum>> {
     let after = validate::time("after", call.time(0, "after")?)?;
     let until = validate::time("until", call.time(1, "until")?)?;
     let mut sink = call.rows()?;
-    upcoming::coming_runs(&current_database(), after, until, |run| sink.add(run));
+    let is_visible = |queue: &[u8]| call.may(Privileges::LOOK, queue);
+    upcoming::coming_runs(&current_database(), (after, until), is_visible, |run| sink.add(run));
     Ok(None)
 }
 
@@ -123,33 +133,6 @@ fn fire_schedules(call: &mut Call) -> Result<Option<Datum>> {
     }
 }
 
-/// Reads a role by its name.
-fn role_in(call: &mut Call) -> Result<Option<Datum>> {
-    // SAFETY: declared as cstring.
-    let name = call.datum(0).map(|it| unsafe { CStr::from_ptr(it.cast_mut_ptr()) });
-    let role = match name {
-        None => return Ok(None),
-        Some(name) if name == NO_ROLE => Oid::INVALID,
-        Some(name) => role::find(name).unwrap_or_else(|| {
-            error::role_missing(&name.to_string_lossy()).report(PgLogLevel::WARNING);
-            Oid::INVALID
-        }),
-    };
-    Ok(Some(Datum::from(role)))
-}
-
-/// Writes the name of a role.
-fn role_out(call: &mut Call) -> Result<Option<Datum>> {
-    let role = call.datum(0).map(|it| Oid::from_u32(it.value() as u32));
-    let name = role.and_then(role::name);
-    let name = name.as_deref().unwrap_or(NO_ROLE);
-    // SAFETY: copies a text that ends with a zero.
-    Ok(Some(Datum::from(unsafe { pg_sys::pstrdup(name.as_ptr()) })))
-}
-
-/// How a role is written that does not exist.
-const NO_ROLE: &CStr = c"-";
-
 /// Where the columns of a definition are that a schedule must have.
 const NOT_NULL: [(usize, &str); 7] = [
     (0, "schedule"),
@@ -160,6 +143,7 @@ const NOT_NULL: [(usize, &str); 7] = [
     (6, "misfire"),
     (7, "overlap"),
 ];
+const QUEUE: usize = 1;
 const TIME_ZONE: usize = 5;
 
 fn name_of(call: &Call) -> Result<Vec<u8>> {
@@ -182,7 +166,7 @@ fn check(at: usize, value: Datum) -> Result<Datum> {
     };
     match at {
         0 => _ = expression(&text())?,
-        1 => _ = validate::queue(text())?,
+        1 => _ = validate::open_queue(text())?,
         2 => _ = validate::spec(value)?,
         3 => _ = validate::action(text())?,
         4 => _ = validate::priority(value.value() as i64)?,

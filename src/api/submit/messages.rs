@@ -7,7 +7,8 @@ use crate::ops::submit::messages::{self, Delayed, Message};
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Container, Json};
 use crate::shmem::on_board::current_database;
-use pgrx::pg_sys::Datum;
+use crate::storage::privileges::Privileges;
+use pgrx::pg_sys::{Datum, Oid};
 
 sql_functions!(delay_message, delay_messages, cancel_message);
 
@@ -20,7 +21,8 @@ const DELAY_HEADERS: [&str; 2] = ["chronosMessageId", "chronosDeadline"];
 /// waits under the id, or if this one is dropped because its id or its deadline is not valid.
 fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.delay()")?;
-    let queue = validate::queue(call.text(2, "queue")?)?;
+    let queue = validate::open_queue(call.text(2, "queue")?)?;
+    call.permit(&queue)?;
     let (id, value, key) = (call.optional_text(0), call.optional_text(3), call.optional_text(4));
     let checked = call
         .text(0, "id")
@@ -37,7 +39,7 @@ fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
     let headers = headers(unsafe { jsonb::read(call.jsonb(5, "headers")?) })?;
     let id = id.unwrap_or_default();
     let spec = spec(&id, key.as_deref(), value.as_deref(), headers)?;
-    let message = Message { id, deadline, spec };
+    let message = Message { id, deadline, spec, group_key: None };
     let answer = messages::delay_messages(&current_database(), &queue, &[message]);
     Ok(Some(Datum::from(answer[0] != Delayed::Ignored)))
 }
@@ -48,7 +50,8 @@ fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
 /// was delayed, fired, ignored or invalid.
 fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.delay_messages()")?;
-    let queue = validate::queue(call.text(0, "queue")?)?;
+    let queue = validate::open_queue(call.text(0, "queue")?)?;
+    call.permit(&queue)?;
     let messages = call.jsonb(1, "messages")?;
     let elements = validate::elements("messages", "an array of objects", messages)?;
     let mut rows = call.rows()?;
@@ -85,8 +88,15 @@ fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
 fn cancel_message(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel_message()")?;
     let queue = validate::queue(call.text(0, "queue")?)?;
+    call.permit(&queue)?;
     let id = call.text(1, "id")?;
-    Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id))))
+    // Without the privilege to cancel, a role cancels what it has sent itself.
+    let may_cancel = call.may(Privileges::CANCEL, &queue);
+    let permit = |sender: Oid| match may_cancel || call.acts_for(sender) {
+        true => Ok(()),
+        false => Err(error::denied_on_message(&id)),
+    };
+    Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id, permit)?)))
 }
 
 /// The message of an element of a batch. Sets `id` to the element's id
@@ -110,6 +120,7 @@ fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
     let deadline = deadline.ok_or_else(|| error::missing("deadline"))?;
     let deadline = validate::time("deadline", json::time("deadline", &deadline)?)?;
     let (key, value) = (string("key", take("key"))?, string("value", take("value"))?);
+    let group_key = string("group_key", take("group_key"))?.map(validate::group_key).transpose()?;
     let headers = match take("headers") {
         None => jsonb::empty_object(),
         Some(given) => headers(given)?,
@@ -118,7 +129,7 @@ fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
         return Err(error::unknown_member("message", &datum::printable(&**name), "scylla.delay"));
     }
     let spec = spec(&checked, key.as_deref(), value.as_deref(), headers)?;
-    Ok(Message { id: checked, deadline, spec })
+    Ok(Message { id: checked, deadline, spec, group_key })
 }
 
 /// A member that may be null or missing.

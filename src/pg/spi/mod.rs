@@ -1,7 +1,10 @@
 //! Statements with parameters. A backend plans each once and runs it with the rights of the tables'
 //! owner.
 
+pub mod snapshot;
+
 use crate::memory;
+use crate::pg::compat::search_path;
 use crate::pg::datum::Kind;
 use crate::pg::planner;
 use pgrx::pg_sys;
@@ -78,7 +81,7 @@ impl Begun {
                 pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
             pg_sys::SetUserIdAndSecContext(owner, context | restricted as i32);
             let settings = pg_sys::NewGUCNestLevel();
-            restrict_search_path();
+            search_path::restrict();
             // Values that are stored out of line are read under an active snapshot, as long as the
             // rows live. A transaction that a procedure began has none.
             let snapshot = !pg_sys::ActiveSnapshotSet();
@@ -98,9 +101,25 @@ impl Session {
 
     /// Runs a statement under a new snapshot at every isolation level (I5).
     pub fn run(&self, statement: &Statement, arguments: &[Option<pg_sys::Datum>]) -> Rows {
+        self.begin();
+        // SAFETY: inside a transaction, as the session is.
+        self.run_under(statement, arguments, unsafe { pg_sys::GetLatestSnapshot() })
+    }
+
+    fn begin(&self) {
+        self.begun.get_or_init(|| Begun::new(self.owner));
+    }
+
+    /// As `run`, under a snapshot.
+    pub fn run_under(
+        &self,
+        statement: &Statement,
+        arguments: &[Option<pg_sys::Datum>],
+        snapshot: pg_sys::Snapshot,
+    ) -> Rows {
         assert_eq!(arguments.len(), statement.kinds.len());
         memory::replenish();
-        self.begun.get_or_init(|| Begun::new(self.owner));
+        self.begin();
         let (mut values, nulls) = spread(arguments);
         // SAFETY: the plan is kept. There is a value and a null for each parameter, of its type.
         unsafe {
@@ -108,7 +127,7 @@ impl Session {
                 statement.plan(),
                 values.as_mut_ptr(),
                 nulls.as_ptr(),
-                pg_sys::GetLatestSnapshot(),
+                snapshot,
                 ptr::null_mut(),
                 false,
                 true,
@@ -126,13 +145,33 @@ impl Session {
         kinds: &[Kind],
         arguments: &[Option<pg_sys::Datum>],
     ) -> Rows {
+        self.run_planned(text, kinds, arguments, planner::OURS)
+    }
+
+    /// As `run_text`, about tables that are not the extension's.
+    pub fn run_foreign(
+        &self,
+        text: &[u8],
+        kinds: &[Kind],
+        arguments: &[Option<pg_sys::Datum>],
+    ) -> Rows {
+        self.run_planned(text, kinds, arguments, 0)
+    }
+
+    fn run_planned(
+        &self,
+        text: &[u8],
+        kinds: &[Kind],
+        arguments: &[Option<pg_sys::Datum>],
+        options: i32,
+    ) -> Rows {
         assert_eq!(arguments.len(), kinds.len());
-        self.begun.get_or_init(|| Begun::new(self.owner));
+        self.begin();
         let (mut values, nulls) = spread(arguments);
         let text = CString::new(text).unwrap_or_default();
         // SAFETY: there is a value and a null for each parameter, of its type.
         unsafe {
-            let plan = prepare(&text, kinds, planner::OURS);
+            let plan = prepare(&text, kinds, options);
             let status =
                 pg_sys::SPI_execute_plan(plan, values.as_mut_ptr(), nulls.as_ptr(), false, 0);
             assert!(status > 0, "a text of ours runs: SPI status {status}");
@@ -166,7 +205,7 @@ impl Drop for Begun {
     fn drop(&mut self) {
         // SAFETY: as in new. An error may leave other snapshots above this one: the abort pops all.
         unsafe {
-            restore_search_path();
+            search_path::restore();
             pg_sys::AtEOXact_GUC(false, self.settings);
             if self.snapshot && !std::thread::panicking() {
                 pg_sys::PopActiveSnapshot();
@@ -219,34 +258,5 @@ impl Rows {
             pg_sys::SPI_getbinval(tuple, (*self.table).tupdesc, column as i32 + 1, &mut null)
         };
         (!null).then_some(value)
-    }
-}
-
-/// Sets the search path of a session: pg_catalog only. PostgreSQL plans a kept statement again when
-/// the path differs from that of the plan, so it is the same each time.
-///
-/// # Safety
-/// To be restored before the session's level of settings ends.
-unsafe fn restrict_search_path() {
-    #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
-    // SAFETY: PostgreSQL copies the path, and pops it when the transaction aborts.
-    unsafe {
-        let mut path = pg_sys::OverrideSearchPath { addCatalog: true, ..Default::default() };
-        pg_sys::PushOverrideSearchPath(&mut path);
-    }
-    #[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
-    // SAFETY: a setting, which ends with the session's level.
-    unsafe {
-        pg_sys::RestrictSearchPath();
-    }
-}
-
-/// # Safety
-/// Sessions nest, so the path on top is that of restrict.
-unsafe fn restore_search_path() {
-    #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
-    // SAFETY: the caller's promise.
-    unsafe {
-        pg_sys::PopOverrideSearchPath();
     }
 }

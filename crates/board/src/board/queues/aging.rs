@@ -1,0 +1,182 @@
+//! Aging: in a queue with this setting a ready task gains priority with time.
+//!
+//! Within one priority age never changes the order, so each lane of such a queue has the tasks of
+//! one action and one priority only. Its first task competes with those of the other priorities,
+//! each raised by its age at the moment of the call: nothing is sorted again as time passes. Most
+//! tasks of a lane may be known to the table only.
+
+use crate::board::Board;
+use crate::board::lanes::ByFront;
+use crate::containers::treap;
+use crate::layout::names::LaneName;
+use crate::layout::nodes::NIL;
+use crate::layout::queue::Queue;
+use crate::layout::rank::{Id, Rank};
+use crate::layout::slot::{Flag, State};
+use crate::time::{Micros, Wall};
+use std::cmp::Reverse;
+
+/// A lane's front as it competes with those of other priorities; less is sooner.
+type AgedFront = (Reverse<i64>, Wall, Id);
+
+/// The most points of priority that a task gains.
+const GAIN_MAX: i64 = 255;
+
+impl Queue {
+    /// Whether its tasks gain priority with time.
+    fn ages(&self) -> bool {
+        self.settings.aging > Micros::ZERO
+    }
+
+    /// A priority, raised by the age of a task that has been ready, or could have been, since then.
+    fn raised(&self, priority: u32, since: Wall, now: Wall) -> i64 {
+        let age = now.0.saturating_sub(since.0);
+        i64::from(priority) + (age / self.settings.aging.0).clamp(0, GAIN_MAX)
+    }
+}
+
+impl Board<'_> {
+    /// Whether a queue's tasks gain priority with time: finding the next one then takes a step for
+    /// each priority.
+    pub fn ages(&self, queue: u32) -> bool {
+        self.queues[queue].ages()
+    }
+
+    /// The priority of the lane that takes a queue's tasks of this one; `None`: a lane takes all.
+    pub(crate) fn level(&self, queue: u32, priority: u32) -> Option<u32> {
+        self.queues[queue].ages().then_some(priority)
+    }
+
+    /// Before every task of a lane.
+    pub(crate) fn first_rank(&self, lane: u32) -> Rank {
+        self.lanes[lane].level.map_or(Rank::FIRST, |priority| Rank { priority, ..Rank::FIRST })
+    }
+
+    /// Notes since when a queued task ages, if that is later than its submission. Not if a worker
+    /// owned it since it got its slot: its age counts from its submission then.
+    pub fn note_age(&mut self, entry: u32, id: Id, since: Wall) {
+        let Some(at) = self.find_slot(entry, id) else { return };
+        let slot = &mut self.slots[at];
+        let is_fresh = slot.state == State::Queued
+            && slot.claimed_by == 0
+            && !slot.flags.has(Flag::TokenValid);
+        if is_fresh {
+            slot.since_at = since;
+            slot.flags.set(Flag::AgesLater, since > slot.created);
+        }
+    }
+
+    /// The lane of a queue that ages which has the next task, of any action or of some.
+    pub(crate) fn best_aged_lane(
+        &mut self,
+        queue: u32,
+        actions: Option<&[&[u8]]>,
+        now: Wall,
+    ) -> Option<u32> {
+        let fronts = self.queues[queue].fronts;
+        let mut best: Option<(AgedFront, u32)> = None;
+        let mut next = treap::first(&mut ByFront(self), fronts);
+        while let Some(first) = next {
+            let level = self.front(first).priority;
+            // No task of this priority or a lower one can have gained enough.
+            if best
+                .is_some_and(|((Reverse(priority), ..), _)| i64::from(level) + GAIN_MAX < priority)
+            {
+                break;
+            }
+            let lane = match actions {
+                None => Some(first),
+                Some(actions) => (actions.iter())
+                    .filter_map(|action| self.find_lane(queue, action, Some(level)))
+                    .filter(|lane| self.front(*lane) != Rank::END)
+                    .min_by_key(|lane| self.front(*lane)),
+            };
+            let rival = lane.map(|lane| (self.aged_front(lane, now), lane));
+            best = best.into_iter().chain(rival).min();
+            let Some(priority) = level.checked_sub(1) else { break };
+            let below = Rank { priority, ..Rank::FIRST };
+            next = treap::seek(&mut ByFront(self), fronts, |it, lane| it.0.front(lane) < below);
+        }
+        best.map(|(_, lane)| lane)
+    }
+
+    /// A lane's front, raised by its age. That of a task which only the table knows is no more than
+    /// a bound, until the lane is refilled.
+    fn aged_front(&self, lane: u32, now: Wall) -> AgedFront {
+        let (front, first) = (self.front(lane), self.lanes[lane].first);
+        let is_known = first != NIL && self.slots[first].rank() == front;
+        let since =
+            if is_known { self.slots[first].aged_since() } else { self.lanes[lane].cursor_since };
+        let queue = &self.queues[self.lanes[lane].queue];
+        (Reverse(queue.raised(front.priority, since, now)), front.created, front.id)
+    }
+
+    /// Whether a lane is from before its queue began or ceased to age.
+    pub(crate) fn is_outdated(&self, lane: u32) -> bool {
+        let it = &self.lanes[lane];
+        it.level.is_some() != self.queues[it.queue].ages()
+    }
+
+    /// Moves a database's slots and lanes among `count` indexes from `from` on, the slots' first, to
+    /// where they belong since a queue began or ceased to age. Returns where to go on, or `None` at
+    /// the end.
+    pub fn sort_again(&mut self, entry: u32, from: u32, count: u32) -> Option<u32> {
+        let (slots, to) = (self.slots.capacity(), from.saturating_add(count));
+        for at in from..to.min(self.slots.end()) {
+            if self.is_in_entry(at, entry) && self.is_outdated(self.slots[at].lane) {
+                self.change_lane(entry, at);
+            }
+        }
+        let end = slots + self.lanes.end();
+        for at in from.max(slots)..to.min(end) {
+            let lane = at - slots;
+            if self.is_lane(lane) && self.queues[self.lanes[lane].queue].entry == entry {
+                self.forget_outdated(entry, lane);
+            }
+        }
+        let next = if to < self.slots.end() { to } else { to.max(slots) };
+        (next < end).then_some(next)
+    }
+
+    /// Forgets an outdated lane that no slot and no process needs. Its tasks in the table are found
+    /// by a survey.
+    pub(crate) fn forget_outdated(&mut self, entry: u32, lane: u32) {
+        let it = &self.lanes[lane];
+        if self.is_outdated(lane) && it.counts.slots == 0 && it.refiller == 0 {
+            self.note_spilled(entry);
+            self.forget_lane(lane);
+        }
+    }
+
+    /// Moves a slot to the lane where it belongs; a queued one without such a lane is left to
+    /// the table.
+    pub(crate) fn change_lane(&mut self, entry: u32, at: u32) {
+        let (from, rank) = (self.slots[at].lane, self.slots[at].rank());
+        let (queue, action) = (self.queues[self.lanes[from].queue].name, self.lanes[from].action);
+        let name = LaneName { queue: queue.as_bytes(), action: action.as_bytes() };
+        let lane = self.find_or_add_lane(entry, name, rank.priority);
+        // A lane that was spilled to make room may have been the slot's own.
+        if self.find_slot(entry, rank.id) != Some(at) {
+            return;
+        }
+        let is_queued = self.slots[at].state == State::Queued;
+        let Some(lane) = lane else {
+            self.note_spilled(entry);
+            if is_queued {
+                self.drop_slot(at);
+            }
+            return;
+        };
+        if is_queued {
+            self.dequeue(at);
+        }
+        self.change_counts(from, 0, -1);
+        self.slots[at].lane = lane;
+        self.change_counts(lane, 0, 1);
+        if is_queued {
+            self.enqueue(at);
+            self.note_ready(lane);
+        }
+        self.release_lane(from);
+    }
+}

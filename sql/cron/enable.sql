@@ -1,0 +1,129 @@
+-- The schema cron with pg_cron's functions and views, of the shapes that pg_cron 1.4 has. It is no
+-- part of the extension, so that a dump contains it. Its functions go with the extension.
+create schema cron;
+
+comment on schema cron is 'pg_cron''s functions and views, for schedules of scylla';
+
+create function cron.schedule(schedule text, command text) returns bigint
+language sql volatile parallel unsafe strict
+as 'select scylla._cron_schedule('''', $1, $2)';
+
+comment on function cron.schedule(text, text) is 'schedules a job';
+
+create function cron.schedule(job_name text, schedule text, command text) returns bigint
+language sql volatile parallel unsafe
+as 'select scylla._cron_schedule($1, $2, $3)';
+
+comment on function cron.schedule(text, text, text) is 'schedules a job with a name';
+
+create function cron.schedule_in_database(
+    job_name text,
+    schedule text,
+    command text,
+    database text,
+    username text default null,
+    active boolean default true
+) returns bigint
+language sql volatile parallel unsafe
+as 'select scylla._cron_schedule($1, $2, $3, $4, $5, $6)';
+
+comment on function cron.schedule_in_database is 'schedules a job in a database';
+
+create function cron.unschedule(job_id bigint) returns boolean
+language sql volatile parallel unsafe strict
+as 'select scylla._cron_unschedule($1, null)';
+
+comment on function cron.unschedule(bigint) is 'removes a job';
+
+create function cron.unschedule(job_name name) returns boolean
+language sql volatile parallel unsafe strict
+as 'select scylla._cron_unschedule(null, $1::pg_catalog.text)';
+
+comment on function cron.unschedule(name) is 'removes a job of the caller''s by its name';
+
+create function cron.alter_job(
+    job_id bigint,
+    schedule text default null,
+    command text default null,
+    database text default null,
+    username text default null,
+    active boolean default null
+) returns void
+language sql volatile parallel unsafe
+as 'select scylla._cron_alter($1, $2, $3, $4, $5, $6)';
+
+comment on function cron.alter_job is 'changes a job; null leaves a value as it is';
+
+-- As with pg_cron: the administrator grants these.
+revoke all on function cron.schedule_in_database, cron.alter_job from public;
+
+create view cron.job with (security_barrier) as
+select s.id as jobid, s.schedule, s.command, 'localhost'::pg_catalog.text as nodename,
+    pg_catalog.current_setting('port')::pg_catalog.int4 as nodeport,
+    coalesce(s.database, pg_catalog.current_database()::pg_catalog.text) as database,
+    pg_catalog.pg_get_userbyid(s.owner::pg_catalog.oid)::pg_catalog.text as username,
+    s.active, s.job::pg_catalog.name as jobname
+from scylla.schedule s
+where s.command is not null and exists (
+    select from pg_catalog.pg_roles r
+    where r.rolname operator(pg_catalog.=) current_user
+        and (r.oid operator(pg_catalog.=) s.owner::pg_catalog.oid or r.rolsuper or r.rolbypassrls));
+
+comment on view cron.job is 'the caller''s jobs; all for a superuser';
+
+create view cron.job_run_details with (security_barrier) as
+select t.schedule as jobid,
+    -- Of the task's id: the time, and some of the random bits.
+    ('x0' operator(pg_catalog.||) pg_catalog.substr(t.digits, 1, 12)
+        operator(pg_catalog.||) pg_catalog.substr(t.digits, 14, 3)
+    )::pg_catalog.bit(64)::pg_catalog.int8 as runid,
+    null::pg_catalog.int4 as job_pid,
+    coalesce(t.database, pg_catalog.current_database()::pg_catalog.text) as database,
+    pg_catalog.pg_get_userbyid(t.role::pg_catalog.oid)::pg_catalog.text as username,
+    t.command,
+    case t.status when 'completed' then 'succeeded' when 'running' then 'running'
+        when 'ready' then 'starting' else 'failed' end as status,
+    case
+        when t.status operator(pg_catalog.=) 'completed' then
+            case when t.result operator(pg_catalog.->>) 'command_tag' operator(pg_catalog.~) '^SELECT '
+                then (t.result operator(pg_catalog.->>) 'rows') operator(pg_catalog.||)
+                    case t.result operator(pg_catalog.->>) 'rows' when '1' then ' row' else ' rows' end
+                else t.result operator(pg_catalog.->>) 'command_tag' end
+        when t.status operator(pg_catalog.=) 'cancelled' then 'job canceled'
+        when t.status operator(pg_catalog.=) 'aborted' then
+            'ERROR:  ' operator(pg_catalog.||)
+            (t.errors operator(pg_catalog.->) 0 operator(pg_catalog.->>) 'description')
+            operator(pg_catalog.||) pg_catalog.chr(10)
+    end as return_message,
+    coalesce(t.owned_at,
+        (t.history operator(pg_catalog.->) 0 operator(pg_catalog.->>) 'time')::pg_catalog.timestamptz
+    ) as start_time,
+    case when t.status not in ('ready', 'running') then t.updated end as end_time
+from (
+    select pg_catalog.replace(l.id::pg_catalog.text, '-', '') as digits,
+        l.schedule, l.role, l.database, l.command, l.updated, o.owned_at, l.errors, l.history,
+        null::pg_catalog.jsonb as result,
+        case when o.owned_at is not null then 'running' else 'ready' end as status
+    from scylla.task l
+    left join scylla._leases() o on o.id operator(pg_catalog.=) l.id
+    union all
+    select pg_catalog.replace(f.id::pg_catalog.text, '-', ''),
+        f.schedule, f.role, f.database, f.command, f.updated, f.owned_at, f.errors, f.history,
+        f.result, f.status
+    from scylla.finished f
+) t
+where t.schedule is not null and t.command is not null and exists (
+    select from pg_catalog.pg_roles r
+    where r.rolname operator(pg_catalog.=) current_user
+        and (r.oid operator(pg_catalog.=) t.role::pg_catalog.oid or r.rolsuper or r.rolbypassrls));
+
+comment on view cron.job_run_details is 'the runs of the caller''s jobs; all for a superuser';
+
+grant select on cron.job, cron.job_run_details to public;
+
+alter function cron.schedule(text, text) depends on extension scylla;
+alter function cron.schedule(text, text, text) depends on extension scylla;
+alter function cron.schedule_in_database depends on extension scylla;
+alter function cron.unschedule(bigint) depends on extension scylla;
+alter function cron.unschedule(name) depends on extension scylla;
+alter function cron.alter_job depends on extension scylla;

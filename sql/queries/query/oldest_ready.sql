@@ -1,0 +1,39 @@
+-- Since when the oldest task of a queue is ready that no worker owns: of each action and priority the
+-- first, of these the oldest.
+-- Parameters: $1 the queue. Result: one time, or null.
+-- Reads scylla.task through the index task_lane, a row for each action and priority, from where the
+--   board goes on, and the rows of lower priorities that are owned; changes and locks nothing.
+with recursive head as (
+    (
+        select t.action, - t.priority as rank
+        from scylla.task t
+        where t.ready and t.queue = $1
+        order by t.action, - t.priority
+        limit 1
+    )
+    union all
+    select n.action, n.rank
+    from head h
+    cross join lateral (
+        select t.action, - t.priority as rank
+        from scylla.task t
+        where t.ready and t.queue = $1 and (t.action, - t.priority) > (h.action, h.rank)
+        order by t.action, - t.priority
+        limit 1
+    ) n
+)
+select min(o.since)
+from head h
+left join lateral scylla._front($1, h.action, - h.rank) f on true
+cross join lateral (
+    select greatest(t.created, t.run_at) as since
+    from scylla.task t
+    where t.ready and t.queue = $1 and t.action = h.action and - t.priority = h.rank
+        and (- t.priority, t.created, t.id) >= (
+            coalesce(- f.lowest, h.rank),
+            coalesce(f.created, '-infinity'),
+            coalesce(f.id, '00000000-0000-0000-0000-000000000000'))
+        and not exists (select from scylla._leases(t.id))
+    order by t.created, t.id
+    limit 1
+) o

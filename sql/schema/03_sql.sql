@@ -1,0 +1,87 @@
+-- SQL commands that the server runs itself, as tasks of the queue sql.
+
+create function scylla.run_sql(
+    command text,
+    database name default null,
+    key text default null,
+    on_conflict text default 'error',
+    priority bigint default 0,
+    run_at timestamptz default null,
+    after uuid[] default null,
+    on_failure text default 'abort',
+    max_tries integer default 1,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    timeout interval default null,
+    post_result boolean default false
+) returns uuid
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_run_sql';
+
+comment on function scylla.run_sql is
+    'submits an SQL command that the server runs as the calling role; returns the task''s id';
+
+create function scylla.schedule_sql(
+    name text,
+    schedule text,
+    command text,
+    database name default null,
+    time_zone text default null,
+    misfire text default 'once',
+    overlap text default 'skip',
+    max_tries integer default 1,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    timeout interval default null,
+    starts_at timestamptz default null,
+    ends_at timestamptz default null
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_sql';
+
+comment on function scylla.schedule_sql is
+    'registers a schedule of an SQL command, or replaces the one of that name; returns its number';
+
+create function scylla.enable_cron_api() returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_enable_cron_api';
+
+comment on function scylla.enable_cron_api is
+    'creates the schema cron with the functions and views of pg_cron';
+
+create function scylla.disable_cron_api() returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_disable_cron_api';
+
+comment on function scylla.disable_cron_api is 'drops the schema cron; its jobs stay as schedules';
+
+create function scylla.import_cron_jobs() returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_import_cron_jobs';
+
+comment on function scylla.import_cron_jobs is
+    'moves the jobs of pg_cron to schedules; returns how many';
+
+create function scylla._cron_schedule(
+    job_name text,
+    schedule text,
+    command text,
+    database text default null,
+    username text default null,
+    active boolean default true
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_schedule';
+
+comment on function scylla._cron_schedule is 'schedules a job for cron.schedule()';
+
+create function scylla._cron_unschedule(job_id bigint, job_name text) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_unschedule';
+
+comment on function scylla._cron_unschedule is 'removes a job for cron.unschedule()';
+
+create function scylla._cron_alter(
+    job_id bigint,
+    schedule text,
+    command text,
+    database text,
+    username text,
+    active boolean
+) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_alter';
+
+comment on function scylla._cron_alter is 'changes a job for cron.alter_job()';

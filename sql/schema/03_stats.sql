@@ -1,0 +1,123 @@
+-- The numbers of queues. What the server counts is in shared memory; the totals are added here every
+-- few seconds.
+
+create table scylla.queue_total (
+    queue            text        not null collate "C",
+    since            timestamptz not null,
+    events           bigint[]    not null,
+    ready_to_owned   bigint[]    not null,
+    owned_to_settled bigint[]    not null,
+    constraint queue_total_pkey primary key (queue)
+) with (fillfactor = 50);
+
+comment on table scylla.queue_total is 'what has happened in each queue, as far as it was written';
+comment on column scylla.queue_total.queue is 'the queue';
+comment on column scylla.queue_total.since is 'since when it is counted';
+comment on column scylla.queue_total.events is
+    'how many tasks were submitted, owned, completed, aborted, cancelled, retried, yielded, expired, fired';
+comment on column scylla.queue_total.ready_to_owned is
+    'ownerships by how long the task had been ready: less than 1 ms, 2 ms, 4 ms, and so on';
+comment on column scylla.queue_total.owned_to_settled is
+    'settled tasks by how long their last ownership took, in the same steps';
+comment on constraint queue_total_pkey on scylla.queue_total is 'finds a queue''s totals by its name';
+
+select pg_catalog.pg_extension_config_dump('scylla.queue_total', '');
+
+create function scylla._queue_stats()
+returns table (
+    queue text, waiting bigint, ready bigint, running bigint, since timestamptz,
+    events bigint[], ready_to_owned bigint[], owned_to_settled bigint[]
+)
+language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_queue_stats';
+
+comment on function scylla._queue_stats is
+    'the numbers of the queues that the caller may see; since is null where nothing has happened';
+
+create function scylla._front(queue text, action text, priority bigint)
+returns table (lowest bigint, created timestamptz, id uuid)
+language c volatile parallel unsafe rows 1 as 'MODULE_PATHNAME', 'scylla_front';
+
+comment on function scylla._front is
+    'the priority and age from which the board goes on; no row: it knows no such tasks';
+
+create function scylla._oldest_ready(queue text) returns timestamptz
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_oldest_ready';
+
+comment on function scylla._oldest_ready is
+    'since when the oldest task of a queue is ready that no worker owns; null: there is no such task';
+
+-- The function shows only what the caller may see.
+create view scylla.stats as
+select n.queue, n.events[1] as submitted, n.events[2] as owned, n.events[3] as completed,
+    n.events[4] as aborted, n.events[5] as cancelled, n.events[6] as retried, n.events[7] as yielded,
+    n.events[8] as expired, n.events[9] as fired, n.since, n.ready_to_owned, n.owned_to_settled
+from scylla._queue_stats() n
+where n.since is not null;
+
+comment on view scylla.stats is 'what has happened in each queue';
+comment on column scylla.stats.queue is 'the queue';
+comment on column scylla.stats.submitted is 'tasks submitted';
+comment on column scylla.stats.owned is 'ownerships that began';
+comment on column scylla.stats.completed is 'tasks completed';
+comment on column scylla.stats.aborted is 'tasks aborted';
+comment on column scylla.stats.cancelled is 'tasks cancelled';
+comment on column scylla.stats.retried is 'ownerships that ended with another try to come';
+comment on column scylla.stats.yielded is 'ownerships that were given back';
+comment on column scylla.stats.expired is 'leases that expired';
+comment on column scylla.stats.fired is 'tasks that became ready when their time came';
+comment on column scylla.stats.since is 'since when the queue is counted';
+comment on column scylla.stats.ready_to_owned is
+    'ownerships by how long the task had been ready: less than 1 ms, 2 ms, 4 ms, and so on';
+comment on column scylla.stats.owned_to_settled is
+    'settled tasks by how long their last ownership took, in the same steps';
+
+-- As above.
+create view scylla.queues as
+select n.queue, n.waiting, n.ready, n.running, n.events[3] as completed, n.events[4] as aborted,
+    n.events[5] as cancelled, 
+    pg_catalog.clock_timestamp() operator(pg_catalog.-) scylla._oldest_ready(n.queue) as oldest_ready,
+    coalesce(q.paused, false) as paused, coalesce(q.critical, false) as critical,
+    q.timeout, q.retention, q.max_running, q.max_per_second, q.aging,
+    coalesce(q.keep_finished, true) as keep_finished, q.max_tries, q.retry_interval, q.retry_jitter,
+    q.max_ready, q.max_running_per_group
+from scylla._queue_stats() n
+left join scylla.queue q on q.queue operator(pg_catalog.=) n.queue collate "C";
+
+comment on view scylla.queues is
+    'the queues: those with settings, with tasks, and those in which something has happened';
+comment on column scylla.queues.queue is 'the queue''s name';
+comment on column scylla.queues.waiting is
+    'tasks that wait for their time or for others; null: the server is still counting';
+comment on column scylla.queues.ready is
+    'tasks that a worker could own; null: the server is still counting';
+comment on column scylla.queues.running is 'tasks that workers own';
+comment on column scylla.queues.completed is 'tasks completed since the queue is counted';
+comment on column scylla.queues.aborted is 'tasks aborted since the queue is counted';
+comment on column scylla.queues.cancelled is 'tasks cancelled since the queue is counted';
+comment on column scylla.queues.oldest_ready is
+    'how long the oldest ready task has waited for a worker; null: none is ready';
+comment on column scylla.queues.paused is 'whether the queue hands out nothing';
+comment on column scylla.queues.critical is
+    'whether the queue hands out tasks while only critical queues do';
+comment on column scylla.queues.timeout is
+    'the lease length of tasks that have none; null: scylla.lease_timeout';
+comment on column scylla.queues.retention is
+    'how long settled tasks are kept; null: scylla.retention';
+comment on column scylla.queues.max_running is
+    'how many of its tasks may run at once; null: any number';
+comment on column scylla.queues.max_per_second is
+    'how many of its tasks may be handed out in a second; null: any number';
+comment on column scylla.queues.aging is
+    'how long a ready task waits for each point of priority that it gains; null: it gains none';
+comment on column scylla.queues.keep_finished is
+    'whether a completed task is kept, not deleted as it is returned';
+comment on column scylla.queues.max_tries is
+    'the tries of tasks that have no number of their own, 0: no limit; null: scylla.max_tries';
+comment on column scylla.queues.retry_interval is
+    'the first pause of tasks that have none; null: scylla.retry_interval';
+comment on column scylla.queues.retry_jitter is
+    'the longest random time added to a pause of tasks that have none; null: scylla.retry_jitter';
+comment on column scylla.queues.max_ready is
+    'how many of its tasks may be ready before submitting more fails; null: any number';
+comment on column scylla.queues.max_running_per_group is
+    'how many tasks of one group may run at once; null: any number';

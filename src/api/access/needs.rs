@@ -1,0 +1,118 @@
+//! What the caller of each SQL function needs. A function without a line here does not compile.
+
+use crate::storage::privileges::Privileges;
+
+/// What a call needs before its arguments are read.
+#[derive(Clone, Copy)]
+pub enum Needs {
+    /// Nothing: any role may call.
+    Nothing,
+    /// One of these privileges on each queue that the call is about, which the body checks. Here:
+    /// on any queue at all.
+    On(Privileges),
+    /// One of these privileges on all queues.
+    OnAll(Privileges),
+    /// To be a superuser, or a member of the role that owns the extension.
+    Ownership,
+}
+use Needs::{Nothing, On, OnAll, Ownership};
+
+const SUBMIT: Privileges = Privileges::SUBMIT;
+const WORK: Privileges = Privileges::WORK;
+const CANCEL: Privileges = Privileges::CANCEL;
+const LOOK: Privileges = Privileges::LOOK;
+const MANAGE: Privileges = Privileges::MANAGE;
+
+/// All functions, by the names of their bodies.
+const FUNCTIONS: &[(&str, Needs)] = &[
+    ("submit", On(SUBMIT)),
+    ("submit_many", On(SUBMIT)),
+    ("submit_tasks", On(SUBMIT)),
+    ("delay_message", On(SUBMIT)),
+    ("delay_messages", On(SUBMIT)),
+    ("cancel_message", On(SUBMIT.with(CANCEL))),
+    ("own_tasks", On(WORK)),
+    ("own_task", On(WORK)),
+    ("extend", On(WORK)),
+    ("extend_tasks", On(WORK)),
+    ("return_task", On(WORK)),
+    ("return_tasks", On(WORK)),
+    ("wait_for_work", On(WORK)),
+    ("wait_for_any", On(WORK)),
+    ("cancel", On(CANCEL)),
+    ("cancel_tasks", On(CANCEL)),
+    ("cancel_group", On(CANCEL)),
+    ("delay", On(CANCEL)),
+    ("delete_tasks", On(CANCEL)),
+    ("task", On(LOOK)),
+    ("why", On(LOOK)),
+    ("task_id", On(LOOK)),
+    ("wait_for_task", On(LOOK)),
+    ("add_dependencies", On(LOOK)),
+    ("resubmit", On(MANAGE)),
+    ("configure_queue", On(MANAGE)),
+    ("reset_queue", On(MANAGE)),
+    ("pause", On(MANAGE)),
+    ("resume", On(MANAGE)),
+    ("schedule", On(SUBMIT)),
+    ("run_sql", On(SUBMIT)),
+    ("schedule_sql", On(SUBMIT)),
+    ("cron_schedule", On(SUBMIT)),
+    ("cron_alter", On(SUBMIT)),
+    // Of one's own jobs.
+    ("cron_unschedule", On(SUBMIT)),
+    ("alter_schedule", On(SUBMIT)),
+    // With manage, those of other roles.
+    ("unschedule", On(SUBMIT.with(MANAGE))),
+    ("coming_runs", On(LOOK)),
+    ("critical_only", OnAll(MANAGE)),
+    ("release_worker", OnAll(MANAGE)),
+    ("open", OnAll(MANAGE)),
+    ("grant", Ownership),
+    ("revoke", Ownership),
+    ("fire_schedules", Ownership),
+    ("enable_cron_api", Ownership),
+    ("disable_cron_api", Ownership),
+    ("import_cron_jobs", Ownership),
+    ("register_worker", Nothing),
+    // Manage on all queues, which its body checks once the extension is of the library's version.
+    ("refresh", Nothing),
+    ("retry_worst_case", Nothing),
+    ("next_runs", Nothing),
+    // The views' own. They show what the caller may look at.
+    ("leases", Nothing),
+    ("front", Nothing),
+    ("oldest_ready", Nothing),
+    ("queue_stats", Nothing),
+    ("may_look", Nothing),
+    ("role_in", Nothing),
+    ("role_out", Nothing),
+    // For the statements that end an ownership. It reads its arguments only.
+    ("errors_with", Nothing),
+];
+
+/// What a function needs.
+pub const fn of(function: &str) -> Needs {
+    let mut at = 0;
+    while at < FUNCTIONS.len() {
+        if is_same(FUNCTIONS[at].0.as_bytes(), function.as_bytes()) {
+            return FUNCTIONS[at].1;
+        }
+        at += 1;
+    }
+    panic!("the function has no line in FUNCTIONS")
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}

@@ -1,0 +1,136 @@
+//! `configure_queue`, `reset_queue`, `pause`, `resume`, `critical_only` and `release_worker`.
+
+use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::validate;
+use crate::error::Result;
+use crate::ops::lease::release_worker;
+use crate::ops::maintenance::identity;
+use crate::ops::queues::configure;
+use crate::pg::datum;
+use crate::shmem::on_board::current_database;
+use pgrx::pg_sys::Datum;
+
+sql_functions!(configure_queue, reset_queue, pause, resume, critical_only, release_worker);
+
+/// A setting of a queue: its name, and a check that refuses values it cannot have.
+type Setting = (&'static str, fn(&str, Datum) -> Result<()>);
+
+/// In the order of `configure_queue`'s arguments.
+const SETTINGS: [Setting; 12] = [
+    ("timeout", longer_than_zero),
+    ("retention", zero_or_longer),
+    ("max_running", at_least_one),
+    ("max_per_second", greater_than_zero),
+    ("aging", longer_than_zero),
+    ("keep_finished", any),
+    ("critical", any),
+    ("max_tries", max_tries),
+    ("retry_interval", zero_or_longer),
+    ("retry_jitter", zero_or_longer),
+    ("max_ready", max_ready),
+    ("max_running_per_group", at_least_one),
+];
+
+fn any(_: &str, _: Datum) -> Result<()> {
+    Ok(())
+}
+
+fn longer_than_zero(name: &str, interval: Datum) -> Result<()> {
+    let length = datum::interval_length(Some(interval));
+    validate::longer_than_zero(name, (interval, length)).map(|_| ())
+}
+
+fn zero_or_longer(name: &str, interval: Datum) -> Result<()> {
+    let length = datum::interval_length(Some(interval));
+    validate::zero_or_longer(name, (interval, length)).map(|_| ())
+}
+
+fn at_least_one(name: &str, number: Datum) -> Result<()> {
+    validate::at_least_one(name, i64::from(number.value() as i32)).map(|_| ())
+}
+
+fn max_ready(name: &str, number: Datum) -> Result<()> {
+    validate::at_least_one(name, number.value() as i64).map(|_| ())
+}
+
+fn greater_than_zero(name: &str, number: Datum) -> Result<()> {
+    let number = f64::from_bits(number.value() as u64);
+    validate::greater_than_zero(name, number).map(|_| ())
+}
+
+fn max_tries(_: &str, number: Datum) -> Result<()> {
+    validate::max_tries(i64::from(number.value() as i32)).map(|_| ())
+}
+
+/// `configure_queue(queue, …)`
+///
+/// Takes the queue and a value for each of `SETTINGS`. Changes the settings that are given.
+fn configure_queue(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.configure_queue()")?;
+    let queue = validate::queue(call.text(0, "queue")?)?;
+    call.permit(&queue)?;
+    let settings: Vec<Option<Datum>> = (1..=SETTINGS.len()).map(|at| call.datum(at)).collect();
+    for ((name, check), value) in SETTINGS.iter().zip(&settings) {
+        value.map_or(Ok(()), |value| check(name, value))?;
+    }
+    configure::configure(&current_database(), &queue, &settings)?;
+    Ok(None)
+}
+
+/// `reset_queue(queue, setting)`
+///
+/// Takes the queue and the name of one of `SETTINGS`. Takes that back to its default.
+fn reset_queue(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.reset_queue()")?;
+    let queue = validate::queue(call.text(0, "queue")?)?;
+    call.permit(&queue)?;
+    let word = call.text(1, "setting")?;
+    let setting = SETTINGS.iter().find(|(name, _)| name.as_bytes() == word);
+    let (name, _) = setting.ok_or_else(|| {
+        let known: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).collect();
+        validate::unknown("setting", &word, &known.join(", "))
+    })?;
+    configure::reset(&current_database(), &queue, name)?;
+    Ok(None)
+}
+
+/// `pause(queue)`
+///
+/// Takes the queue. Makes it hand out nothing.
+fn pause(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.pause()")?;
+    let queue = validate::queue(call.text(0, "queue")?)?;
+    call.permit(&queue)?;
+    configure::set_paused(&current_database(), &queue, true)?;
+    Ok(None)
+}
+
+/// `resume(queue)`
+///
+/// Takes the queue. Ends its pause.
+fn resume(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.resume()")?;
+    let queue = validate::queue(call.text(0, "queue")?)?;
+    call.permit(&queue)?;
+    configure::set_paused(&current_database(), &queue, false)?;
+    Ok(None)
+}
+
+/// `critical_only(enabled)`
+///
+/// Takes whether only critical queues hand out tasks from now on.
+fn critical_only(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.critical_only()")?;
+    identity::critical_only(&current_database(), call.bool(0, "enabled")?);
+    Ok(None)
+}
+
+/// `release_worker(worker) → integer`
+///
+/// Takes the worker. Gives how many leases of it were ended.
+fn release_worker(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.release_worker()")?;
+    let worker = validate::worker(call.text(0, "worker")?)?;
+    let released = release_worker::release(&current_database(), &worker);
+    Ok(Some(Datum::from(released as i32)))
+}

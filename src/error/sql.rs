@@ -1,0 +1,154 @@
+//! Errors about SQL commands that the server runs.
+
+use crate::error::report::Error;
+use crate::pg::datum;
+use crate::pg::uuid::Uuid;
+use pgrx::PgSqlErrorCode;
+
+/// The queue of SQL commands, where another call names it.
+pub fn served_queue() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "queue \"sql\" is served by the server itself",
+    )
+    .hint("Use scylla.run_sql() or scylla.schedule_sql().")
+}
+
+/// A change of a schedule of SQL commands.
+pub fn sql_schedule(name: &[u8], argument: &str) -> Error {
+    let name = datum::printable(name);
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("cannot change {argument} of schedule \"{name}\""),
+    )
+    .detail("Its runs are SQL commands that the server runs.")
+    .hint("Register it again with scylla.schedule_sql().")
+}
+
+/// A command without any SQL.
+pub fn empty_command() -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, "command must not be empty")
+}
+
+/// A command that is too long.
+pub fn command_too_large(size: usize, most: usize) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "command is too large")
+        .detail(format!("The command has {size} bytes, and scylla.max_spec_size is {most} bytes."))
+}
+
+/// A task to submit again whose command runs as a role that the caller has no rights of.
+pub fn not_of_role(id: Uuid) -> Error {
+    not_permitted(format!("permission denied to submit task {id} again"))
+        .detail("Its SQL command runs as a role whose rights you do not have.")
+}
+
+/// The role of a command is gone.
+pub fn role_gone() -> Error {
+    not_permitted("the role of the command does not exist".to_owned())
+}
+
+/// A role that cannot log in.
+pub fn role_cannot_log_in(name: &str) -> Error {
+    not_permitted(format!("role {name} is not permitted to log in"))
+        .hint("Use a role with the attribute LOGIN.")
+}
+
+/// A superuser, where these may have no command run.
+pub fn superuser_sql_is_off() -> Error {
+    not_permitted("superusers cannot have SQL commands run".to_owned())
+        .hint("Use another role, or turn scylla.enable_superuser_sql on.")
+}
+
+/// A database that does not exist.
+pub fn no_such_database(name: &[u8]) -> Error {
+    let name = datum::printable(name);
+    Error::new(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        format!("database \"{name}\" does not exist"),
+    )
+}
+
+/// A role that may not connect to a database.
+pub fn cannot_connect(name: &[u8]) -> Error {
+    let name = datum::printable(name);
+    not_permitted(format!("permission denied for database \"{name}\""))
+        .detail("The role does not have the CONNECT privilege.")
+}
+
+/// A process that did not come to run its command.
+pub fn process_did_not_start() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_CONNECTION_FAILURE,
+        "could not start a process for the command",
+    )
+    .hint("Look into the server's log for the reason.")
+}
+
+/// A process that ran its command, and whose reply is gone.
+pub fn reply_lost() -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_CONNECTION_FAILURE, "could not read the command's reply")
+}
+
+fn not_permitted(message: String) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, message)
+}
+
+/// pg_cron has the schema `cron`.
+pub fn pg_cron_is_installed() -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT, "extension \"pg_cron\" is installed")
+        .hint("Call scylla.import_cron_jobs() and drop that extension first.")
+}
+
+/// pg_cron is not there, or its table is not its own.
+pub fn no_pg_cron() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "extension \"pg_cron\" is not installed in this database",
+    )
+}
+
+/// No such job of the schema `cron`, or it is not the caller's.
+pub fn no_such_job(job: &str) -> Error {
+    let message = format!("job {job} does not exist or you do not own it");
+    Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, message)
+}
+
+/// A job of another role's.
+pub fn not_own_job(id: i64) -> Error {
+    not_permitted(format!("permission denied for job {id}"))
+}
+
+/// A job for another role.
+pub fn not_for_others() -> Error {
+    not_permitted("must be superuser to have a job of another role".to_owned())
+}
+
+/// A role's name that no role has.
+pub fn no_role(name: &[u8]) -> Error {
+    let name = datum::printable(name);
+    Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"))
+}
+
+/// A database of a job that does not exist.
+pub fn undefined_database(name: &[u8]) -> Error {
+    let message = format!("database \"{}\" does not exist", datum::printable(name));
+    Error::new(PgSqlErrorCode::ERRCODE_INVALID_CATALOG_NAME, message)
+}
+
+/// A change of a job without any.
+pub fn nothing_to_alter() -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, "no updates specified")
+        .hint("Give at least one attribute of the job.")
+}
+
+/// A job of this name exists.
+pub fn job_exists(job: &[u8]) -> Error {
+    let message = format!("job \"{}\" already exists for that role", datum::printable(job));
+    Error::new(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, message)
+}
+
+/// A job of pg_cron that stays there.
+pub fn job_not_imported(id: i64, why: &str) -> Error {
+    let message = format!("job {id} of pg_cron was not imported");
+    Error::new(PgSqlErrorCode::ERRCODE_WARNING, message).detail(why)
+}

@@ -1,0 +1,3 @@
+//! Queues: their settings.
+
+pub mod configure;

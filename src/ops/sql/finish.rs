@@ -1,0 +1,38 @@
+//! Ending commands: what became of one is its task's result, or one of its errors.
+
+use crate::ops::finish::return_tasks::{Return, return_tasks};
+use crate::pg::command::simple_query::{Completed, Failure};
+use crate::pg::jsonb;
+use crate::pg::uuid::Uuid;
+use crate::shmem::database::Database;
+use board::{Outcome, TokenHash};
+
+/// Returns the task of a command that has ended, if its lease is valid still. The texts are in the
+/// encoding of this database.
+pub fn finish(
+    db: &Database,
+    id: Uuid,
+    token_hash: TokenHash,
+    outcome: &Result<Completed, Failure>,
+) {
+    let blank = Return { id, token_hash, result: None, error: None };
+    let (it, outcome) = match outcome {
+        Ok(Completed { tag, rows }) => {
+            let rows = jsonb::parse(&format!(r#"{{"rows": {rows}}}"#));
+            let tag = jsonb::strings(&[("command_tag", tag)]);
+            let result = Some(jsonb::merged(rows, tag));
+            (Return { result, ..blank }, Outcome::Completed)
+        }
+        Err(Failure { sqlstate, message, detail, hint }) => {
+            let all: [(&str, &[u8]); 3] =
+                [("message", message), ("detail", detail), ("hint", hint)];
+            let given: Vec<(&str, &[u8])> =
+                all.into_iter().filter(|(_, text)| !text.is_empty()).collect();
+            let members = [("code", Some(&sqlstate[..])), ("description", Some(&message[..]))];
+            let error = jsonb::object(&members, ("args", jsonb::strings(&given)));
+            (Return { error: Some(error), ..blank }, Outcome::Retry)
+        }
+    };
+    // A refusal: the task was cancelled, or deleted.
+    _ = return_tasks(db, &[it], outcome, None);
+}

@@ -1,0 +1,5 @@
+//! The numbers of queues: counting tasks, writing totals, and what the views read.
+
+pub mod queues;
+pub mod recount;
+pub mod totals;

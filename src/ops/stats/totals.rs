@@ -1,0 +1,71 @@
+//! The totals of queues in the table. The scheduler adds to them, so that no caller writes a row that
+//! others write, too.
+
+use crate::pg::datum::{self, BIGINTS, INTEGER, TEXTS, TIMESTAMPTZS};
+use crate::pg::spi::statement;
+use crate::shmem::database::Database;
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::{self, AT_ONCE, Change, QueueCounts};
+use crate::storage::rows::{ROWS_PER_TX, session};
+use board::{BUCKETS, Counts, EVENTS, Events, QueueStats, Wall};
+use pgrx::pg_sys::Datum;
+use std::rc::Rc;
+
+statement!(ADD_TOTALS, "stats/add_totals", [TEXTS, TIMESTAMPTZS, BIGINTS, INTEGER, INTEGER]);
+
+/// What happened in a queue that the totals do not have yet.
+pub struct Unwritten {
+    queue: Rc<[u8]>,
+    since: Wall,
+    events: Events,
+}
+
+/// Reads what is to be written, from an index of the board on, of about as many queues as one
+/// transaction writes; sets the index to where to go on. Frees the records that have nothing.
+pub fn read(entry: u32, from: &mut u32) -> Vec<Unwritten> {
+    let mut unwritten = Vec::new();
+    let mut some: Vec<QueueStats> = Vec::with_capacity(AT_ONCE);
+    loop {
+        let to = from.saturating_add(AT_ONCE as u32);
+        let end = with_board(|board| {
+            let has_events = |it: &&QueueStats| it.events != Events::NONE;
+            some.extend((*from..to).filter_map(|at| board.stats_at(at, entry)).filter(has_events));
+            board.free_empty_stats(entry, *from, AT_ONCE as u32);
+            board.stats_end()
+        });
+        unwritten.extend(some.drain(..).map(|it| Unwritten {
+            queue: it.queue().into(),
+            since: it.since,
+            events: it.events,
+        }));
+        *from = to;
+        if to >= end || unwritten.len() >= ROWS_PER_TX {
+            return unwritten;
+        }
+    }
+}
+
+/// Adds events to the totals; at the commit, the board forgets them.
+pub fn write(db: &Database, unwritten: Vec<Unwritten>) {
+    let numbers = unwritten.iter().flat_map(|it| it.events.numbers());
+    let numbers = numbers.map(|number| Some(Datum::from(number as i64)));
+    let queues = unwritten.iter().map(|it| Some(datum::varlena(&it.queue)));
+    let since = unwritten.iter().map(|it| Some(datum::timestamptz(it.since)));
+    session(db).run(
+        &ADD_TOTALS,
+        &[
+            Some(datum::array(TEXTS, queues)),
+            Some(datum::array(TIMESTAMPTZS, since)),
+            Some(datum::array(BIGINTS, numbers)),
+            Some(Datum::from(EVENTS as i32)),
+            Some(Datum::from(BUCKETS as i32)),
+        ],
+    );
+    xact::at_commit(
+        db,
+        unwritten.into_iter().map(|Unwritten { queue, events, .. }| {
+            let counts = Counts { events, ..Counts::NONE };
+            Change::Written(Box::new(QueueCounts { queue, counts }))
+        }),
+    );
+}

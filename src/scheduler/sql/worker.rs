@@ -1,0 +1,102 @@
+//! The process that runs commands: connected as their role to their database, for no other role or
+//! database ever. Between two commands it discards all that the first left in the session.
+
+use crate::pg::command::simple_query::{self, Completed, Failure};
+use crate::pg::{datum, process, time};
+use crate::scheduler::process::{install_signal_handlers, sleep};
+use crate::scheduler::sql::exchange::{Request, write_reply};
+use crate::shmem::segment::{sql_slots, wake_scheduler};
+use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState};
+use board::{Micros, Monotonic};
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::prelude::*;
+
+/// How long a process waits for another command. Shorter than the time for which DROP DATABASE
+/// waits.
+const IDLE_TIMEOUT: Micros = Micros::from_secs(2);
+/// The longest message, detail and hint of a failure, in bytes.
+const TEXT_MAX: usize = 16 << 10;
+
+/// The process's entry point.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn scylla_sql_worker(number: Datum) {
+    let slot = &sql_slots()[number.value()];
+    if slot.state() != SqlState::Assigned {
+        return;
+    }
+    // SAFETY: the callback is this library's, and the slot exists.
+    unsafe { pg_sys::on_shmem_exit(Some(worker_ends), number) };
+    slot.starts(process::id());
+    install_signal_handlers();
+    let Assignment { role, database, .. } = slot.assignment();
+    // SAFETY: connects as the role itself. PostgreSQL refuses a role that may not log in or connect,
+    // which ends the process.
+    unsafe {
+        let (database, role) = (Oid::from_u32(database), Oid::from_u32(role));
+        pg_sys::BackgroundWorkerInitializeConnectionByOid(database, role, 0);
+    }
+    let mut leave_at = Monotonic::MIN;
+    loop {
+        // A cancel that came late meant the command before.
+        // SAFETY: a plain flag of this process.
+        unsafe { std::ptr::write_volatile(&raw mut pg_sys::QueryCancelPending, 0) };
+        if slot.change(SqlState::Assigned, SqlState::Running) {
+            if !serve(slot) {
+                return;
+            }
+            leave_at = time::monotonic() + IDLE_TIMEOUT;
+            continue;
+        }
+        let left = leave_at - time::monotonic();
+        let may_leave = || slot.change(SqlState::Idle, SqlState::Leaving);
+        match slot.state() {
+            SqlState::Leaving => return,
+            SqlState::Idle if left <= Micros::ZERO && may_leave() => return,
+            // The scheduler finds the reply without this process.
+            SqlState::Done if left <= Micros::ZERO => return,
+            _ => drop(sleep(left.max(Micros::from_millis(10)))),
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn worker_ends(_code: core::ffi::c_int, number: Datum) {
+    let slot = &sql_slots()[number.value()];
+    slot.ends();
+    wake_scheduler(slot.assignment().entry);
+}
+
+/// Runs the command that is assigned. False: the session cannot be used again.
+fn serve(slot: &SqlSlot) -> bool {
+    let Assignment { entry, area, .. } = slot.assignment();
+    // Without its request the command cannot have begun.
+    let Some(Request { timeout, encoding, command }) = Request::read(area) else {
+        slot.set(SqlState::Unbegun);
+        return false;
+    };
+    let outcome = simple_query::run(&command, encoding, timeout);
+    // SAFETY: reads this process's state.
+    let own_encoding = unsafe { pg_sys::GetDatabaseEncoding() };
+    write_reply(area, &clipped(outcome), own_encoding);
+    // A process that is done may get another command at once. One that cannot discard its session
+    // ends instead, and the scheduler finds the reply.
+    let is_clean = simple_query::run(b"DISCARD ALL", own_encoding, 0).is_ok();
+    if is_clean {
+        slot.set(SqlState::Done);
+        wake_scheduler(entry);
+    }
+    is_clean
+}
+
+/// A failure whose texts fit into a reply.
+fn clipped(outcome: Result<Completed, Failure>) -> Result<Completed, Failure> {
+    let clip = |mut text: Vec<u8>| {
+        text.truncate(datum::clipped_length(&text, TEXT_MAX));
+        text
+    };
+    outcome.map_err(|Failure { sqlstate, message, detail, hint }| {
+        let [message, detail, hint] = [message, detail, hint].map(clip);
+        Failure { sqlstate, message, detail, hint }
+    })
+}

@@ -1,0 +1,128 @@
+//! The numbers of queues: the scheduler has the tasks counted, and writes the totals.
+
+use crate::memory;
+use crate::ops::stats::{recount, totals};
+use crate::pg::time;
+use crate::scheduler::duties::in_extension_transaction;
+use crate::scheduler::process::{Commit, builder, install_signal_handlers, transaction};
+use crate::scheduler::settings;
+use crate::shmem::database::{self, Database};
+use crate::shmem::schedulers;
+use crate::shmem::segment::with_board;
+use board::{Micros, Monotonic};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::cell::Cell;
+
+/// How often totals are written: a crash loses what happened since.
+const WRITE_INTERVAL: Micros = Micros::from_secs(5);
+/// How long to wait before a recount that did not come about is tried again.
+const TRY_AGAIN: Micros = Micros::from_secs(1);
+
+pub struct Stats {
+    next_write: Monotonic,
+    next_recount: Monotonic,
+}
+
+thread_local! {
+    /// The database whose totals this process writes as it ends.
+    static WRITTEN_AT_EXIT: Cell<Option<Database>> = const { Cell::new(None) };
+}
+
+impl Stats {
+    pub fn new() -> Stats {
+        Stats { next_write: time::monotonic() + WRITE_INTERVAL, next_recount: Monotonic::MIN }
+    }
+
+    /// Has the tasks counted if they are not, and writes the totals if it is time.
+    pub fn keep(&mut self, db: &Database, entry: u32) {
+        let now = time::monotonic();
+        if now >= self.next_recount && with_board(|board| board.wants_recount(entry)) {
+            self.next_recount = now + TRY_AGAIN;
+            count(db);
+        }
+        if now >= self.next_write {
+            self.next_write = now + WRITE_INTERVAL;
+            write(db, entry);
+        }
+    }
+}
+
+/// Counts the tasks if they are few; else another process does, since that takes its time.
+fn count(db: &Database) {
+    let counted = in_extension_transaction(db, "count the tasks", Commit::Ahead, || {
+        let is_short = recount::is_short(db);
+        if is_short {
+            recount::recount(db);
+        }
+        is_short
+    });
+    if counted == Some(false) {
+        // Without a background worker it is tried again.
+        _ = builder("scylla counter", "scylla_counter")
+            .set_argument(Some(pg_sys::Datum::from(db.database.to_u32())))
+            .set_restart_time(None)
+            .load_dynamic();
+    }
+}
+
+/// Counts the tasks of a database, and ends.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn scylla_counter(database: pg_sys::Datum) {
+    let database = database.value() as u32;
+    install_signal_handlers();
+    if schedulers::is_suspended(database) {
+        return;
+    }
+    // SAFETY: connects as the bootstrap superuser to the database that the scheduler named.
+    unsafe {
+        let database = pg_sys::Oid::from_u32(database);
+        pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
+    }
+    memory::with_reserve(|| {
+        settings::pin();
+        transaction("count the tasks", Commit::Ahead, || {
+            database::find_again().as_ref().map(recount::recount)
+        });
+    });
+}
+
+fn write(db: &Database, entry: u32) {
+    let mut from = 0;
+    loop {
+        let unwritten = totals::read(entry, &mut from);
+        if unwritten.is_empty() {
+            break;
+        }
+        with_board(|board| board.entry_mut(entry).is_writing = true);
+        let write = || totals::write(db, unwritten);
+        let written = in_extension_transaction(db, "write the totals", Commit::Ahead, write);
+        with_board(|board| {
+            let it = board.entry_mut(entry);
+            it.is_writing = false;
+            it.writes = it.writes.wrapping_add(1);
+        });
+        if written.is_none() {
+            break;
+        }
+    }
+}
+
+/// Has this process write the totals when the server stops.
+pub fn write_at_exit(db: &Database) {
+    if WRITTEN_AT_EXIT.replace(Some(*db)).is_none() {
+        // SAFETY: registered once. It runs before PostgreSQL's own, while transactions are possible.
+        unsafe { pg_sys::before_shmem_exit(Some(scheduler_exits), pg_sys::Datum::from(0)) };
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn scheduler_exits(_code: core::ffi::c_int, _arg: pg_sys::Datum) {
+    let Some(db) = WRITTEN_AT_EXIT.take() else { return };
+    // SAFETY: as PostgreSQL does before it removes temporary tables at the same time.
+    unsafe { pg_sys::AbortOutOfAnyTransaction() };
+    if let Some(entry) = with_board(|board| db.find(board)) {
+        memory::with_reserve(|| write(&db, entry));
+    }
+}

@@ -1,0 +1,164 @@
+//! The processes that run SQL commands: a slot of shared memory each. The state of a slot says which
+//! side may write the other fields: the scheduler that uses the slot, or its process.
+
+use board::TokenHash;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// What a slot's process does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum SqlState {
+    /// There is no process.
+    Free,
+    /// A scheduler has taken the slot and assigns a command.
+    Taken,
+    /// A command is assigned; the process has not begun it.
+    Assigned,
+    /// The process runs the command.
+    Running,
+    /// The command has ended; its reply waits for the scheduler.
+    Done,
+    /// The process waits for another command of its role and database.
+    Idle,
+    /// The process ended while it ran the command.
+    Lost,
+    /// The process ended before it began the command.
+    Unbegun,
+    /// The process is about to end.
+    Leaving,
+}
+
+use SqlState::{Assigned, Done, Free, Idle, Leaving, Lost, Running, Taken, Unbegun};
+
+const STATES: [SqlState; 9] = [Free, Taken, Assigned, Running, Done, Idle, Lost, Unbegun, Leaving];
+
+/// A command that is assigned to a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Assignment {
+    /// The database and the extension whose task it is, and their entry on the board.
+    pub home: (u32, u32),
+    pub entry: u32,
+    /// The task and the hash of its token (I7).
+    pub id: u128,
+    pub token_hash: TokenHash,
+    /// With whose rights the command runs, and in which database.
+    pub role: u32,
+    pub database: u32,
+    /// The handle of the memory with the command and its reply.
+    pub area: u32,
+}
+
+/// One process, or room for one. All bits zero: no process uses it.
+#[derive(Default)]
+#[repr(C)]
+pub struct SqlSlot {
+    state: AtomicU32,
+    pid: AtomicI32,
+    home: [AtomicU32; 2],
+    entry: AtomicU32,
+    role: AtomicU32,
+    database: AtomicU32,
+    area: AtomicU32,
+    id: [AtomicU64; 2],
+    token_hash: [AtomicU64; 2],
+}
+
+impl SqlState {
+    /// Whether there is a command whose task is not returned yet.
+    pub fn has_command(self) -> bool {
+        matches!(self, Assigned | Running | Done | Lost | Unbegun)
+    }
+}
+
+impl SqlSlot {
+    /// What the process does.
+    pub fn state(&self) -> SqlState {
+        STATES[self.state.load(Ordering::SeqCst) as usize]
+    }
+
+    /// Sets the state. Only the side may do so to which the present state belongs.
+    pub fn set(&self, state: SqlState) {
+        self.state.store(state as u32, Ordering::SeqCst);
+    }
+
+    /// Goes from one state to another; false: it was in a third one.
+    pub fn change(&self, from: SqlState, to: SqlState) -> bool {
+        let (from, to) = (from as u32, to as u32);
+        self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// The process; `None`: it has not started, or has ended.
+    pub fn pid(&self) -> Option<i32> {
+        Some(self.pid.load(Ordering::SeqCst)).filter(|pid| *pid != 0)
+    }
+
+    /// What was assigned last.
+    pub fn assignment(&self) -> Assignment {
+        let read = |it: &AtomicU32| it.load(Ordering::SeqCst);
+        Assignment {
+            home: (read(&self.home[0]), read(&self.home[1])),
+            entry: read(&self.entry),
+            id: whole(&self.id),
+            token_hash: whole(&self.token_hash).to_ne_bytes(),
+            role: read(&self.role),
+            database: read(&self.database),
+            area: read(&self.area),
+        }
+    }
+
+    /// Notes which scheduler has taken the slot.
+    pub fn note_home(&self, home: (u32, u32)) {
+        self.home[0].store(home.0, Ordering::SeqCst);
+        self.home[1].store(home.1, Ordering::SeqCst);
+    }
+
+    /// Assigns a command, in a slot that this scheduler has taken.
+    pub fn assign(&self, it: &Assignment) {
+        self.note_home(it.home);
+        self.entry.store(it.entry, Ordering::SeqCst);
+        self.role.store(it.role, Ordering::SeqCst);
+        self.database.store(it.database, Ordering::SeqCst);
+        self.area.store(it.area, Ordering::SeqCst);
+        split(&self.id, it.id);
+        split(&self.token_hash, u128::from_ne_bytes(it.token_hash));
+        self.set(Assigned);
+    }
+
+    /// Notes that a process serves the slot.
+    pub fn starts(&self, pid: i32) {
+        self.pid.store(pid, Ordering::SeqCst);
+    }
+
+    /// Notes that the process ends, however it does.
+    pub fn ends(&self) {
+        self.pid.store(0, Ordering::SeqCst);
+        let after = [(Running, Lost), (Assigned, Unbegun), (Idle, Free), (Leaving, Free)];
+        _ = after.into_iter().any(|(from, to)| self.change(from, to));
+    }
+
+    /// After a command was assigned to a process that served the slot before: notes that this process
+    /// has ended meanwhile, if it has.
+    pub fn note_absence(&self) {
+        if self.pid().is_none() {
+            self.change(Assigned, Unbegun);
+        }
+    }
+
+    /// Makes the process available, whose command has ended and whose reply was read.
+    pub fn release(&self) {
+        self.set(Idle);
+        if self.pid().is_none() {
+            self.change(Idle, Free);
+        }
+    }
+}
+
+fn whole(halves: &[AtomicU64; 2]) -> u128 {
+    let [high, low] = [0, 1].map(|at| u128::from(halves[at].load(Ordering::SeqCst)));
+    high << 64 | low
+}
+
+fn split(halves: &[AtomicU64; 2], whole: u128) {
+    halves[0].store((whole >> 64) as u64, Ordering::SeqCst);
+    halves[1].store(whole as u64, Ordering::SeqCst);
+}
