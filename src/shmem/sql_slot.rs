@@ -106,6 +106,11 @@ impl SqlSlot {
         }
     }
 
+    /// Whether the process may run this task's command now.
+    pub fn runs(&self, id: u128) -> bool {
+        !matches!(self.state(), Free | Idle | Leaving) && self.assignment().id == id
+    }
+
     /// Notes which scheduler has taken the slot.
     pub fn note_home(&self, home: (u32, u32)) {
         self.home[0].store(home.0, Ordering::SeqCst);

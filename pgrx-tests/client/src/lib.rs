@@ -4,12 +4,14 @@
 
 mod address;
 mod database;
+mod process;
 mod server;
 mod session;
 mod wait;
 mod waiter;
 
 pub use database::Database;
+pub use process::{limit_memory, processor_time, sleeps, spare_memory};
 pub use server::Server;
 pub use session::{Lease, Session, an_error, code, failure, is_lost};
 pub use wait::{eventually, milliseconds, seconds, sleep};
@@ -22,18 +24,4 @@ pub use uuid::Uuid;
 /// A fresh database with scylla on this binary's shared server.
 pub fn database() -> Database {
     Server::shared().database()
-}
-
-/// How often a process has slept.
-pub fn sleeps(pid: i32) -> i64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process");
-    let line = status.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:"));
-    line.expect("a count").trim().parse().expect("a number")
-}
-
-/// The processor time that a process has used, in ticks of 10 ms.
-pub fn processor_time(pid: i32) -> i64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process");
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
-    fields[11..13].iter().map(|it| it.parse::<i64>().expect("a number")).sum()
 }

@@ -4,21 +4,6 @@ use client::*;
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// Lets a process take only so many more bytes than it has now.
-fn spare(pid: i32, bytes: u64) {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("VmSize");
-    let kilobytes: u64 = line.trim_end_matches("kB").trim().parse().expect("a number");
-    limit(pid, &(kilobytes * 1024 + bytes).to_string());
-}
-
-/// Limits the address space of a process, as its own user may.
-fn limit(pid: i32, bytes: &str) {
-    let (pid, limit) = (pid.to_string(), format!("--as={bytes}:"));
-    let mut prlimit = Server::spawn("prlimit", &["--pid", &pid, &limit]);
-    assert!(prlimit.wait().expect("prlimit").success());
-}
-
 /// Makes a call with less memory than it needs, and again with a little more, until it succeeds.
 /// Each time it is refused, its session lives on and nothing of it is left.
 #[track_caller]
@@ -31,7 +16,7 @@ fn runs_out(server: &Server, database: &Database, call: &str, from: u64, step: f
     loop {
         let mut s = database.connect();
         s.run("select scylla.retry_worst_case(1, '0', '0'); select count(*) from scylla._leases()");
-        spare(s.pid, bytes as u64);
+        spare_memory(s.pid, bytes as u64);
         match s.batch_execute(call) {
             Ok(()) => break,
             Err(error) => {
@@ -39,7 +24,7 @@ fn runs_out(server: &Server, database: &Database, call: &str, from: u64, step: f
                 assert_eq!(code(&error), "53200", "with {megabytes:.1} MB: {call}\n{error:?}");
             }
         }
-        limit(s.pid, "unlimited");
+        limit_memory(s.pid, "unlimited");
         assert_eq!(s.text(state), before, "{call}");
         refused += 1;
         bytes *= step;
@@ -133,11 +118,11 @@ fn scheduler_that_runs_out_of_memory_lives_on() {
     let pid = database.scheduler();
     for step in 0..30 {
         let bytes = (0.2 * 1.2_f64.powi(step) * MEGABYTE as f64) as u64;
-        spare(pid, bytes);
+        spare_memory(pid, bytes);
         s.run("select scylla.refresh()");
         sleep(milliseconds(100));
         assert!(!s.is_dead(), "with {bytes} bytes");
-        limit(pid, "unlimited");
+        limit_memory(pid, "unlimited");
     }
     s.run("select scylla.refresh()");
     let id = s.submit("late");

@@ -181,6 +181,10 @@ impl SqlTasks {
 
     /// Assigns a task to a process. True: it is assigned, or over.
     fn assign(&mut self, db: &Database, entry: u32, it: &Claimed) -> bool {
+        // Its lease was released, and its command has not ended yet.
+        if slots::own(db).any(|(_, slot)| slot.runs(it.id.0)) {
+            return false;
+        }
         let what = "read an SQL task";
         let read = in_extension_transaction(db, what, Commit::Ahead, || command::read(db, it.id));
         let command = match read {

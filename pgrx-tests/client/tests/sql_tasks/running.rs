@@ -147,6 +147,64 @@ fn deleting_the_task_cancels_the_statement() {
     eventually(seconds(5), "it ends", || running(&mut s, "%sleep(601)%").is_empty().then_some(()));
 }
 
+/// B122: a command that takes all the memory there is fails alone.
+#[test]
+fn a_command_that_eats_memory_is_an_error() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("create table t (pid int)");
+    let greedy = "insert into t values (pg_backend_pid());
+        select array_agg(repeat('x', 100000)) from generate_series(1, 10000)";
+    run(&mut s, "insert into t values (pg_backend_pid())", "");
+    let pid: i32 = s.value("select pid from t", &[]);
+    spare_memory(pid, 100 << 20);
+    let entry = run(&mut s, greedy, "");
+    assert_eq!(first_code(&entry), "53200", "{entry}");
+    run(&mut s, "insert into t values (pg_backend_pid())", "");
+    let pids: Vec<i32> = s.value("select array_agg(pid) from t", &[]);
+    assert_eq!(pids, [pid, pid], "the process runs the next command");
+    server.assert_log_is_clean();
+}
+
+/// B122: a command whose lease is released is cancelled, and begins again only when it has ended.
+#[test]
+fn a_released_command_never_runs_beside_itself() {
+    let database = database();
+    let mut s = database.connect();
+    let stubborn = "do $$ begin for n in 1..20 loop
+        begin perform pg_sleep(0.1); exception when query_canceled then null; end;
+        end loop; end $$ -- stubborn";
+    let id = submit(&mut s, stubborn, ", max_tries => 2, retry_interval => '0'");
+    until_running(&mut s, "%stubborn", 1);
+    s.run("select scylla.release_worker('scylla sql worker')");
+    let mut most = 0;
+    let entry = eventually(seconds(20), "it completes", || {
+        most = most.max(running(&mut s, "%stubborn").len());
+        Some(s.entry(id)).filter(|it| it["status"] == "completed")
+    });
+    assert_eq!((entry["tries"].as_i64(), most), (Some(2), 1), "tries, and commands at once");
+}
+
+/// B120: the queue can be paused, also before its first task, and limited.
+#[test]
+fn the_queue_is_paused_and_limited_as_any_other() {
+    let database = database();
+    let mut s = database.connect();
+    s.run("select scylla.pause('sql')");
+    let ids =
+        [1, 2, 3].map(|n| submit(&mut s, &format!("select pg_sleep(0.{n}) -- one by one"), ""));
+    sleep(milliseconds(300));
+    assert_eq!(ids.map(|id| s.status(id)), ["ready"; 3]);
+    s.run("select scylla.configure_queue('sql', max_running => 1), scylla.resume('sql')");
+    let mut most = 0;
+    eventually(seconds(20), "all complete", || {
+        most = most.max(running(&mut s, "%one by one").len());
+        ids.iter().all(|id| s.status(*id) == "completed").then_some(())
+    });
+    assert_eq!(most, 1);
+}
+
 /// B120: commands are tasks: they have keys, retries, priorities, dependencies and results.
 #[test]
 fn commands_are_tasks_like_any_other() {

@@ -1,0 +1,32 @@
+//! A process of the server, as the operating system knows it.
+
+use crate::Server;
+
+/// How often a process has slept.
+pub fn sleeps(pid: i32) -> i64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process");
+    let line = status.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:"));
+    line.expect("a count").trim().parse().expect("a number")
+}
+
+/// The processor time that a process has used, in ticks of 10 ms.
+pub fn processor_time(pid: i32) -> i64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process");
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    fields[11..13].iter().map(|it| it.parse::<i64>().expect("a number")).sum()
+}
+
+/// Lets a process take only so many more bytes than it has now.
+pub fn spare_memory(pid: i32, bytes: u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("VmSize");
+    let kilobytes: u64 = line.trim_end_matches("kB").trim().parse().expect("a number");
+    limit_memory(pid, &(kilobytes * 1024 + bytes).to_string());
+}
+
+/// Limits the address space of a process, as its own user may.
+pub fn limit_memory(pid: i32, bytes: &str) {
+    let (pid, limit) = (pid.to_string(), format!("--as={bytes}:"));
+    let mut prlimit = Server::spawn("prlimit", &["--pid", &pid, &limit]);
+    assert!(prlimit.wait().expect("prlimit").success());
+}
