@@ -34,7 +34,10 @@ select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     coalesce(t.after, '{}') as after, t.errors, null::pg_catalog.jsonb as result,
     scylla._history_with(
         t.history, l.owner, case when not l.recorded then l.owned_at end) as history,
-    t.group_key, t.resubmitted_from
+    t.group_key, t.resubmitted_from,
+    -- A command may contain a secret.
+    pg_catalog.pg_get_userbyid(t.role::pg_catalog.oid) as role, t.database,
+    case when pg_catalog.pg_has_role(t.role::pg_catalog.oid, 'usage') then t.command end as command
 from lease l
 join scylla.task t on t.id operator(pg_catalog.=) l.id
 where l.owned_at is not null and scylla._may_look(t.queue)
@@ -43,7 +46,9 @@ union all
 select t.id, t.queue, t.action, t.key, t.spec, t.priority,
     case when t.ready then 'ready' else 'waiting' end, 0, t.created, t.updated, t.run_at,
     null, l.owner, t.tries, t.max_tries, t.num_failures,
-    coalesce(t.after, '{}'), t.errors, null, t.history, t.group_key, t.resubmitted_from
+    coalesce(t.after, '{}'), t.errors, null, t.history, t.group_key, t.resubmitted_from,
+    pg_catalog.pg_get_userbyid(t.role::pg_catalog.oid), t.database,
+    case when pg_catalog.pg_has_role(t.role::pg_catalog.oid, 'usage') then t.command end
 from scylla.task t
 left join lease l on l.id operator(pg_catalog.=) t.id
 where l.owned_at is null and scylla._may_look(t.queue)
@@ -52,7 +57,9 @@ select f.id, f.queue, f.action, f.key, f.spec, f.priority,
     f.status, f.progress, f.created, f.updated, f.run_at,
     null, f.owner, f.tries, f.max_tries, f.num_failures,
     coalesce(f.after, '{}'), f.errors, f.result,
-    scylla._history_with(f.history, f.owner, f.owned_at), f.group_key, f.resubmitted_from
+    scylla._history_with(f.history, f.owner, f.owned_at), f.group_key, f.resubmitted_from,
+    pg_catalog.pg_get_userbyid(f.role::pg_catalog.oid), f.database,
+    case when pg_catalog.pg_has_role(f.role::pg_catalog.oid, 'usage') then f.command end
 from scylla.finished f
 where scylla._may_look(f.queue);
 
@@ -85,6 +92,11 @@ comment on column scylla.tasks.history is 'ownerships and how they ended, newest
 comment on column scylla.tasks.group_key is 'the task''s group, within the queue; null: none';
 comment on column scylla.tasks.resubmitted_from is
     'the aborted or cancelled task that this one repeats; null: none';
+comment on column scylla.tasks.role is
+    'with whose rights the server runs the command; null: a worker does the task';
+comment on column scylla.tasks.database is 'where the command runs; null: in this database';
+comment on column scylla.tasks.command is
+    'the SQL command that the server runs; null: a worker does the task, or you have no rights of the role';
 
 create view scylla.failed with (security_barrier) as
 select f.id, f.queue, f.action, f.key, f.spec,

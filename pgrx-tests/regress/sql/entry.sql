@@ -18,9 +18,9 @@ from scylla.tasks, unnest(string_to_array('rn queue action key spec priority sta
     'owner tries max_tries num_failures after errors result history', ' ')) with ordinality as m (name, n)
 where queue = 'entry' group by id;
 
--- The view shows the same as the entry, member for member.
+-- The view shows the same as the entry, member for member, and what an SQL task runs.
 select right(t.id::text, 2) as id, v.key, v.value as in_the_view, scylla.task(t.id) -> v.key as in_the_entry
-from scylla.tasks t, jsonb_each(to_jsonb(t) - 'id' || jsonb_build_object('rn', t.id)) v
+from scylla.tasks t, jsonb_each(to_jsonb(t) - '{id,role,database,command}'::text[] || jsonb_build_object('rn', t.id)) v
 where queue = 'entry' and v.value is distinct from scylla.task(t.id) -> v.key
 order by 1, 2;
 

@@ -228,6 +228,35 @@ fn resubmitting_needs_the_rights_of_the_role() {
     }
 }
 
+/// B121: a command is shown to roles that have its role's rights, live and settled.
+#[test]
+fn commands_are_shown_to_those_with_the_rights_of_the_role() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    with_roles(&mut s, &["member", "stranger"]);
+    s.run("grant asks to member; alter role member inherit");
+    let settled = run_as(&mut s, "asks", "select 'secret'")["rn"].clone();
+    let id = submit_as(&mut s, "asks", "select 'secret', pg_sleep(600)");
+    until_running(&mut s, "select 'secret', pg_sleep(600)", 1);
+    s.run("select scylla.pause('sql')");
+    submit_as(&mut s, "asks", "select 'secret', 'later'");
+    let look = "select count(*), count(command), count(*) filter (where role = 'asks' and database is null)
+        from scylla.tasks";
+    for (role, shown) in [("postgres", 3), ("asks", 3), ("member", 3), ("stranger", 0)] {
+        s.run(&format!("set role {role}"));
+        let row = s.query_one(look, &[]).expect("the view");
+        let counts: [i64; 3] = [row.get(0), row.get(1), row.get(2)];
+        assert_eq!(counts, [3, shown, 3], "{role}");
+        s.run("reset role");
+    }
+    assert!(
+        s.text(&format!("select command from scylla.tasks where id = {settled}").replace('"', "'"))
+            .contains("secret")
+    );
+    s.cancel(id);
+}
+
 /// B121: a role that may write all tables has no command run as another role.
 #[test]
 fn writing_the_tables_gives_no_rights() {
