@@ -41,3 +41,15 @@ select id, token from scylla.own_task(:'first', 'w', timeout => '1 hour');
 select scylla.schedule('up-nightly', '0 3 * * *', 'up_nightly', time_zone => 'Europe/Berlin');
 select scylla.schedule('up-often', 'every 1 second', 'up_often', starts_at => now() + interval '2 s');
 select scylla.register_worker();
+
+-- groups
+select scylla.submit('up_group', group_key => 'tenant ' || n) from generate_series(1, 2) n;
+
+-- SQL tasks: one that has run, one that falls due, one for later; a schedule, and a job of the schema cron
+select scylla.run_sql('create table public.ran ()', post_result => true) as ran \gset
+call scylla.wait_for_task(:'ran', '20 s', null, null);
+select scylla.run_sql('create table public.fell_due () -- up_soon', run_at => now() + interval '2 s');
+select scylla.run_sql('select 1', key => 'later', run_at => '2100-01-01');
+select scylla.schedule_sql('up-command', '0 3 * * *', 'vacuum', max_tries => 3, timeout => '1 hour');
+select scylla.enable_cron_api();
+select cron.schedule('up-job', '0 4 * * *', 'select 2');

@@ -55,8 +55,31 @@ select pg_temp.expect('fired', count(*)::text, '1') from scylla.own_tasks('w', '
 call scylla.wait_for_work('up_often', timeout => '10 s', available => null);
 select pg_temp.expect('schedule', (count(*) > 0)::text, 'true')
 from scylla.own_tasks('w', 'up_often', 100);
-select pg_temp.expect('schedules', string_agg(name, ' ' order by name), 'up-nightly up-often')
+select pg_temp.expect('schedules',
+    string_agg(regexp_replace(name, '[0-9]', 'N') || coalesce('=' || command, ''), ' ' order by name),
+    'cron:N=select 2 up-command=vacuum up-nightly up-often')
 from scylla.schedules;
+
+-- groups, and what the server runs
+select pg_temp.expect('groups', string_agg(group_key, ' ' order by group_key), 'tenant 1 tenant 2')
+from scylla.own_tasks('w', 'up_group', 9);
+select pg_temp.expect('SQL task that ran', status || result::text, 'completed{"rows": 0, "command_tag": "CREATE TABLE"}')
+from scylla.tasks where command ~ 'public.ran';
+select pg_temp.expect('SQL task for later', status || ' ' || role || ' ' || command, 'waiting postgres select 1')
+from scylla.tasks where id = scylla.task_id('sql', 'later');
+do $$ begin
+    for n in 1..100 loop
+        exit when to_regclass('public.fell_due') is not null;
+        perform pg_sleep(0.1);
+        commit;
+    end loop;
+end $$;
+select pg_temp.expect('SQL task that fell due', to_regclass('public.fell_due')::text, 'fell_due');
+select pg_temp.expect('job', jobname || ' ' || schedule || ' ' || command, 'up-job 0 4 * * * select 2')
+from cron.job where jobname = 'up-job';
+select pg_temp.expect('job changed', cron.schedule('up-job', '0 5 * * *', 'select 3')::text, jobid::text)
+from cron.job where jobname = 'up-job';
+select pg_temp.expect('job unscheduled', cron.unschedule('up-job')::text, 'true');
 
 -- what an administrator granted holds
 set role upgrade_reader;
