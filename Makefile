@@ -29,14 +29,14 @@ packages: ## all packages of a release, each on its Debian; as root
 packages-test: ## makes the packages twice, checks and installs them; as root
 	@scripts/packages-test
 
-bench: ## the benchmark
+bench: ## the benchmark, against other queues; bench/run --help for parts of it
 	@bench/run
 
 install: ## build, and install into the PostgreSQL of PG_CONFIG, below DESTDIR
 	@scripts/build
 	@scripts/install
 
-lint: ## formatting, clippy, shell, spelling, words, layers, licences
+lint: ## formatting, clippy, shell, Python, spelling, words, layers, licences
 	@scripts/lint
 
 clean: ## what was built, the private PostgreSQL and its servers

@@ -1,0 +1,35 @@
+-- fetch and complete of its client, for :size jobs; fails if one was not active.
+WITH next AS (
+  SELECT j.id
+  FROM pgboss.job_common j
+  WHERE j.name = 'bench'
+    AND j.state < 'active'
+    AND NOT j.blocked
+    AND j.start_after <= pgboss.job_now()
+  ORDER BY j.priority desc, j.created_on
+  LIMIT :size
+  FOR UPDATE OF j SKIP LOCKED
+), taken AS (
+UPDATE pgboss.job_common j SET
+  state = 'active',
+  started_on = pgboss.job_now(),
+  heartbeat_on = pgboss.job_now(),
+  retry_count = CASE WHEN started_on IS NOT NULL THEN retry_count + 1 ELSE retry_count END
+FROM next
+WHERE name = 'bench' AND j.id = next.id
+RETURNING j.id
+)
+SELECT array_agg(id) AS ids FROM taken \gset
+WITH results AS (
+  UPDATE pgboss.job_common
+  SET completed_on = pgboss.job_now(),
+    state = 'completed',
+    output = null::jsonb,
+    blocked = blocked,
+    pending_dependencies = pending_dependencies
+  WHERE name = 'bench'
+    AND id = ANY(:ids::uuid[])
+    AND state = 'active'
+  RETURNING id
+)
+SELECT 1 / (count(*) = :size)::int, COALESCE(array_agg(id), '{}'::uuid[]) AS ids FROM results;

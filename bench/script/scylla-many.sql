@@ -1,3 +1,0 @@
--- Owns a thousand tasks and returns them, each in a transaction of its own; fails if one was not returned.
-select array_agg(id) as ids, array_agg(token) as tokens from scylla.own_tasks('bench', 'bench', 1000) \gset
-select 1 / (cardinality(array_remove(scylla.return_tasks(:ids, :tokens), null)) = 1000)::int;

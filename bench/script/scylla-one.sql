@@ -1,3 +1,0 @@
--- Owns a task and returns it, each in a transaction of its own.
-select id, token from scylla.own_tasks('bench', 'bench') \gset
-select scylla.return_task(:id, :token);

@@ -1,2 +1,0 @@
--- Owns a task and keeps it.
-select id, token from scylla.own_tasks('bench', 'bench', timeout => '1 hour') \gset

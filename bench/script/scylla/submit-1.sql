@@ -1,0 +1,2 @@
+-- Submits one task.
+select scylla.submit(:queue, '{"n": 1}');

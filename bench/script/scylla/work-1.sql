@@ -1,0 +1,3 @@
+-- Owns a task and returns it, each in a transaction of its own.
+select id, token from scylla.own_tasks('bench', :queue) \gset
+select scylla.return_task(:id, :token);

@@ -1,2 +1,0 @@
--- Submits one task.
-select scylla.submit('bench');

@@ -1,0 +1,1 @@
+"""The benchmark of scylla: `make bench`, or bench/run."""

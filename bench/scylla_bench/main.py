@@ -1,0 +1,176 @@
+"""The command: arguments, the run, and what is left of it in bench/results."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import server, svg
+from .bench import Bench, Options
+from .results import Progress, Row, Table, human, write_csv
+from .server import REPO, BenchError, Server
+from .systems import KEYS, PEERS, Systems
+from .workloads import EVERYONE, WORKLOADS, Workload, chosen
+
+RESULTS = REPO / "bench" / "results"
+
+
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        prog="bench/run",
+        description="Measures scylla and, by turns, what it is compared with. Prints a table, and writes it with "
+        "all figures and plots into bench/results. See bench/README.md.",
+    )
+    parser.add_argument(
+        "connection",
+        nargs="?",
+        help="measure this server, which has scylla preloaded, in a new database; by default a private one is started",
+    )
+    parser.add_argument("--list", action="store_true", help="what can be measured")
+    parser.add_argument("--only", metavar="NAME,...", help="these workloads or families")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="one round of 1 s, and fewer tasks: to see that it works; its figures mean little",
+    )
+    parser.add_argument("--duration", type=number, metavar="SECONDS", help="of a slice (4)")
+    parser.add_argument("--rounds", type=number, metavar="N", help="slices of each side; the median counts (3)")
+    parser.add_argument("--clients", type=number, metavar="N", help="of every comparison, instead of its own number")
+    parser.add_argument(
+        "--key",
+        choices=KEYS,
+        default="uuid",
+        help="the plain queue's primary key: uuid, random (default), or bigint, a sequence's number",
+    )
+    return parser.parse_args(words)
+
+
+def number(word: str) -> int:
+    """A number from 1 to 9999."""
+    if not word.isdecimal() or not 1 <= int(word) <= 9999:
+        raise argparse.ArgumentTypeError("takes a number from 1 to 9999")
+    return int(word)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the benchmark; the exit status says whether everything ran."""
+    given = arguments(words)
+    if given.list:
+        print_list()
+        return 0
+    workloads = chosen(given.only)
+    usual = Options(quick=True, seconds=1, rounds=1) if given.quick else Options()
+    options = Options(
+        given.quick, given.duration or usual.seconds, given.rounds or usual.rounds, given.clients, given.key
+    )
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, lambda signum, _: sys.exit(128 + signum))
+    try:
+        with server.existing(given.connection) if given.connection else server.started() as measured:
+            return measure(measured, workloads, options)
+    except BenchError as reason:
+        print(f"bench: {reason}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def print_list() -> None:
+    """All workloads by family."""
+    family = ""
+    for workload in sorted(WORKLOADS, key=lambda workload: workload.family):
+        if workload.family != family:
+            family = workload.family
+            print(family)
+        print(f"  {workload.name:20} {workload.what}")
+
+
+def measure(measured: Server, workloads: list[Workload], options: Options) -> int:
+    """Runs the workloads one after the other. One that fails does not stop the others."""
+    folder = RESULTS / time.strftime("%Y%m%d-%H%M%S")
+    folder.mkdir(parents=True)
+    systems, progress = Systems(measured, options.key), Progress(len(workloads))
+    bench, failed = Bench(measured, systems, options, progress), []
+    with open(folder / "table.txt", "w") as file:
+        table = Table(file)
+        for line in about(measured, options):
+            table.say(line)
+        table.head()
+        for workload in workloads:
+            progress.begin(workload.name)
+            try:
+                systems.used = set()
+                systems.get("scylla")
+                for row in workload.run(bench):
+                    progress.clear()
+                    table.add(row)
+                systems.empty()
+            except BenchError as reason:
+                failed.append(workload.name)
+                progress.clear()
+                table.add(Row(workload.family, workload.name, "failed", note=str(reason)))
+                systems.empty()
+            write(folder, table.rows)
+        for line in comparison(table.rows):
+            table.say(line)
+        table.say(table.summary() + (f"; failed: {', '.join(failed)}" if failed else ""))
+    print(f"written to {folder.relative_to(REPO)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def write(folder: Path, rows: list[Row]) -> None:
+    """The figures until now, and the plot of each family."""
+    write_csv(folder / "results.csv", rows)
+    what = {workload.name: workload.what for workload in WORKLOADS}
+    for family in dict.fromkeys(row.family for row in rows):
+        of_family = [row for row in rows if row.family == family and row.value is not None]
+        if of_family:
+            (folder / f"{family}.svg").write_text(svg.plot(family, what, of_family))
+
+
+def about(measured: Server, options: Options) -> list[str]:
+    """The machine, and how it is measured."""
+    model = next(
+        (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?"
+    )
+    version = measured.sql("select version from pg_available_extension_versions where name = 'scylla' and installed")
+    load = os.getloadavg()[0]
+    busy = " (something else is running: take no figure from this)" if load > 0.3 * (os.cpu_count() or 1) else ""
+    return [
+        f"{time.strftime('%Y-%m-%d %H:%M')}, scylla {version}, PostgreSQL {measured.sql('show server_version')}, "
+        f"{'a private server' if measured.own else 'an existing server'}",
+        f"{os.cpu_count()} cores, {model.partition(': ')[2]}; load before: {load:.2f}{busy}",
+        f"{options.rounds} rounds of {options.seconds} s{', quick' if options.quick else ''}; "
+        f"the plain queue's key: {options.key}; fsync {measured.sql('show fsync')}",
+        "",
+    ]
+
+
+def comparison(rows: list[Row]) -> list[str]:
+    """The rates of all systems side by side, and scylla against the best peer."""
+    compared = [name for name in dict.fromkeys(row.workload for row in rows) if len(systems_of(rows, name)) > 2]
+    if not compared:
+        return [""]
+    heading = "".join(f"{system:>12}" for system in EVERYONE)
+    lines = ["", f"{'tasks/s':20}{heading}{'of best peer':>14}"]
+    for name in compared:
+        rates = systems_of(rows, name)
+        peers = [rates[system] for system in PEERS if rates.get(system)]
+        share = f"{rates['scylla'] / max(peers):14.2f}" if peers and rates.get("scylla") else f"{'-':>14}"
+        lines.append(f"{name:20}" + "".join(f"{human(rates.get(system)):>12}" for system in EVERYONE) + share)
+    return [*lines, ""]
+
+
+def systems_of(rows: list[Row], workload: str) -> dict[str, float]:
+    """The rates of a workload by system."""
+    return {
+        row.side: row.value
+        for row in rows
+        if row.workload == workload and row.side in EVERYONE and row.value is not None and row.point is None
+    }

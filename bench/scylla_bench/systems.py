@@ -1,0 +1,171 @@
+"""The systems that are compared, and how to install, count and empty each of them.
+
+What a system does is a pgbench script of its folder below bench/script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import peers
+from .server import REPO, BenchError, Server
+
+REFERENCE = REPO / "bench" / "reference"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A system's tasks: what must add up before and after a slice."""
+
+    ready: int
+    running: int
+    done: int | None  # None: the system deletes them
+    repeated: int  # handed out, or settled, more than once
+
+
+@dataclass(frozen=True)
+class System:
+    """One queue, or the bare tables of the floor."""
+
+    name: str
+    install: Callable[[Server], None]
+    ledger: str  # SQL: ready, running, done, repeated; "": it has no tasks to be counted
+    empty: str  # SQL that deletes all tasks
+    release: str = ""  # SQL that ends what a slice still owns
+    define: dict[str, str] = field(default_factory=dict)
+    peer: bool = False
+
+    def count(self, server: Server, queue: str) -> Ledger:
+        """Counts the tasks of the queues whose names begin so."""
+        ready, running, done, repeated = server.sql(self.ledger.replace("@QUEUE@", queue)).split("|")
+        return Ledger(int(ready), int(running), int(done) if done else None, int(repeated))
+
+
+def install_scylla(_: Server) -> None:
+    """The benchmark's database has it already."""
+
+
+def from_file(file: Path, replace: dict[str, str] | None = None) -> Callable[[Server], None]:
+    """Installs what an SQL file creates."""
+
+    def install(server: Server) -> None:
+        text = file.read_text()
+        for word, value in (replace or {}).items():
+            text = text.replace(word, value)
+        server.sql(text)
+
+    return install
+
+
+KEYS = {"uuid": "default gen_random_uuid()", "bigint": "generated always as identity"}
+
+SCYLLA = System(
+    "scylla",
+    install_scylla,
+    ledger="""
+        select (select count(*) from scylla.task where queue like '@QUEUE@%' and pending = 0 and due is null) - held,
+            held, done, repeated
+        from (select count(*) as held from scylla._leases()) l,
+            (select coalesce(sum(number), 0) as done, count(*) filter (where number > 1 or tries > 1) as repeated
+             from (select count(*) as number, max(tries) as tries
+                   from scylla.finished where queue like '@QUEUE@%' and status = 'completed' group by id) f) f""",
+    empty="drop extension scylla; create extension scylla",
+    release="select scylla.cancel_tasks(array(select id from scylla._leases()))",
+)
+
+
+def plain(key: str) -> System:
+    """The plain queue: the usual design of a queue in a table."""
+    return System(
+        "plain",
+        from_file(REFERENCE / "plain.sql", {"@KEY@": key, "@VALUE@": KEYS[key]}),
+        ledger="""
+            select count(*) filter (where status = 'ready'), count(*) filter (where status = 'running'),
+                count(*) filter (where status = 'completed'), count(*) filter (where tries > 1)
+            from plain.job where queue like '@QUEUE@%'""",
+        empty="truncate plain.job",
+        release="update plain.job set status = 'cancelled' where status = 'running'",
+    )
+
+
+FLOOR = System(
+    "floor",
+    from_file(REFERENCE / "floor.sql"),
+    ledger="",
+    empty="truncate reference.heap; select reference.reload(100000)",
+)
+
+PGMQ = System(
+    "pgmq",
+    peers.install_pgmq,
+    ledger="""
+        select count(*) filter (where vt <= clock_timestamp()), count(*) filter (where vt > clock_timestamp()),
+            null, count(*) filter (where read_ct > 1)
+        from pgmq.q_bench""",
+    empty="truncate pgmq.q_bench",
+    release="delete from pgmq.q_bench where read_ct > 0",
+    peer=True,
+)
+
+GRAPHILE = System(
+    "graphile",
+    peers.install_graphile,
+    ledger="""
+        select count(*) filter (where locked_at is null), count(*) filter (where locked_at is not null),
+            null, count(*) filter (where attempts > 1)
+        from graphile_worker._private_jobs""",
+    empty="truncate graphile_worker._private_jobs",
+    release="delete from graphile_worker._private_jobs where locked_at is not null",
+    define={"tasks": "{1}"},
+    peer=True,
+)
+
+PGBOSS = System(
+    "pgboss",
+    peers.install_pgboss,
+    ledger="""
+        select count(*) filter (where state = 'created'), count(*) filter (where state = 'active'),
+            count(*) filter (where state = 'completed'), count(*) filter (where retry_count > 0)
+        from pgboss.job_common""",
+    empty="truncate pgboss.job_common cascade",
+    release="delete from pgboss.job_common where state = 'active'",
+    peer=True,
+)
+
+PEERS = [PGMQ.name, GRAPHILE.name, PGBOSS.name]
+
+
+class Systems:
+    """Installs each system when it is asked for. Remembers why one could not be."""
+
+    def __init__(self, server: Server, key: str) -> None:
+        self.server = server
+        every = (SCYLLA, plain(key), FLOOR, PGMQ, GRAPHILE, PGBOSS)
+        self.known = {system.name: system for system in every}
+        self.installed: dict[str, System | BenchError] = {}
+        self.used: set[str] = set()
+
+    def get(self, name: str) -> System:
+        """The system, installed. Raises the same reason every time when it is a peer that cannot be."""
+        if name not in self.installed:
+            system = self.known[name]
+            self.installed[name] = system
+            try:
+                system.install(self.server)
+                self.server.sql(system.empty)
+            except BenchError as reason:
+                if not system.peer:
+                    raise
+                self.installed[name] = reason
+        found = self.installed[name]
+        if isinstance(found, BenchError):
+            raise found
+        self.used.add(name)
+        return found
+
+    def empty(self) -> None:
+        """Deletes the tasks of those that were used."""
+        for name in self.used:
+            self.server.sql(self.known[name].empty)
