@@ -33,6 +33,15 @@ language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_queue
 comment on function scylla._queue_stats is
     'the numbers of the queues that the caller may see; since is null where nothing has happened';
 
+create function scylla._known_workers(now timestamptz)
+returns table (
+    worker text, queue text, running bigint, last_seen timestamptz, next_deadline timestamptz
+)
+language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_known_workers';
+
+comment on function scylla._known_workers is
+    'the workers of the queues that the caller may see, as the view shows them at a time';
+
 create function scylla._front(queue text, action text, priority bigint)
 returns table (lowest bigint, created timestamptz, id uuid)
 language c volatile parallel unsafe rows 1 as 'MODULE_PATHNAME', 'scylla_front';
@@ -74,8 +83,11 @@ comment on column scylla.stats.owned_to_settled is
 -- As above.
 create view scylla.queues as
 select n.queue, n.waiting, n.ready, n.running, n.events[3] as completed, n.events[4] as aborted,
-    n.events[5] as cancelled, 
-    pg_catalog.clock_timestamp() operator(pg_catalog.-) scylla._oldest_ready(n.queue) as oldest_ready,
+    n.events[5] as cancelled,
+    -- Without a ready task the search would go through all that workers own.
+    case when n.ready operator(pg_catalog.=) 0 then null
+        else pg_catalog.clock_timestamp() operator(pg_catalog.-) scylla._oldest_ready(n.queue)
+    end as oldest_ready,
     coalesce(q.paused, false) as paused, coalesce(q.critical, false) as critical,
     q.timeout, q.retention, q.max_running, q.max_per_second, q.aging,
     coalesce(q.keep_finished, true) as keep_finished, q.max_tries, q.retry_interval, q.retry_jitter,
@@ -121,3 +133,18 @@ comment on column scylla.queues.max_ready is
     'how many of its tasks may be ready before submitting more fails; null: any number';
 comment on column scylla.queues.max_running_per_group is
     'how many tasks of one group may run at once; null: any number';
+
+-- As above.
+create view scylla.workers as
+select w.worker, w.queue, w.running, w.last_seen, w.next_deadline
+from scylla._known_workers(pg_catalog.clock_timestamp()) w;
+
+comment on view scylla.workers is
+    'the workers of each queue: those with tasks, and those that called within the last hour';
+comment on column scylla.workers.worker is 'the worker''s name';
+comment on column scylla.workers.queue is 'the queue that it serves';
+comment on column scylla.workers.running is 'tasks of the queue that it owns, or is about to';
+comment on column scylla.workers.last_seen is
+    'when it last asked for tasks of the queue, or extended or returned one';
+comment on column scylla.workers.next_deadline is
+    'when the first of its leases expires; null: none does';

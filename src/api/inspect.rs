@@ -4,7 +4,7 @@ use crate::api::fcinfo::{Call, sql_functions};
 use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
 use crate::ops::query::inspect;
-use crate::ops::stats::queues;
+use crate::ops::stats::{queues, workers};
 use crate::pg::datum::{self, BIGINTS};
 use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
@@ -15,7 +15,7 @@ use crate::storage::privileges::{Privileges, access, privilege_table};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(task, why, leases, front, oldest_ready, queue_stats, refresh, open);
+sql_functions!(task, why, leases, front, oldest_ready, queue_stats, known_workers, refresh, open);
 
 /// `task(id) → jsonb`
 ///
@@ -115,6 +115,29 @@ fn queue_stats(call: &mut Call) -> Result<Option<Datum>> {
             numbers(&it.events.counts),
             numbers(&it.events.ready_to_owned),
             numbers(&it.events.owned_to_settled),
+        ]);
+    }
+    Ok(None)
+}
+
+/// `_known_workers(now) → (worker, queue, running, last_seen, next_deadline) …`
+///
+/// Takes a time. Returns a row per worker and queue, of the queues whose numbers the caller may see:
+/// how many tasks the worker has, when it last called, and when the first of its leases expires,
+/// null if none does. A worker without tasks that last called an hour before the time is left out.
+fn known_workers(call: &mut Call) -> Result<Option<Datum>> {
+    let now = call.time(0, "now")?;
+    let mut rows = call.rows()?;
+    let db = current_database();
+    let access = access(&db);
+    let workers = workers::all(&db, now).into_iter();
+    for (it, deadline) in workers.filter(|(it, _)| access.may_monitor(it.queue.as_bytes())) {
+        rows.add([
+            Some(datum::varlena(it.name.as_bytes())),
+            Some(datum::varlena(it.queue.as_bytes())),
+            Some(Datum::from(i64::from(it.running))),
+            Some(datum::timestamptz(it.last_seen)),
+            deadline.map(datum::timestamptz),
         ]);
     }
     Ok(None)

@@ -5,7 +5,7 @@ use crate::shmem::sql_slot::SqlSlot;
 use crate::{error, guc};
 use board::{
     Board, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue, QueueStats, Sizes,
-    Slot, Waiter,
+    Slot, Waiter, Worker,
 };
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -67,6 +67,8 @@ struct Slices {
     lines: *mut [ListHead],
     stats: *mut [QueueStats],
     stats_buckets: *mut [u32],
+    workers: *mut [Worker],
+    worker_buckets: *mut [u32],
     open: *mut [u32],
     processes: *mut [ProcessRole],
     sql: *mut [SqlSlot],
@@ -99,6 +101,8 @@ fn lay_out(base: *mut u8) -> (Slices, usize) {
         lines: behind.slice(sizes.lines),
         stats: behind.slice(sizes.counted),
         stats_buckets: behind.slice(sizes.counted_buckets()),
+        workers: behind.slice(sizes.workers()),
+        worker_buckets: behind.slice(sizes.slot_buckets),
         open: behind.slice(sizes.transactions),
         processes: behind.slice(sizes.waiters),
         sql: behind.slice(guc::sql_workers()),
@@ -195,6 +199,8 @@ unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
             lines: &mut *at.lines,
             stats: &mut *at.stats,
             stats_buckets: &mut *at.stats_buckets,
+            workers: &mut *at.workers,
+            worker_buckets: &mut *at.worker_buckets,
             open: &mut *at.open,
         })
     }

@@ -5,7 +5,7 @@ use crate::pg::datum;
 use crate::pg::spi::Rows;
 use crate::pg::uuid::Uuid;
 use crate::storage::rows::{id_at, share};
-use board::{ABORTED, CANCELLED, COMPLETED, Micros, Slot, Wall};
+use board::{ABORTED, CANCELLED, COMPLETED, Lease, Micros, Wall};
 use pgrx::pg_sys::Datum;
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use std::rc::Rc;
 pub struct Ending {
     pub id: Uuid,
     /// The lease, if there was one.
-    pub lease: Option<Slot>,
+    pub lease: Option<Lease>,
     pub result: Option<Datum>,
     pub error: Option<Datum>,
     /// The task is deleted, not kept among the finished ones, unless its result may be waited for.
@@ -27,7 +27,7 @@ impl Ending {
     }
 
     /// The lease, if there was one that the history does not have yet.
-    pub fn lease_not_in_history(&self) -> Option<&Slot> {
+    pub fn lease_not_in_history(&self) -> Option<&Lease> {
         self.lease.as_ref().filter(|lease| !lease.in_history())
     }
 

@@ -9,8 +9,8 @@
 //! * `time`: lengths and instants.
 //! * `layout`: the records in the slices: a [`Slot`] is one task that the board knows, in one
 //!   [`State`] (I3); a [`Lane`] is the ready order of one action of one [`Queue`], best [`Rank`]
-//!   first (I4); a [`DatabaseEntry`] is one database with the timer of its leases (I12); a
-//!   [`Waiter`] is one process that waits for work or for the end of a task.
+//!   first (I4); a [`Worker`] has the timer of its leases in one queue; a [`DatabaseEntry`] is one
+//!   database with the timer of its workers (I12); a [`Waiter`] is one process that waits for work or for the end of a task.
 //! * `containers`: pools, lists and trees over slices.
 //! * `board`: the operations, one file per subject.
 //! * `backoff`, `outcome`: rules that need no board.
@@ -27,7 +27,10 @@ mod time;
 pub use backoff::Backoff;
 #[cfg(feature = "audit")]
 pub use board::audit::{Audit, LaneAudit};
-pub use board::leases::{Claim, Claimed, Expired, Extended, NEVER, Next, PersistedLease, Refusal};
+pub use board::leases::workers::ReleaseCursor;
+pub use board::leases::{
+    Claim, Claimed, Expired, Extended, Lease, NEVER, Next, PersistedLease, Refusal,
+};
 pub use board::notify::NotifyRound;
 pub use board::offers::Offered;
 pub use board::queues::Configured;
@@ -41,13 +44,13 @@ pub use layout::header::Header;
 pub use layout::lane::{Lane, LaneRef};
 pub use layout::names::{ACTION_MAX, LaneName, Name, QUEUE_MAX, WORKER_MAX};
 pub use layout::nodes::{ListHead, NIL};
-pub use layout::notice::Notice;
 pub use layout::queue::{Permits, Queue, QueueSettings};
 pub use layout::rank::{Id, Rank};
 pub use layout::slot::{Slot, State, Ticket, TokenHash};
 pub use layout::stats::{
     BUCKETS, Counted, Counts, EVENTS, Event, Events, Gauges, Histogram, QueueStats, bucket,
 };
-pub use layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, Place, Waiter};
+pub use layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, Notice, Place, Waiter};
+pub use layout::worker::Worker;
 pub use outcome::{ABORTED, CANCELLED, COMPLETED, EXPIRED, End, Outcome, READY, RETRIED, WAITING};
 pub use time::{Micros, Monotonic, Timestamp, Wall};

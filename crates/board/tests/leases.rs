@@ -434,7 +434,7 @@ fn a_restored_lease_has_one_full_length_and_its_old_token() {
     let slot = *board.slot_of(0, 1).expect("a slot");
     assert!(slot.has_lease() && slot.is_persisted() && slot.in_history());
     assert_eq!((slot.deadline, slot.since_at), (NOW.monotonic + length, since_at));
-    assert_eq!((slot.progress, slot.worker.as_bytes()), (0.5, &b"w"[..]));
+    assert_eq!((slot.progress, board.lease(&slot).worker.as_bytes()), (0.5, &b"w"[..]));
     assert!(board.begin_end(0, 1, &token_hash(1), 7).is_ok());
 }
 

@@ -79,6 +79,10 @@ fn operations() -> impl Strategy<Value = Operation> {
         12 => (any::<u8>(), 1..4_u8, outcome()).prop_map(
             |(entry, max, outcome)| Operation::Due { entry, max, outcome }
         ),
+        2 => (0..40_u8, any::<u8>()).prop_map(|(holder, queue)| Operation::Call { holder, queue }),
+        2 => (holder(), 1..5_u8, prop::bool::weighted(0.8)).prop_map(
+            |(holder, most, commits)| Operation::Release { holder, most, commits }
+        ),
         20 => (holder(), 0..12_u8, length(), prop::option::of(0.0..1.0)).prop_map(
             |(holder, pick, length, progress)| Operation::Extend { holder, pick, length, progress }
         ),

@@ -3,8 +3,8 @@
 mod memory;
 
 use board::{
-    Board, BuildState, Claim, DatabaseEntry, Expired, Extended, LaneName, Micros, Monotonic, Next,
-    Offered, Rank, Sizes, Slot, Ticket, Timestamp, Wall,
+    Board, BuildState, Claim, DatabaseEntry, Expired, Extended, LaneName, Lease, Micros, Monotonic,
+    Next, Offered, Rank, Sizes, Ticket, Timestamp, Wall,
 };
 
 use memory::Memory;
@@ -73,9 +73,9 @@ fn own(board: &mut Board, entry: u32) -> usize {
 }
 
 /// Takes a lease that has expired.
-fn expire(board: &mut Board, entry: u32) -> (Ticket, Slot) {
+fn expire(board: &mut Board, entry: u32) -> (Ticket, Lease) {
     match board.take_expired(entry, Monotonic(2_000)) {
-        Some(Expired::Lease(ticket, slot)) => (ticket, slot),
+        Some(Expired::Lease(ticket, lease)) => (ticket, lease),
         other => panic!("no lease: {other:?}"),
     }
 }

@@ -84,6 +84,7 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     ("front", Nothing),
     ("oldest_ready", Nothing),
     ("queue_stats", Nothing),
+    ("known_workers", Nothing),
     ("may_look", Nothing),
     ("role_in", Nothing),
     ("role_out", Nothing),

@@ -27,8 +27,7 @@ pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
         // The lease at the time of the lock goes into the history.
         with_board(|board| {
             let entry = db.find(board);
-            let lease =
-                |id: &Uuid| board.slot_of(entry?, id.0).filter(|slot| slot.has_lease()).copied();
+            let lease = |id: &Uuid| board.lease_of(entry?, id.0).map(|(_, lease)| lease);
             endings.extend(some.iter().map(|id| Ending { lease: lease(id), ..Ending::of(*id) }));
         });
     }

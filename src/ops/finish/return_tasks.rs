@@ -4,6 +4,7 @@ use crate::error::{self, Error, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::finish::retry;
 use crate::pg::process;
+use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment;
@@ -11,7 +12,7 @@ use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{Whereabouts, session, whereabouts};
 use crate::storage::settle::{release, settle};
-use board::{End, Outcome, READY, Refusal, RunningPlace, Slot, Ticket, TokenHash, Wall};
+use board::{End, Lease, Outcome, READY, Refusal, RunningPlace, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
 /// One task to return, and what comes with it.
@@ -97,7 +98,7 @@ pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
 const MOST_WAITS: usize = 50;
 
 /// A lease that this transaction ends, and whether its task is deleted when it completes.
-type Begun = (Slot, bool);
+type Begun = (Lease, bool);
 
 /// Compares tokens and begins to end the leases (I7); waits for those that the scheduler is ending.
 fn begin_ends(
@@ -112,6 +113,7 @@ fn begin_ends(
     let mut left: Vec<(usize, TokenHash)> = hashed.to_vec();
     xact::reserve(hashed.len());
     let mut waits = 0;
+    let now = time::now().wall;
     while !left.is_empty() {
         db.on_board(|board, entry| {
             // Without partitions the first settled tasks would go to the default partition.
@@ -125,9 +127,10 @@ fn begin_ends(
                 if !busy {
                     held.push((
                         *at,
-                        answer.map(|(ticket, slot)| {
-                            tickets.push((ticket, board.freed_place(&slot)));
-                            (slot, board.discards(&slot))
+                        answer.map(|(ticket, lease)| {
+                            board.note_seen(ticket.slot, now);
+                            tickets.push((ticket, board.freed_place(&lease)));
+                            (lease, board.discards(&lease))
                         }),
                     ));
                 }

@@ -224,6 +224,7 @@ fn take(
     let mut taken = Vec::with_capacity(wanted);
     xact::reserve(wanted);
     let (entry, stop, wakes_scheduler) = db.on_board(|board, entry| {
+        board.note_worker(entry, queue, claim.worker, claim.now.wall);
         let found = board.find_queue(entry, queue);
         let mut room = board.room_of(entry);
         let stop = loop {

@@ -12,7 +12,7 @@ use crate::storage::ending::Ending;
 use crate::storage::rows::{LIVE, LOCK_UNLOCKED, ROWS_PER_TX, ids_of, session};
 use crate::storage::settle::release;
 use board::EXPIRED;
-use board::{Expired, Slot, Ticket};
+use board::{Expired, Lease, Ticket};
 
 /// What came of a batch of expired leases.
 pub enum Batch {
@@ -50,9 +50,9 @@ pub fn expire_batch(
     match due.as_slice() {
         _ if is_done => Batch::Ended,
         [] => Batch::Empty,
-        [(_, slot)] => {
-            with_board(|board| board.defer_expiry(entry, slot.id, now + QUARANTINE));
-            Batch::Quarantined(Uuid(slot.id))
+        [(_, lease)] => {
+            with_board(|board| board.defer_expiry(entry, lease.id, now + QUARANTINE));
+            Batch::Quarantined(Uuid(lease.id))
         }
         all => {
             with_board(|board| board.entry_mut(entry).one_by_one = all.len() as u32);
@@ -62,7 +62,7 @@ pub fn expire_batch(
 }
 
 /// Leases that this process ends.
-pub type Due = Vec<(Ticket, Slot)>;
+pub type Due = Vec<(Ticket, Lease)>;
 
 /// Takes leases whose deadline has passed off the board, at most so many. They are this process's
 /// until the transaction ends. Reservations that have run out are free at once: nothing is written
@@ -79,7 +79,7 @@ fn take_due(db: &Database, entry: u32, most: usize) -> Due {
         with_board(|board| {
             for _ in 0..some {
                 match board.take_expired(entry, now) {
-                    Some(Expired::Lease(ticket, slot)) => due.push((ticket, slot)),
+                    Some(Expired::Lease(ticket, lease)) => due.push((ticket, lease)),
                     Some(Expired::Reservation) => {}
                     None => more = false,
                 }
@@ -93,13 +93,13 @@ fn take_due(db: &Database, entry: u32, most: usize) -> Due {
 /// Writes the end of leases into their tasks' rows, which `lock` locks: `LOCK_UNLOCKED` never waits
 /// for one, and a lease whose row is locked is tried again soon. Tasks that are not live any more
 /// leave the board.
-pub fn expire(db: &Database, due: &mut [(Ticket, Slot)], lock: &Statement) {
+pub fn expire(db: &Database, due: &mut [(Ticket, Lease)], lock: &Statement) {
     if due.is_empty() {
         return;
     }
-    due.sort_by_key(|(_, slot)| slot.id);
+    due.sort_by_key(|(_, lease)| lease.id);
     let session = session(db);
-    let all = || due.iter().map(|(_, slot)| Uuid(slot.id));
+    let all = || due.iter().map(|(_, lease)| Uuid(lease.id));
     let free = ids_of(&session, lock, all());
     let live = if free.len() == due.len() {
         free.clone()
@@ -108,10 +108,10 @@ pub fn expire(db: &Database, due: &mut [(Ticket, Slot)], lock: &Statement) {
         live.sort_unstable();
         live
     };
-    let is_in = |ids: &[Uuid], slot: &Slot| ids.binary_search(&Uuid(slot.id)).is_ok();
+    let is_in = |ids: &[Uuid], lease: &Lease| ids.binary_search(&Uuid(lease.id)).is_ok();
     let endings: Vec<Ending> = (due.iter())
-        .filter(|(_, slot)| is_in(&free, slot))
-        .map(|(_, slot)| Ending { lease: Some(*slot), ..Ending::of(Uuid(slot.id)) })
+        .filter(|(_, lease)| is_in(&free, lease))
+        .map(|(_, lease)| Ending { lease: Some(*lease), ..Ending::of(Uuid(lease.id)) })
         .collect();
     if !endings.is_empty() {
         let mut ended = release(db, &session, EXPIRED, &endings);
@@ -120,10 +120,10 @@ pub fn expire(db: &Database, due: &mut [(Ticket, Slot)], lock: &Statement) {
         xact::at_commit(db, ended.iter().map(|ended| Change::Gone(ended.id.0)));
     }
     let later = time::monotonic() + xact::ROW_RETRY_DELAY;
-    for (ticket, slot) in due.iter() {
-        if !is_in(&live, slot) {
-            xact::at_commit(db, [Change::Gone(slot.id)]);
-        } else if !is_in(&free, slot) {
+    for (ticket, lease) in due.iter() {
+        if !is_in(&live, lease) {
+            xact::at_commit(db, [Change::Gone(lease.id)]);
+        } else if !is_in(&free, lease) {
             with_board(|board| board.undo_end(*ticket, later));
         }
     }

@@ -14,7 +14,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{BoardKey, ROWS_PER_TX, id_at, ids, session};
-use board::{Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
+use board::{Lease, Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
 statement!(PERSIST, "leases/persist", [UUIDS, BYTEAS, TEXTS, TIMESTAMPTZS, BIGINTS, FLOATS, BOOLS]);
@@ -27,7 +27,7 @@ pub type Written = Vec<(Ticket, Uuid)>;
 
 /// Finds at most one batch of leases that are old enough and not written yet, from slot `from` on;
 /// advances `from`.
-pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
+pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Lease)> {
     let now = time::now().wall;
     let age = guc::persist_leases_after();
     // After the wall clock was set back, a lease seems to begin in the future: it is written at
@@ -44,7 +44,7 @@ pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
                     && !slot.is_persisted()
                     && is_old(slot)
                 {
-                    found.push((slot.ticket(at), *slot));
+                    found.push((slot.ticket(at), board.lease(slot)));
                 }
             }
             end
@@ -58,28 +58,28 @@ pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Slot)> {
 }
 
 /// Writes leases to the table. The caller tells the board after the commit, by `note_persisted`.
-pub fn persist(db: &Database, leases: &[(Ticket, Slot)]) -> Written {
+pub fn persist(db: &Database, leases: &[(Ticket, Lease)]) -> Written {
     let session = session(db);
-    let column = |kind, value: fn(&Slot) -> Datum| {
-        Some(datum::array(kind, leases.iter().map(|(_, slot)| Some(value(slot)))))
+    let column = |kind, value: fn(&Lease) -> Datum| {
+        Some(datum::array(kind, leases.iter().map(|(_, lease)| Some(value(lease)))))
     };
     session.run(
         &PERSIST,
         &[
-            ids(leases.iter().map(|(_, slot)| Uuid(slot.id))),
-            column(BYTEAS, |slot| datum::varlena(&slot.token_hash)),
-            column(TEXTS, |slot| datum::varlena(slot.worker.as_bytes())),
-            column(TIMESTAMPTZS, |slot| datum::timestamptz(slot.since_at)),
-            column(BIGINTS, |slot| Datum::from(slot.length.0)),
-            column(FLOATS, |slot| datum::float(slot.progress)),
-            column(BOOLS, |slot| Datum::from(slot.in_history())),
+            ids(leases.iter().map(|(_, lease)| Uuid(lease.id))),
+            column(BYTEAS, |lease| datum::varlena(&lease.token_hash)),
+            column(TEXTS, |lease| datum::varlena(lease.worker.as_bytes())),
+            column(TIMESTAMPTZS, |lease| datum::timestamptz(lease.since_at)),
+            column(BIGINTS, |lease| Datum::from(lease.length.0)),
+            column(FLOATS, |lease| datum::float(lease.progress)),
+            column(BOOLS, |lease| Datum::from(lease.in_history())),
         ],
     );
     // A lease that ended before the statement's snapshot got the stamp of its task's new row. Such
     // a lease has left the board: its row is deleted again.
     let (kept, over): (Vec<_>, Vec<_>) = leases
         .iter()
-        .map(|(ticket, slot)| (*ticket, Uuid(slot.id)))
+        .map(|(ticket, lease)| (*ticket, Uuid(lease.id)))
         .partition(|(ticket, _)| with_board(|board| board.is_leased(*ticket)));
     if !over.is_empty() {
         session.run(&FORGET, &[ids(over.into_iter().map(|(_, id)| id))]);

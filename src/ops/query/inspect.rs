@@ -9,7 +9,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{id_at, session};
-use board::{Blocked, Board, LaneName, Micros, Name, QUEUE_MAX, Rank, Slot, State, Wall};
+use board::{Blocked, Board, LaneName, Lease, Micros, Name, QUEUE_MAX, Rank, Slot, State, Wall};
 use pgrx::pg_sys::Datum;
 
 statement!(OLDEST_READY, "query/oldest_ready", [TEXT]);
@@ -91,7 +91,7 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
 
 /// Reads a task's row together with its lease. The lease must be the same before and after: the
 /// commit of a transaction that ends it shows in the row first, and on the board a moment later.
-fn beside_lease<T>(db: &Database, id: Uuid, mut read: impl FnMut(Option<&Slot>) -> T) -> T {
+fn beside_lease<T>(db: &Database, id: Uuid, mut read: impl FnMut(Option<&Lease>) -> T) -> T {
     let find = || leases(db, Some(id)).pop().map(|(lease, _)| lease);
     let mut lease = find();
     loop {
@@ -112,7 +112,7 @@ fn beside_lease<T>(db: &Database, id: Uuid, mut read: impl FnMut(Option<&Slot>) 
 /// What the tables do not tell of a task: worker, when the ownership began, deadline, progress, and
 /// whether the task's history has it. Of a task that another open transaction has reserved: its
 /// worker only.
-pub fn columns(lease: &Slot) -> [Option<Datum>; 5] {
+pub fn columns(lease: &Lease) -> [Option<Datum>; 5] {
     let worker = Some(datum::varlena(lease.worker.as_bytes()));
     if reserved_elsewhere(lease).is_some() {
         return [worker, None, None, None, Some(Datum::from(true))];
@@ -132,11 +132,11 @@ fn reserved_elsewhere(lease: &Slot) -> Option<i32> {
 }
 
 /// The leases and reservations of this database, all or one task's, each with its queue.
-pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<(Slot, Name<QUEUE_MAX>)> {
+pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<(Lease, Name<QUEUE_MAX>)> {
     let Some(entry) = with_board(|board| db.find(board)) else {
         return Vec::new();
     };
-    let show = |board: &Board, slot: &Slot| (*slot, board.queue_name_of(slot));
+    let show = |board: &Board, slot: &Slot| (board.lease(slot), board.queue_name_of(slot));
     if let Some(id) = task {
         let lease = with_board(|board| {
             board.slot_of(entry, id.0).filter(|it| is_owned(it)).map(|it| show(board, it))

@@ -3,3 +3,4 @@
 pub mod queues;
 pub mod recount;
 pub mod totals;
+pub mod workers;

@@ -284,7 +284,7 @@ fn leases(entry: u32) -> Vec<(u128, TokenHash)> {
             for at in from..end.min(from + AT_ONCE as u32) {
                 if let Some(slot) = board.slot_at(at, entry)
                     && slot.has_lease()
-                    && slot.worker.as_bytes() == WORKER
+                    && board.lease(slot).worker.as_bytes() == WORKER
                 {
                     found.push((slot.id, slot.token_hash));
                 }

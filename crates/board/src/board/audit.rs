@@ -2,14 +2,14 @@
 
 use crate::board::Board;
 use crate::board::lanes::{ByFront, ByLength, ByRank, Idle};
-use crate::board::leases::ByDeadline;
+use crate::board::leases::timer::{ByDeadline, ByExpiry};
 use crate::board::queues::limits::ByPermit;
 use crate::containers::{list, treap};
 use crate::layout::entry::BuildState;
 use crate::layout::lane::WakeState;
 use crate::layout::nodes::NIL;
 use crate::layout::rank::{Id, Rank};
-use crate::layout::slot::State;
+use crate::layout::slot::{Slot, State};
 use crate::layout::waiter::WaiterState;
 
 /// A lane as an audit found it.
@@ -132,15 +132,7 @@ impl Board<'_> {
         }
         assert_eq!(configured, self.globals.configured, "queues with settings");
 
-        for entry in 0..self.entries().len() as u32 {
-            let timer = self.entry(entry).timer;
-            for slot in treap::in_order(&mut ByDeadline(self), timer, &mut audit.depth) {
-                let its_entry = self.entry_of_slot(&self.slots[slot]);
-                assert_eq!(its_entry, entry, "a lease is in its own database's timer");
-                assert!(matches!(self.slots[slot].state, State::Reserved | State::Leased));
-                trees[slot as usize] += 1;
-            }
-        }
+        self.audit_workers(&slots, &mut trees, &mut audit.depth);
         for (at, trees) in (0..).zip(trees) {
             let expected = match self.slots[at].state {
                 State::Queued | State::Reserved | State::Leased => 1,
@@ -154,6 +146,59 @@ impl Board<'_> {
         self.audit_wakes(&lanes);
         self.audit_waiters();
         audit
+    }
+
+    /// Checks the workers, and counts the trees that each slot is in.
+    fn audit_workers(&mut self, slots: &[bool], trees: &mut [u32], depth: &mut usize) {
+        let workers = self.workers.audit();
+        let (mut timed, mut idle) = (vec![0; workers.len()], vec![0; workers.len()]);
+        for entry in 0..self.entries().len() as u32 {
+            let it = *self.entry(entry);
+            for worker in treap::in_order(&mut ByExpiry(self), it.timer, depth) {
+                assert_eq!(self.workers[worker].entry, entry, "a worker's timer");
+                timed[worker as usize] += 1;
+            }
+            let listed = list::in_order(&mut self.workers, it.idle_workers);
+            assert_eq!(listed.len(), it.idle_workers_len as usize, "idle workers");
+            for worker in listed {
+                assert_eq!(self.workers[worker].entry, entry, "an idle worker's list");
+                idle[worker as usize] += 1;
+            }
+        }
+        let mut owned = vec![(0, 0); workers.len()];
+        for (at, _) in (0..).zip(slots).filter(|(_, live)| **live) {
+            let slot = self.slots[at];
+            if slot.has_token() {
+                let it = &self.workers[slot.worker];
+                let queue = self.queues[self.lanes[slot.lane].queue];
+                let is_in = (it.entry, it.queue) == (queue.entry, queue.name);
+                assert!(is_in && workers[slot.worker as usize], "slot {at}'s worker");
+                let (slots, running) = &mut owned[slot.worker as usize];
+                (*slots, *running) = (*slots + 1, *running + u32::from(slot.has_place()));
+            }
+        }
+        for (at, live) in (0..).zip(workers) {
+            let it = self.workers[at];
+            assert_eq!(live, !it.name.as_bytes().is_empty(), "worker {at} is used or free");
+            if !live {
+                assert_eq!((timed[at as usize], idle[at as usize]), (0, 0), "worker {at} is free");
+                continue;
+            }
+            let found = self.find_worker(it.entry, it.queue.as_bytes(), it.name.as_bytes());
+            assert_eq!(found, Some(at), "worker {at} is found");
+            assert_eq!((it.slots, it.running), owned[at as usize], "worker {at}'s slots");
+            assert_eq!(idle[at as usize], u32::from(it.slots == 0), "worker {at} is idle");
+            let leases = treap::in_order(&mut ByDeadline(self), it.leases, depth);
+            assert_eq!(timed[at as usize], u32::from(!leases.is_empty()), "worker {at}'s timer");
+            assert_eq!(it.first, leases.first().copied().unwrap_or(NIL), "worker {at}'s first");
+            for slot in leases {
+                let Slot { worker, state, deadline, .. } = self.slots[slot];
+                assert_eq!(worker, at, "a lease is in its own worker's tree");
+                assert!(matches!(state, State::Reserved | State::Leased));
+                assert!(slot != it.first || it.next_expiry == deadline, "worker {at}'s expiry");
+                trees[slot as usize] += 1;
+            }
+        }
     }
 
     fn audit_shares(&mut self, lanes: &[bool]) {

@@ -134,8 +134,8 @@ impl Board<'_> {
     }
 
     /// Frees what an unbuilt database has among `count` indexes from `from` on: the slots' come
-    /// first, then the lanes', then the queues'. Returns where to go on, or `None` when the
-    /// database has nothing more.
+    /// first, then the lanes', then the queues'; then what is in lists. Returns where to go on, or
+    /// `None` when the database has nothing more.
     pub fn clear_entry(&mut self, entry: u32, from: u32, count: u32) -> Option<u32> {
         let (slots, lanes) = (self.slots.capacity(), self.lanes.capacity());
         let (to, end) = (from.saturating_add(count), slots + lanes + self.queues.end());
@@ -164,12 +164,16 @@ impl Board<'_> {
         } else {
             to.max(slots + lanes)
         };
-        (next < end || self.forget_notifications(entry, count)).then_some(next)
+        let more = next < end
+            || self.forget_workers(entry, count)
+            || self.forget_notifications(entry, count);
+        more.then_some(next)
     }
 
     /// Frees a cleared entry, and wakes all who wait in it.
     pub fn remove(&mut self, entry: u32) {
         self.forget_notifications(entry, u32::MAX);
+        self.forget_workers(entry, u32::MAX);
         self.wake_database(entry);
         self.forget_stats(entry);
         *self.entry_mut(entry) = DatabaseEntry::VACANT;

@@ -21,12 +21,12 @@ use crate::layout::header::{Globals, Header, PoolHeads};
 use crate::layout::lane::Lane;
 use crate::layout::names::{Name, QUEUE_MAX};
 use crate::layout::nodes::{Chain, ListHead, NIL};
-use crate::layout::notice::Notice;
 use crate::layout::queue::Queue;
 use crate::layout::rank::Id;
 use crate::layout::slot::{Flag, Slot, State, Ticket};
 use crate::layout::stats::{QueueStats, Recount};
-use crate::layout::waiter::{MAX_WAIT_QUEUES, Place, Waiter};
+use crate::layout::waiter::{MAX_WAIT_QUEUES, Notice, Place, Waiter};
+use crate::layout::worker::Worker;
 
 /// How many queues without lanes are kept to be announced; more are not announced.
 pub(crate) const MAX_PARKED: usize = 256;
@@ -45,7 +45,7 @@ pub const MAX_CONFIGURED: usize = 16_384;
 pub struct Sizes {
     /// How many tasks the board holds.
     pub slots: usize,
-    /// Buckets of the slots' index.
+    /// Buckets of the slots' index, and of the workers'.
     pub slot_buckets: usize,
     /// How many lanes it holds.
     pub lanes: usize,
@@ -97,6 +97,11 @@ impl Sizes {
         self.waiters * MAX_WAIT_QUEUES
     }
 
+    /// How many workers it holds, with or without leases: each lease has one.
+    pub fn workers(&self) -> usize {
+        self.slots
+    }
+
     /// How many settled tasks to be announced it holds.
     pub fn notices(&self) -> usize {
         self.lanes
@@ -120,6 +125,8 @@ pub struct Parts<'a> {
     pub lines: &'a mut [ListHead],
     pub stats: &'a mut [QueueStats],
     pub stats_buckets: &'a mut [u32],
+    pub workers: &'a mut [Worker],
+    pub worker_buckets: &'a mut [u32],
     pub open: &'a mut [u32],
 }
 
@@ -136,6 +143,9 @@ pub struct Board<'a> {
     /// The lines of waiters; as many as a power of two.
     pub(crate) lines: &'a mut [ListHead],
     pub(crate) stats: Pool<'a, QueueStats>,
+    pub(crate) workers: Pool<'a, Worker>,
+    /// The worker that was looked for last under this hold of the lock.
+    pub(crate) called: u32,
     /// The transactions that had not ended when the recount under way took its snapshot.
     pub(crate) open: &'a mut [u32],
     /// How many waiters may still be looked at under this hold of the lock (I8).
@@ -160,7 +170,7 @@ impl<'a> Board<'a> {
     /// at each hold of the lock.
     pub fn on(parts: Parts<'a>) -> Board<'a> {
         let Header { pools, globals } = parts.header;
-        let PoolHeads { slots, lanes, queues, notices, stats } = pools;
+        let PoolHeads { slots, lanes, queues, notices, stats, workers } = pools;
         assert!(parts.lines.len().is_power_of_two());
         Board {
             globals,
@@ -172,6 +182,8 @@ impl<'a> Board<'a> {
             places: parts.places,
             lines: parts.lines,
             stats: Pool::new(stats, parts.stats, parts.stats_buckets),
+            workers: Pool::new(workers, parts.workers, parts.worker_buckets),
+            called: NIL,
             open: parts.open,
             looks: LOOKS_PER_HOLD,
         }
@@ -184,6 +196,8 @@ impl<'a> Board<'a> {
         self.queues.clear();
         self.notices.clear();
         self.stats.clear();
+        self.workers.clear();
+        self.called = NIL;
         self.waiters.fill(Waiter::IDLE);
         self.places.fill(Place::NONE);
         self.lines.fill(ListHead::EMPTY);
@@ -230,13 +244,6 @@ impl<'a> Board<'a> {
     /// A task's slot.
     pub fn slot_of(&self, entry: u32, id: Id) -> Option<&Slot> {
         self.find_slot(entry, id).map(|at| &self.slots[at])
-    }
-
-    /// The lease of a task, with its ticket.
-    pub fn lease_of(&self, entry: u32, id: Id) -> Option<(Ticket, Slot)> {
-        let at = self.find_slot(entry, id)?;
-        let slot = &self.slots[at];
-        slot.has_lease().then(|| (slot.ticket(at), *slot))
     }
 
     /// The slot at an index, if it has a task of this database.
@@ -313,4 +320,4 @@ macro_rules! pool_node {
     };
 }
 
-pool_node!(Slot, Lane, Queue, Notice, QueueStats);
+pool_node!(Slot, Lane, Queue, Notice, QueueStats, Worker);

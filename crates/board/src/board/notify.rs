@@ -9,9 +9,9 @@ use crate::containers::pool::Pool;
 use crate::layout::lane::Lane;
 use crate::layout::names::{Name, QUEUE_MAX};
 use crate::layout::nodes::{Chain, Link, NIL};
-use crate::layout::notice::Notice;
 use crate::layout::queue::Queue;
 use crate::layout::rank::Id;
+use crate::layout::waiter::Notice;
 use crate::time::{Micros, Monotonic};
 
 /// When so many tasks got ready since the last round, the next one comes after `BUSY_INTERVALS`:

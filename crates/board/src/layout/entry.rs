@@ -48,8 +48,13 @@ pub struct DatabaseEntry {
     pub ended_persisted: u32,
     /// How many of the next expired leases are to be ended one by one, after they failed together.
     pub one_by_one: u32,
-    /// The tree of reserved and leased slots by deadline, the first to expire first.
+    /// The tree of workers with reserved and leased slots, the first one of whose leases expires
+    /// first.
     pub(crate) timer: u32,
+    /// Workers without slots, the one that called or had some longest ago first.
+    pub(crate) idle_workers: ListHead,
+    /// How many workers `idle_workers` has.
+    pub(crate) idle_workers_len: u32,
     /// How many slots cannot be evicted: reserved, leased or ending ones.
     pub(crate) held: u32,
     /// How many lanes the database has.
@@ -125,6 +130,8 @@ impl DatabaseEntry {
         ended_persisted: 0,
         one_by_one: 0,
         timer: NIL,
+        idle_workers: ListHead::EMPTY,
+        idle_workers_len: 0,
         held: 0,
         lanes: 0,
         idle: ListHead::EMPTY,

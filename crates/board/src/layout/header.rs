@@ -21,6 +21,7 @@ pub struct PoolHeads {
     pub(crate) queues: PoolHead,
     pub(crate) notices: PoolHead,
     pub(crate) stats: PoolHead,
+    pub(crate) workers: PoolHead,
 }
 
 /// What concerns all of a board.

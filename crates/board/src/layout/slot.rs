@@ -1,7 +1,6 @@
 //! One task on the board.
 
-use crate::layout::names::{Name, WORKER_MAX};
-use crate::layout::nodes::{Chain, TreapLinks};
+use crate::layout::nodes::{Chain, NIL, TreapLinks};
 use crate::layout::rank::{Id, Rank};
 use crate::time::{Micros, Monotonic, Wall};
 
@@ -42,9 +41,6 @@ pub struct Ticket {
 /// What is or is not so of a slot.
 #[derive(Clone, Copy)]
 pub(crate) enum Flag {
-    /// The token is good: the task is leased, or its last lease expired and no worker owned the
-    /// task since.
-    TokenValid,
     /// The task's row counts this lease as a try already and has its assignment in the history.
     InHistory,
     /// Offered again since its transaction began: when the slot goes, the row may be ready.
@@ -75,14 +71,14 @@ impl Flags {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Slot {
-    // The first 64 bytes, a cache line, hold what trees and chains look at.
+    // First what trees and chains look at.
     /// The task's id.
     pub id: Id,
     pub(crate) created: Wall,
     /// When the lease ends: the order of the timer. The scheduler may defer it.
     pub deadline: Monotonic,
     pub(crate) priority: u32,
-    /// In the lane's tree while queued, in the database's timer while reserved or leased.
+    /// In the lane's tree while queued, in the worker's timer while reserved or leased.
     pub(crate) links: TreapLinks,
     pub(crate) chain: Chain,
     pub(crate) lane: u32,
@@ -98,7 +94,7 @@ pub struct Slot {
     pub length: Micros,
     /// The task's own lease length; zero: none.
     pub timeout: Micros,
-    /// Proves the lease while `Flag::TokenValid`.
+    /// Proves the lease while the slot has a worker.
     pub token_hash: TokenHash,
     /// How far the worker says it is: 0 to 1.
     pub progress: f64,
@@ -109,8 +105,9 @@ pub struct Slot {
     /// The state that an ending goes back to when it rolls back.
     pub(crate) previous_state: State,
     pub(crate) flags: Flags,
-    /// The worker that has the lease.
-    pub worker: Name<{ WORKER_MAX }>,
+    /// The worker whose token is good: it has the lease, or its lease expired and no worker owned
+    /// the task since. `NIL`: none.
+    pub(crate) worker: u32,
 }
 
 impl Slot {
@@ -135,7 +132,7 @@ impl Slot {
             previous_state: State::Free,
             flags: Flags::default(),
             claimed_by: 0,
-            worker: Name::EMPTY,
+            worker: NIL,
         }
     }
 
@@ -200,6 +197,11 @@ impl Slot {
         self.state == State::Ending && self.holder == process
     }
 
+    /// Whether a token is good for it.
+    pub(crate) fn has_token(&self) -> bool {
+        self.worker != NIL
+    }
+
     /// Whether the lease is being ended since it has expired: its worker may have it when that is
     /// over.
     pub(crate) fn is_expiring(&self) -> bool {
@@ -222,5 +224,4 @@ impl Slot {
     }
 }
 
-const _: () = assert!(size_of::<Slot>() <= 256);
-const _: () = assert!(std::mem::offset_of!(Slot, deadline_at) == 64);
+const _: () = assert!(size_of::<Slot>() <= 144);

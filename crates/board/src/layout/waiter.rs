@@ -1,7 +1,8 @@
-//! A process that waits.
+//! A process that waits, and a settled task that is to be announced.
 
 use crate::layout::lane::LaneRef;
-use crate::layout::nodes::Link;
+use crate::layout::nodes::{Chain, Link};
+use crate::layout::rank::Id;
 
 /// How many queues a process may wait for at once.
 pub const MAX_WAIT_QUEUES: usize = 16;
@@ -74,4 +75,14 @@ impl Waiter {
 impl Place {
     /// In no line.
     pub const NONE: Place = Place { link: Link::NONE, hash: 0 };
+}
+
+/// A settled task that is to be announced.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Notice {
+    pub(crate) id: Id,
+    pub(crate) chain: Chain,
+    /// In the database's list of notices.
+    pub(crate) link: Link,
 }

@@ -6,7 +6,7 @@ pub mod small;
 
 use board::{
     Board, Header, Lane, ListHead, NIL, Notice, Parts, Place, Queue, QueueStats, Sizes, Slot,
-    Waiter,
+    Waiter, Worker,
 };
 
 pub struct Memory {
@@ -24,6 +24,8 @@ pub struct Memory {
     lines: Vec<ListHead>,
     stats: Vec<QueueStats>,
     stats_buckets: Vec<u32>,
+    workers: Vec<Worker>,
+    worker_buckets: Vec<u32>,
     open: Vec<u32>,
 }
 
@@ -50,6 +52,8 @@ impl Memory {
             lines: zeroed(sizes.lines),
             stats: zeroed(sizes.counted),
             stats_buckets: vec![NIL - 1; sizes.counted_buckets()],
+            workers: zeroed(sizes.workers()),
+            worker_buckets: vec![NIL - 1; sizes.slot_buckets],
             open: zeroed(sizes.transactions),
         };
         memory.board().clear();
@@ -72,6 +76,8 @@ impl Memory {
             lines: &mut self.lines,
             stats: &mut self.stats,
             stats_buckets: &mut self.stats_buckets,
+            workers: &mut self.workers,
+            worker_buckets: &mut self.worker_buckets,
             open: &mut self.open,
         })
     }
@@ -92,6 +98,8 @@ impl Memory {
             + size_of_val(&self.lines[..])
             + size_of_val(&self.stats[..])
             + size_of_val(&self.stats_buckets[..])
+            + size_of_val(&self.workers[..])
+            + size_of_val(&self.worker_buckets[..])
             + size_of_val(&self.open[..])
     }
 }

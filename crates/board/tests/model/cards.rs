@@ -6,6 +6,7 @@ use board::{
 };
 
 use super::check::Expect;
+use super::workers::worker_name;
 use super::world::{Act, Card, Key, LaneKey, Right, Row, World};
 
 impl Card {
@@ -63,10 +64,6 @@ impl Card {
 
 /// The length of a lease for which neither the caller nor the task sets one.
 const FALLBACK: Micros = Micros(20);
-
-fn worker(pid: i32) -> Vec<u8> {
-    format!("worker {pid}").into_bytes()
-}
 
 impl World<'_> {
     pub fn queued(&self) -> impl Iterator<Item = (&Key, &Card)> {
@@ -139,7 +136,7 @@ impl World<'_> {
     pub fn reserve(&mut self, pid: i32, at: u32, key: Key, length: Option<Micros>) {
         let serial = self.serial();
         let token_hash: TokenHash = u128::from(serial).to_be_bytes();
-        let (now, worker) = (self.now, worker(pid));
+        let (now, worker) = (self.now, worker_name(pid));
         let claim = Claim { worker: &worker, holder: pid, now, length, fallback: FALLBACK };
         let taken = self.board.reserve(at, &claim, token_hash);
         let card = self.card(key);
@@ -153,6 +150,7 @@ impl World<'_> {
         (card.worker, card.reserved_by, card.epoch) = (worker, serial, serial);
         assert_eq!((taken.ticket.slot, taken.id), (at, key.1));
         assert_eq!(taken.deadline_at.unwrap_or(Wall::NEVER), card.deadline_at);
+        self.note_lease(key, now.wall);
         self.tokens.push((key, token_hash));
         let right = Right { key, ticket: taken.ticket, serial, epoch: serial, place: None };
         let act = Act::Reserve { right, ready: self.is_ready(key) };
@@ -261,6 +259,9 @@ impl World<'_> {
             }
         };
         assert_eq!(extended, should);
+        if self.hashed(key, token_hash).is_some() {
+            self.note_seen(key);
+        }
         self.tally.revived += revived;
         self.tally.superseded += superseded;
         self.reconcile(Expect::default());
@@ -287,6 +288,10 @@ impl World<'_> {
                 }
             },
         };
+        if let Ok((ticket, _)) = settled {
+            self.board.note_seen(ticket.slot, self.now.wall);
+            self.note_seen(key);
+        }
         self.reconcile(Expect::default());
         match (settled, refusal) {
             (Ok((ticket, slot)), None) => {
@@ -479,6 +484,7 @@ impl World<'_> {
         (card.since_at, card.length) = (lease.since_at, lease.length);
         card.worker = lease.worker.clone();
         card.lease(now, lease.length);
+        self.note_lease(key, lease.since_at);
         self.reconcile(Expect::default());
     }
 }

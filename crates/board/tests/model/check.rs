@@ -99,7 +99,11 @@ impl World<'_> {
         self.check_cursors(&expect, &before, &after);
         for (key, slot) in &slots {
             compare(key, slot, &self.cards[key]);
+            let card = &self.cards[key];
+            let worker = card.token_hash.map_or(&[][..], |_| &card.worker);
+            assert_eq!(self.board.lease(slot).worker.as_bytes(), worker, "{key:?}");
         }
+        self.check_workers();
         self.check_entries(&before, &after);
         self.check_nothing_stranded(&after);
         self.last = after;
@@ -315,6 +319,5 @@ fn compare(key: &Key, slot: &Slot, card: &Card) {
         assert_eq!((slot.since_at, slot.length), (card.since_at, card.length), "{key:?}");
         assert!(card.token_hash.is_none_or(|token_hash| token_hash == slot.token_hash), "{key:?}");
         assert!(card.token_hash.is_some() || card.previous_state == State::Queued, "{key:?}");
-        assert_eq!(slot.worker.as_bytes(), card.worker);
     }
 }

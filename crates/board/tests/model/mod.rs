@@ -12,4 +12,5 @@ pub mod operations;
 pub mod rebuilds;
 pub mod refills;
 pub mod transactions;
+pub mod workers;
 pub mod world;

@@ -3,6 +3,7 @@
 use board::{Id, Micros, Next, Rank, State, Wall};
 
 use super::check::Expect;
+use super::workers::worker_name;
 use super::world::{
     ACTIONS, End, Key, LaneKey, MAX_DATABASES, Outcome, QUEUES, Refill, Row, World, action_name,
     queue_name,
@@ -81,6 +82,17 @@ pub enum Operation {
         entry: u8,
         max: u8,
         outcome: Outcome,
+    },
+    /// A worker asks for tasks of a queue, and gets none.
+    Call {
+        holder: u8,
+        queue: u8,
+    },
+    /// An administrator releases a worker.
+    Release {
+        holder: u8,
+        most: u8,
+        commits: bool,
     },
     Extend {
         holder: u8,
@@ -219,6 +231,14 @@ impl World<'_> {
             Operation::RollBack { holder, acts } => self.roll_back(entry_of(holder).1, acts.into()),
             Operation::Due { entry, max, outcome } => {
                 self.due(u32::from(entry) % MAX_DATABASES, max, outcome)
+            }
+            Operation::Call { holder, queue } => {
+                let (entry, pid) = entry_of(holder);
+                self.call(entry, queue % QUEUES, pid);
+            }
+            Operation::Release { holder, most, commits } => {
+                let (entry, pid) = entry_of(holder);
+                self.release_worker(entry, &worker_name(pid), most.into(), commits);
             }
             Operation::Extend { holder, pick, length, progress } => {
                 let (entry, _) = entry_of(holder);

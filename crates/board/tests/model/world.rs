@@ -20,6 +20,9 @@ pub type LaneKey = (u32, u8, u8);
 /// Database, queue.
 pub type QueueKey = (u32, u8);
 
+/// Database, queue, worker.
+pub type WorkerKey = (u32, u8, Vec<u8>);
+
 /// A live task as the table has it, committed.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -156,12 +159,18 @@ pub struct Tally {
     pub overtaken: u64,
     /// Not extended, since others run in its place.
     pub superseded: u64,
+    /// Leases of a worker that was released.
+    pub released: u64,
+    /// Workers whose records others got.
+    pub forgotten: u64,
 }
 
 pub struct World<'b> {
     pub board: Board<'b>,
     pub rows: BTreeMap<Key, Row>,
     pub cards: BTreeMap<Key, Card>,
+    /// When each worker last called, by the board's clock.
+    pub workers: BTreeMap<WorkerKey, Wall>,
     pub transactions: BTreeMap<i32, Transaction>,
     pub refills: Vec<Refill>,
     /// Lanes that a process may still mean to refill.
@@ -206,6 +215,7 @@ impl<'b> World<'b> {
             board,
             rows: BTreeMap::new(),
             cards: BTreeMap::new(),
+            workers: BTreeMap::new(),
             transactions: BTreeMap::new(),
             refills: Vec::new(),
             wanted: Vec::new(),
@@ -268,7 +278,7 @@ impl<'b> World<'b> {
 }
 
 impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 18] {
+    pub fn all(&self) -> [(&'static str, u64); 20] {
         [
             ("evicted", self.evicted),
             ("left", self.left),
@@ -288,6 +298,8 @@ impl Tally {
             ("handed_on", self.handed_on),
             ("overtaken", self.overtaken),
             ("superseded", self.superseded),
+            ("released", self.released),
+            ("forgotten", self.forgotten),
         ]
     }
 }
@@ -314,6 +326,8 @@ impl std::ops::Add for Tally {
             handed_on: self.handed_on + it.handed_on,
             overtaken: self.overtaken + it.overtaken,
             superseded: self.superseded + it.superseded,
+            released: self.released + it.released,
+            forgotten: self.forgotten + it.forgotten,
         }
     }
 }

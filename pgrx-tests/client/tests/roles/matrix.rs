@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 71] = [
+const CALLS: [(&str, &str); 73] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -46,6 +46,7 @@ const CALLS: [(&str, &str); 71] = [
     ("view `failed`", "select 1 / count(*) from scylla.failed where queue = 'q'"),
     ("view `queues`", "select 1 / count(*) from scylla.queues where queue = 'q'"),
     ("view `stats`", "select 1 / count(*) from scylla.stats where queue = 'q'"),
+    ("view `workers`", "select 1 / count(*) from scylla.workers where queue = 'q'"),
     (
         "`add_dependencies`",
         "select scylla.add_dependencies(array['{r}']::uuid[], array['{y}']::uuid[])",
@@ -93,6 +94,7 @@ const CALLS: [(&str, &str); 71] = [
     ("_front", "select scylla._front('q', '', 0)"),
     ("_oldest_ready", "select scylla._oldest_ready('q')"),
     ("_queue_stats", "select scylla._queue_stats()"),
+    ("_known_workers", "select scylla._known_workers(now())"),
     ("_may_look", "select scylla._may_look('q')"),
     ("_newest", "select scylla._newest('[]')"),
     ("_history_with", "select scylla._history_with('[]', 'w', now())"),

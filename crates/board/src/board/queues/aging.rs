@@ -57,9 +57,7 @@ impl Board<'_> {
     pub fn note_age(&mut self, entry: u32, id: Id, since: Wall) {
         let Some(at) = self.find_slot(entry, id) else { return };
         let slot = &mut self.slots[at];
-        let is_fresh = slot.state == State::Queued
-            && slot.claimed_by == 0
-            && !slot.flags.has(Flag::TokenValid);
+        let is_fresh = slot.state == State::Queued && slot.claimed_by == 0 && !slot.has_token();
         if is_fresh {
             slot.since_at = since;
             slot.flags.set(Flag::AgesLater, since > slot.created);

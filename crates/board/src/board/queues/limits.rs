@@ -176,10 +176,15 @@ impl Board<'_> {
         let slot = &mut self.slots[at];
         let had = slot.has_place();
         change(slot);
-        let (has, lane) = (slot.has_place(), slot.lane);
+        let (has, lane, worker) = (slot.has_place(), slot.lane, slot.worker);
         if has != had {
+            let change = if has { 1 } else { -1 };
             let queue = &mut self.queues[self.lanes[lane].queue];
-            queue.running = queue.running.wrapping_add_signed(if has { 1 } else { -1 });
+            queue.running = queue.running.wrapping_add_signed(change);
+            if worker != NIL {
+                let worker = &mut self.workers[worker];
+                worker.running = worker.running.wrapping_add_signed(change);
+            }
         }
     }
 

@@ -1,0 +1,131 @@
+//! The workers, as a map from their names to when they last called.
+
+use std::collections::BTreeMap;
+
+use board::{Monotonic, ReleaseCursor, State, Wall};
+
+use super::check::Expect;
+use super::world::{
+    Act, Card, End, Key, MAX_DATABASES, Outcome, QUEUES, Right, WorkerKey, World, queue_name,
+};
+
+pub fn worker_name(pid: i32) -> Vec<u8> {
+    format!("worker {pid}").into_bytes()
+}
+
+impl Card {
+    fn is_of(&self, (entry, queue, name): &WorkerKey) -> bool {
+        self.token_hash.is_some()
+            && (self.lane.0, self.lane.1) == (*entry, *queue)
+            && self.worker == *name
+    }
+}
+
+impl World<'_> {
+    /// A worker asks for tasks of a queue.
+    pub fn call(&mut self, entry: u32, queue: u8, pid: i32) {
+        let name = worker_name(pid);
+        self.board.note_worker(entry, &queue_name(queue), &name, self.now.wall);
+        self.workers.insert((entry, queue, name), self.now.wall);
+        self.reconcile(Expect::default());
+    }
+
+    /// The worker of a lease calls.
+    pub fn note_seen(&mut self, key: Key) {
+        let card = &self.cards[&key];
+        let worker = (card.lane.0, card.lane.1, card.worker.clone());
+        self.workers.insert(worker, self.now.wall);
+    }
+
+    /// A worker gets a lease that began then.
+    pub fn note_lease(&mut self, key: Key, since: Wall) {
+        let card = &self.cards[&key];
+        let worker = (card.lane.0, card.lane.1, card.worker.clone());
+        let seen = self.workers.entry(worker).or_insert(since);
+        *seen = (*seen).max(since);
+    }
+
+    /// An administrator releases a worker.
+    pub fn release_worker(&mut self, entry: u32, name: &[u8], most: usize, commits: bool) {
+        let pid = 70 + entry as i32;
+        self.finish_commit(pid);
+        let is_leased = |card: &Card| card.state == State::Leased && card.worker == name;
+        let leased = self.cards.iter().filter(|(key, card)| key.0 == entry && is_leased(card));
+        let mut left: Vec<Key> = leased.map(|(key, _)| *key).collect();
+        let (mut taken, mut next) = (Vec::new(), Some(ReleaseCursor::default()));
+        while let Some(cursor) = next {
+            let before = taken.len();
+            next = self.board.take_leases(entry, name, pid, cursor, most, |ticket, lease| {
+                assert_eq!(lease.worker.as_bytes(), name);
+                taken.push((ticket, (entry, lease.id)));
+            });
+            assert!(taken.len() - before <= most);
+        }
+        let mut rights = Vec::new();
+        for (ticket, key) in taken {
+            let at = left.iter().position(|it| *it == key).expect("a lease of the worker, once");
+            left.remove(at);
+            let serial = self.serial();
+            let card = self.card(key);
+            (card.state, card.previous_state, card.again) = (State::Ending, State::Leased, false);
+            (card.holder, card.settling_by, card.epoch) = (pid, serial, serial);
+            card.expiring = false;
+            self.tally.released += 1;
+            rights.push(Right { key, ticket, serial, epoch: serial, place: None });
+        }
+        assert_eq!(left, [], "all of its leases");
+        self.reconcile(Expect::default());
+        for right in rights {
+            if self.locked().contains(&right.key) {
+                self.undo_end(right, Monotonic(0));
+                continue;
+            }
+            let is_ready = self.is_ready(right.key);
+            let outcome = if is_ready { Outcome::Requeue } else { Outcome::Stray };
+            let act = Act::Settle { right, end: End { outcome, expired: true } };
+            self.transactions.entry(pid).or_default().acts.push(act);
+        }
+        if commits { self.commit(pid, false) } else { self.roll_back(pid, usize::MAX) }
+    }
+
+    /// Compares the workers of the board with the map, and adopts which ones it forgot.
+    pub fn check_workers(&mut self) {
+        let mut known = BTreeMap::new();
+        for entry in 0..MAX_DATABASES {
+            let all =
+                (0..self.board.workers_end()).filter_map(|at| self.board.worker_at(at, entry));
+            for (it, deadline) in all {
+                let queue = (0..QUEUES).find(|queue| queue_name(*queue) == it.queue.as_bytes());
+                let key = (entry, queue.expect("a queue"), it.name.as_bytes().to_vec());
+                let twice = known.insert(key, (it.running, it.last_seen, deadline));
+                assert!(twice.is_none(), "a worker of a queue has one record");
+            }
+        }
+        let is_full = known.len() as u32 == self.board.usage().slots;
+        let mut forgotten = 0;
+        self.workers.retain(|key, _| {
+            let is_kept = known.contains_key(key);
+            assert!(is_kept || is_full, "{key:?} is forgotten while there is room");
+            forgotten += u64::from(!is_kept);
+            is_kept
+        });
+        self.tally.forgotten += forgotten;
+        for (key, (running, last_seen, deadline)) in &known {
+            assert_eq!(self.workers.get(key), Some(last_seen), "{key:?} was seen then");
+            let own = || self.cards.values().filter(|card| card.is_of(key));
+            assert_eq!(own().filter(|card| card.has_place()).count(), *running as usize, "{key:?}");
+            let timed: Vec<&Card> = own()
+                .filter(|card| matches!(card.state, State::Reserved | State::Leased))
+                .collect();
+            let first = timed.iter().map(|card| card.deadline).min();
+            let mut firsts = timed.iter().filter(|card| Some(card.deadline) == first);
+            let is_first =
+                |card: &&&Card| Some(card.deadline_at).filter(|it| *it != Wall::NEVER) == *deadline;
+            assert!(first.is_none() && deadline.is_none() || firsts.any(|it| is_first(&it)));
+        }
+        for (key, card) in self.cards.iter().filter(|(_, card)| card.token_hash.is_some()) {
+            let worker = (card.lane.0, card.lane.1, card.worker.clone());
+            assert!(known.contains_key(&worker), "a lease has its worker: {key:?}");
+        }
+    }
+}
