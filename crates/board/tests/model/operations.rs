@@ -190,10 +190,7 @@ impl World<'_> {
                 }
             }
             Operation::Cancel { pick, late } => {
-                let locked = self.locked();
-                if let Some(key) =
-                    nth(pick, self.rows.keys().filter(|key| !locked.contains(key)).copied())
-                {
+                if let Some(key) = self.task_to_cancel(pick) {
                     self.rows.remove(&key);
                     if late { self.gones.push(key) } else { self.remove_task(key) }
                 }

@@ -88,6 +88,17 @@ impl World<'_> {
         Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch, place: None })
     }
 
+    /// Any task whose row is free: mostly one whose end the board has not learnt of, though it has
+    /// committed.
+    pub fn task_to_cancel(&self, pick: u8) -> Option<Key> {
+        let locked = self.locked();
+        let free = || self.rows.keys().filter(|key| !locked.contains(key)).copied();
+        let late = free().filter(|key| {
+            self.cards.get(key).is_some_and(|it| it.state == State::Ending && !it.expiring)
+        });
+        nth(pick, late).filter(|_| !pick.is_multiple_of(4)).or_else(|| nth(pick, free()))
+    }
+
     /// Any token: mostly one whose lease has expired and whose task is being ended.
     pub fn token_to_extend(&self, entry: u32, pick: u8) -> Option<(Key, TokenHash)> {
         let tokens = || self.tokens.iter().rev().filter(|token| token.0.0 == entry).copied();
