@@ -6,9 +6,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,12 +88,7 @@ def fetch(package: Package) -> Path:
         if hashlib.sha256(archive.read_bytes()).hexdigest() != package.sha256:
             raise BenchError(f"{package.file} of {package.registry} is not the file that was pinned")
         new = Path(folder) / "new"
-        if archive.suffix == ".tgz":
-            with tarfile.open(archive) as tar:
-                tar.extractall(new, filter="data")
-        else:
-            with zipfile.ZipFile(archive) as wheel:
-                wheel.extractall(new)
+        shutil.unpack_archive(archive, new, "gztar" if archive.suffix == ".tgz" else "zip")
         shutil.move(new, unpacked)
     return unpacked
 

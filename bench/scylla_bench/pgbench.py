@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -126,6 +127,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def build_driver() -> Path:
     """Compiles bench/driver."""
+    if not shutil.which("cargo"):
+        raise BenchError("cargo is missing, so bench/driver cannot be built: see https://rustup.rs")
     done = subprocess.run(["cargo", "build", "-q", "--release", "-p", "driver"], cwd=REPO, check=False)
     if done.returncode != 0:
         raise BenchError("bench/driver could not be built")
