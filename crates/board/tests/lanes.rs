@@ -38,8 +38,25 @@ fn a_task_offered_while_it_is_taken_for_a_stray_is_not_stranded() {
     let taken = take(&mut board, 1);
     // Its row was not ready under the snapshot, but is by now.
     assert_eq!(board.offer(0, WORK, rank(1), NONE), Offered::Known);
-    board.drop_stray(taken.ticket);
+    board.drop_stray(taken.ticket, false);
     assert!(lane_to_refill(&mut board, b"work").cursor <= rank(1));
+}
+
+/// I4, I5: a stray is looked for again only if its transaction may hide it from itself.
+#[test]
+fn a_stray_that_may_be_hidden_is_read_again() {
+    for hidden in [true, false] {
+        let mut memory = small(4, 4);
+        let mut board = memory.board();
+        for id in [1, 2] {
+            board.offer(0, WORK, rank(id), NONE);
+        }
+        let stray = take(&mut board, 1);
+        board.drop_stray(stray.ticket, hidden);
+        let next = board.next_task(0, b"work", None);
+        assert_eq!(matches!(next, Next::NeedsRefill(_)), hidden, "{next:?}");
+        board.audit();
+    }
 }
 
 /// I4: a lane is complete only if no task was left to the table since its refill began.

@@ -303,7 +303,7 @@ fn a_stray_whose_reservation_expired_is_gone() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     let late = expired_reservation(&mut board);
-    board.drop_stray(late.ticket);
+    board.drop_stray(late.ticket, true);
     assert!(board.slot_of(0, 1).is_none());
     board.audit();
 }
@@ -318,7 +318,7 @@ fn a_reservation_that_expired_is_the_next_owners_not_its_transactions() {
     let new = take(&mut board, 2);
     board.commit_claim(late.ticket);
     board.undo_claim(late.ticket);
-    board.drop_stray(late.ticket);
+    board.drop_stray(late.ticket, true);
     assert_eq!(board.slot_of(0, 1).expect("a slot").state(), State::Reserved);
     board.commit_claim(new.ticket);
     assert_eq!(board.slot_of(0, 1).expect("a slot").state(), State::Leased);
@@ -382,7 +382,7 @@ fn tickets_from_before_a_crash_do_nothing() {
         let before = board.audit().lanes;
         board.undo_claim(reserved.ticket);
         board.commit_claim(reserved.ticket);
-        board.drop_stray(reserved.ticket);
+        board.drop_stray(reserved.ticket, true);
         assert!(!board.is_leased(leased.ticket) && !board.note_persisted(leased.ticket));
         board.undo_end(ending, Monotonic(0));
         board.requeue(ending, true);

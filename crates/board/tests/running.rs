@@ -324,7 +324,7 @@ fn an_ownership_that_rolls_back_gives_its_permit_back() {
     assert_eq!(blocked(&mut board, SECOND, None), None);
     let stray = take(&mut board, 2);
     assert_eq!(blocked(&mut board, SECOND, None), Some(Blocked::MaxPerSecond));
-    board.drop_stray(stray.ticket);
+    board.drop_stray(stray.ticket, true);
     assert_eq!(blocked(&mut board, SECOND, None), None);
     board.audit();
 }

@@ -380,3 +380,23 @@ fn repeated_actions_cost_no_more() {
     let (once, often) = (cost("'{a}'"), cost("array_fill('a'::text, array[1024])"));
     assert!(often <= 3 * once + 5, "{often} ticks, and {once} for one");
 }
+
+/// I5: tasks whose rows were deleted directly are passed over in one go, not one refill after another.
+#[test]
+fn rows_that_were_deleted_directly_cost_one_look_each() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 3_000);
+    s.run("delete from scylla.task");
+    let left = s.submit_many("q", 500);
+    s.run("begin");
+    let owned = s.own("w", "q", 3);
+    assert_eq!(owned.iter().map(|it| it.id).collect::<Vec<_>>(), left[..3]);
+    let read = s.count(
+        "select idx_tup_fetch + seq_tup_read from pg_stat_xact_all_tables
+         where relid = 'scylla.task'::regclass",
+    );
+    assert!(read < 10_000, "{read} rows were read");
+    s.run("commit");
+    assert_eq!(s.own("w", "q", 1_000).len(), 497);
+}

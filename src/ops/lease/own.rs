@@ -280,7 +280,11 @@ fn hand_out(
                 show(owned(seen, taken, token));
                 shown += 1;
             }
-            None => with_board(|board| board.drop_stray(taken.ticket)),
+            // Only what this transaction itself wrote can hide a row that others see.
+            None => {
+                let hidden = process::has_written();
+                with_board(|board| board.drop_stray(taken.ticket, hidden));
+            }
         }
     }
     lookup.close();

@@ -166,14 +166,16 @@ fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec
     };
     let rows = session.run(statement, &values);
     let number = |row, column| datum::number(rows.get(row, column));
-    (0..rows.len())
+    let tasks = (0..rows.len())
         .map(|row| {
             let rank = rank(id_at(&rows, row, 0), Wall(number(row, 2)), number(row, 1));
             let timeout = datum::interval_length(rows.get(row, 3));
             let run_at = rows.get(row, 5).map(datum::wall);
             Read { rank, timeout, run_at, is_own: is_own(rows.get(row, 4)) }
         })
-        .collect()
+        .collect();
+    rows.free();
+    tasks
 }
 
 /// Reads the settings of all queues, and marks all lanes of a database as to be refilled. False

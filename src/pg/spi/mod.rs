@@ -238,6 +238,13 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Frees the rows before the session ends, for a call that reads again and again. No value of
+    /// theirs may be used any more.
+    pub fn free(self) {
+        // SAFETY: the table is of the session, which is open, and is freed once; null does nothing.
+        unsafe { pg_sys::SPI_freetuptable(self.table) };
+    }
+
     /// The number of rows.
     pub fn len(&self) -> usize {
         if self.table.is_null() { 0 } else { self.len }

@@ -209,7 +209,7 @@ impl World<'_> {
     }
 
     pub fn drop_stray(&mut self, right: Right) {
-        self.board.drop_stray(right.ticket);
+        self.board.drop_stray(right.ticket, true);
         self.spent.push((right, true));
         // Other transactions may see it as ready: the next refill reads it again.
         let stray = |card: &&mut Card| matches!(card.state, State::Reserved | State::Queued);

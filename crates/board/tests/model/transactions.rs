@@ -207,7 +207,7 @@ impl World<'_> {
         match (verb, reserved) {
             (Verb::Confirm | Verb::Finish, true) => self.board.commit_claim(ticket),
             (Verb::PutBack | Verb::Requeue, true) => self.board.undo_claim(ticket),
-            (Verb::DropStray | Verb::UndoEnd, true) => self.board.drop_stray(ticket),
+            (Verb::DropStray | Verb::UndoEnd, true) => self.board.drop_stray(ticket, true),
             (Verb::Finish | Verb::Confirm, false) => self.board.commit_end(ticket),
             (Verb::Requeue | Verb::PutBack, false) => self.board.requeue(ticket, true),
             (Verb::UndoEnd | Verb::DropStray, false) => self.board.undo_end(ticket, Monotonic(0)),

@@ -135,14 +135,16 @@ impl Board<'_> {
     }
 
     /// A reserved slot is a stray: the transaction does not see its task as ready in the table
-    /// (I5).
-    pub fn drop_stray(&mut self, ticket: Ticket) {
+    /// (I5). `hidden`: by a change of its own, perhaps, so that others may see it as ready.
+    pub fn drop_stray(&mut self, ticket: Ticket, hidden: bool) {
         let is_claimed = self.is_at(ticket, State::Reserved) || self.is_at(ticket, State::Queued);
         if is_claimed && self.slots[ticket.slot].claimed_by != 0 {
             let queue = self.queue_of(ticket.slot);
             self.give_permit_back(queue);
-            // Other transactions may see it as ready: the lane's next refill looks again (I4).
-            self.slots[ticket.slot].flags.set(Flag::Reoffered, true);
+            if hidden {
+                // The lane's next refill looks again (I4).
+                self.slots[ticket.slot].flags.set(Flag::Reoffered, true);
+            }
             self.drop_slot(ticket.slot);
         }
     }
