@@ -4,7 +4,6 @@ pub mod command;
 pub mod compat;
 pub mod datum;
 pub mod jsonb;
-pub mod kept;
 pub mod lock;
 pub mod named;
 pub mod planner;
