@@ -8,7 +8,6 @@ use crate::error::{self, Result};
 use crate::ops::privileges;
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::named::role;
-use crate::pg::uuid::{self, Uuid};
 use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Privileges, access};
 use pgrx::PgLogLevel;
@@ -18,7 +17,7 @@ use std::ffi::CStr;
 /// How many privileges one call takes: more than there are, as a word may be repeated.
 const WORDS_MAX: usize = 1_000;
 
-sql_functions!(grant, revoke, may_look, role_in, role_out, group_hash);
+sql_functions!(grant, revoke, may_look, role_in, role_out);
 
 /// `grant(queue, role, privileges)`
 ///
@@ -92,12 +91,6 @@ fn role_out(call: &mut Call) -> Result<Option<Datum>> {
     let name = name.as_deref().unwrap_or(NO_ROLE);
     // SAFETY: copies a text that ends with a zero.
     Ok(Some(Datum::from(unsafe { pg_sys::pstrdup(name.as_ptr()) })))
-}
-
-/// Hashes the key of a group.
-fn group_hash(call: &mut Call) -> Result<Option<Datum>> {
-    let key = call.datum(0).map(|key| datum::text(Some(key)));
-    Ok(key.map(|key| Uuid(uuid::group_hash(&key)).datum()))
 }
 
 /// How a role is written that does not exist.
