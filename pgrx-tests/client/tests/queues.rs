@@ -151,6 +151,10 @@ fn a_paused_queue_wakes_no_process_until_it_is_resumed() {
     let database = server.database();
     let mut s = database.connect();
     s.run("select scylla.configure_queue('q')");
+    // Tasks that only the table knows would wake one process; rounds wake the others.
+    s.submit("q");
+    let lease = s.own_one("q");
+    s.complete(&lease);
     s.run("select scylla.pause('q')");
     let waiters = [(); 3].map(|_| wait_for_work(&database, "q"));
     let scheduler = database.scheduler();
