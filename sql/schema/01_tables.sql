@@ -107,7 +107,7 @@ comment on column scylla.task.ready is
     'may be owned; false while the task waits for its time or for others';
 comment on column scylla.task.post_result is 'whether the result may be waited for';
 comment on column scylla.task.created is
-    'when the task was submitted; among equals the oldest runs first';
+    'when the task was submitted, later than all before; among equals the oldest runs first';
 comment on column scylla.task.updated is 'when the row was last written';
 comment on column scylla.task.run_at is 'not to run before';
 comment on column scylla.task.timeout is 'the lease length of this task; null: the server''s';
@@ -400,6 +400,11 @@ create sequence scylla.worker_number;
 
 comment on sequence scylla.worker_number is 'numbers the workers that register';
 
+create sequence scylla.created_until;
+
+comment on sequence scylla.created_until is
+    'tasks were submitted before this time, in microseconds since 2000-01-01 UTC';
+
 -- The key is made up: a restored dump adds the row of its origin to that of this creation (I12), and
 -- the oid of its database may be the same.
 create table scylla.incarnation (
@@ -437,4 +442,5 @@ select pg_catalog.pg_extension_config_dump('scylla.finished_default', '');
 select pg_catalog.pg_extension_config_dump('scylla.queue', '');
 select pg_catalog.pg_extension_config_dump('scylla.privilege', '');
 select pg_catalog.pg_extension_config_dump('scylla.worker_number', '');
+select pg_catalog.pg_extension_config_dump('scylla.created_until', '');
 select pg_catalog.pg_extension_config_dump('scylla.incarnation', '');

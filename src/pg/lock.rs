@@ -1,4 +1,4 @@
-//! PostgreSQL's locks on databases.
+//! PostgreSQL's locks on databases and relations.
 
 use pgrx::pg_sys;
 
@@ -16,4 +16,27 @@ pub fn try_lock_database(database: pg_sys::Oid, mode: u32) -> bool {
     // SAFETY: a lock of the transaction, which its end releases.
     let got = unsafe { pg_sys::LockAcquire(&tag, mode as i32, false, true) };
     got != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+}
+
+/// A lock on a relation that one process has at a time. It keeps no other from reading or writing.
+pub struct Locked(pg_sys::Oid);
+
+impl Locked {
+    const MODE: i32 = pg_sys::ShareUpdateExclusiveLock as i32;
+
+    /// Waits for the lock, which ends with this value, or with the transaction after an error.
+    pub fn alone(relation: pg_sys::Oid) -> Locked {
+        // SAFETY: a lock of the transaction, on a relation that need not exist.
+        unsafe { pg_sys::LockRelationOid(relation, Locked::MODE) };
+        Locked(relation)
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: while a panic unwinds, the transaction is about to end, with all its locks.
+        if !std::thread::panicking() {
+            unsafe { pg_sys::UnlockRelationOid(self.0, Locked::MODE) };
+        }
+    }
 }

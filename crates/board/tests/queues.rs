@@ -4,7 +4,7 @@ mod memory;
 
 use board::{
     ActionFilter, Blocked, Board, Bucket, Configured, LaneName, Micros, Monotonic, Next, Offered,
-    QueueSettings, Rank, WaitFor,
+    QueueSettings, Rank, WaitFor, Wall,
 };
 use memory::Memory;
 use memory::small::*;
@@ -211,4 +211,37 @@ fn clearing_a_database_forgets_its_settings_and_no_others() {
     board.audit();
     assert_eq!(blocked(&mut board, 0, b"work"), None);
     assert_eq!(blocked(&mut board, 1, b"work"), Some(Blocked::Paused));
+}
+
+/// B130: whatever the clock does, a task is submitted later than all before, and not before the table
+/// allows that time; what another board may have given is not given again.
+#[test]
+fn tasks_are_submitted_one_after_the_other() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    let (mut last, mut until) = (Wall::MIN, Wall(0));
+    for round in 0..1_000u32 {
+        let now = Wall(5_000 + i64::from(round) * 7 - i64::from(round % 9) * 2_000);
+        let count = round % 5 + 1;
+        match board.take_created(0, now, count) {
+            Ok(first) => {
+                assert!(first > last, "in order");
+                assert_eq!(first, now.max(last + Micros(1)));
+                last = first + Micros(i64::from(count) - 1);
+                assert!(last < until, "allowed");
+            }
+            Err(wanted) => {
+                assert!(wanted >= until);
+                board.allow_created(0, until, wanted + Micros(700));
+                until = wanted + Micros(700);
+            }
+        }
+    }
+    assert!(last > Wall(10_000));
+    // After a restart the board knows only what the table says.
+    board.remove(0);
+    assert_eq!(board.register(1, 1), Some(0));
+    assert!(board.take_created(0, Wall(5_000), 1).is_err());
+    board.allow_created(0, until, until + Micros(700));
+    assert_eq!(board.take_created(0, Wall(5_000), 2), Ok(until + Micros(1)));
 }

@@ -132,3 +132,79 @@ fn atomic_batch_inserts_all_or_none() {
     }
     assert_eq!(s.own("w", "q", 10).len(), 1);
 }
+
+/// B130: `created` is later than of all tasks before, however they are submitted and by how many
+/// sessions at once, and follows the order of an array.
+#[test]
+fn tasks_are_created_one_after_the_other() {
+    let database = database();
+    let load = |n: i32| {
+        let mut s = database.connect();
+        let mut last = String::new();
+        let created = |s: &mut Session, ids: &[Uuid]| -> Vec<String> {
+            let sql = "select created::text from unnest($1::uuid[]) with ordinality as i (id, n)
+                       join scylla.task t using (id) order by n";
+            s.query(sql, &[&ids]).expect("rows").iter().map(|row| row.get(0)).collect()
+        };
+        for round in 0..30 {
+            let ids: Vec<Uuid> = match (n + round) % 4 {
+                0 => vec![s.submit("q")],
+                1 => vec![s.submit_with("q", "run_at => now() + interval '1 h', group_key => 'g'")],
+                2 => s.submit_many("q", 20),
+                _ => {
+                    let tasks: Vec<Value> = (0..20).map(|_| json!({"queue": "q"})).collect();
+                    let sql = "select id from scylla.submit_tasks($1)";
+                    let rows = s.query(sql, &[&Value::from(tasks)]).expect("rows");
+                    rows.iter().map(|row| row.get(0)).collect()
+                }
+            };
+            for next in created(&mut s, &ids) {
+                assert!(next > last, "{next} after {last}");
+                last = next;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..8).for_each(|n| _ = scope.spawn(move || load(n)));
+    });
+    let mut s = database.connect();
+    let ahead = "select count(*) from scylla.task where created > clock_timestamp()";
+    assert_eq!(s.count(ahead), 0, "the clock's time");
+    let twice = "select count(*) - count(distinct created) from scylla.task";
+    assert_eq!(s.count(twice), 0);
+}
+
+/// B130: so it is after a crash, though the clock was set back by an hour meanwhile. A time to run at
+/// counts by the clock.
+#[test]
+fn tasks_are_created_later_than_before_a_crash() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit_many("q", 3);
+    let newest = "select extract(epoch from max(created))::float8 from scylla.task";
+    let by_clock: f64 = s.value(newest, &[]);
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    s.submit_many("q", 3);
+    let after: f64 = s.value(newest, &[]);
+    assert!(after > by_clock && after - by_clock < 60.0, "{after} after {by_clock}");
+    let distinct = "select count(distinct created) from scylla.task";
+    assert_eq!(s.count(distinct), 6);
+
+    // As if the clock had been an hour ahead of what it is now.
+    s.run(
+        "select setval('scylla.created_until', last_value + 3600000000) from scylla.created_until",
+    );
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    let ids = s.submit_many("q", 3);
+    let later = s.submit_with("q", "run_at => clock_timestamp() + interval '10 s'");
+    assert_eq!((s.status(ids[0]), s.status(later)), ("ready".into(), "waiting".into()));
+    let next: f64 = s.value(newest, &[]);
+    assert!(next - after > 3_590.0, "{next} after {after}");
+    let due: Vec<Uuid> = s.own("w", "q", 9).iter().map(|lease| lease.id).collect();
+    assert_eq!((due.len(), &due[6..]), (9, &ids[..]), "in the order of their submission");
+}

@@ -83,6 +83,7 @@ select * from scylla.countdown;
 select * from scylla.queue;
 select * from scylla.privilege;
 select nextval('scylla.worker_number');
+select nextval('scylla.created_until');
 insert into scylla.task select null;
 delete from scylla.finished;
 create table scylla.mine ();

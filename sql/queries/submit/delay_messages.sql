@@ -9,7 +9,8 @@
 insert into scylla.task
     (id, queue, action, priority, ready, post_result, created, updated, run_at, due, message,
     group_key, sender, spec)
-select m.id, $1, '', 0, m.has_come, false, m.created, m.created, m.deadline,
+select m.id, $1, '', 0, m.has_come, false, m.created,
+    least(m.created, pg_catalog.clock_timestamp()), m.deadline,
     case when not m.has_come then m.deadline end,
     case when not m.has_come then m.message end,
     m.group_key,

@@ -5,7 +5,7 @@
 --   conflict of keys only, another one is PostgreSQL's error.
 -- Reads nothing; changes scylla.task. Locks: only what it inserts, in the order given.
 insert into scylla.task ({columns}, updated, ready)
-select {values}, s.created, s.due is null and s.pending is null
+select {values}, least(s.created, pg_catalog.clock_timestamp()), s.due is null and s.pending is null
 from unnest({parameters}) as s ({columns})
 on conflict {conflict} do nothing
 returning id

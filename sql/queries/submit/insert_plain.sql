@@ -3,6 +3,6 @@
 -- Result: the id.
 -- Reads nothing; changes scylla.task. Locks: only what it inserts.
 insert into scylla.task ({columns}, updated, ready)
-select {values}, s.created, true
+select {values}, least(s.created, pg_catalog.clock_timestamp()), true
 from (values ({parameters})) as s ({columns})
 returning id

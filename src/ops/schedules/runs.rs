@@ -2,6 +2,7 @@
 
 use crate::ops::schedules::owner;
 use crate::ops::schedules::timing::Timing;
+use crate::ops::submit::created;
 use crate::pg::datum::{self, BIGINTS, TEXTS, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
@@ -127,7 +128,8 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
         return 0;
     }
     // A microsecond apart, so that the order of the runs is the order of age.
-    let mut created = time::now().wall;
+    let count = steps.iter().map(|step| step.fire.len()).sum();
+    let mut created = created::take(db, time::now().wall, count);
     let mut runs = Vec::new();
     for step in steps {
         for at in &step.fire {

@@ -96,13 +96,13 @@ pub struct Entry<'d> {
 pub type Submitted = Result<bool>;
 
 impl<'d> Entry<'d> {
-    pub fn new(draft: &'d Draft, created: Wall) -> Entry<'d> {
+    pub fn new(draft: &'d Draft, now: Wall, created: Wall) -> Entry<'d> {
         let id = draft.id.unwrap_or_else(|| Uuid::timed(time::unix_millis(created)));
         Entry {
             id,
             created,
             draft,
-            due: draft.run_at.filter(|at| due::is_ahead(*at, created)),
+            due: draft.run_at.filter(|at| due::is_ahead(*at, now)),
             after: Vec::new(),
             has_dependents: false,
         }

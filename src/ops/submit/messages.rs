@@ -3,6 +3,7 @@
 use crate::due;
 use crate::error::{self, Result};
 use crate::ops::finish::cancel;
+use crate::ops::submit::created;
 use crate::ops::submit::insert::{ROUNDS, suppressors};
 use crate::pg::datum::{self, BOOLS, JSONBS, Kind, OID, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
 use crate::pg::named::role;
@@ -49,8 +50,9 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     let now = time::now().wall;
     let mut seen = HashSet::new();
     // A microsecond apart, so that their order is the order of age.
+    let created = created::take(db, now, messages.len());
     let mut firsts: Vec<(usize, Uuid, Wall)> = (0..)
-        .map(|at| now + Micros(at))
+        .map(|at| created + Micros(at))
         .zip(messages)
         .enumerate()
         .filter(|(_, (_, message))| seen.insert(message.id.as_slice()))

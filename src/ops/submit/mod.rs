@@ -14,6 +14,7 @@ use board::{Event, Micros};
 use std::collections::HashSet;
 
 pub mod back_pressure;
+pub mod created;
 pub mod delay;
 pub mod draft;
 pub mod insert;
@@ -24,7 +25,8 @@ pub mod resubmit;
 /// Submits one task; returns its id, or that of the live task with its key (`on_conflict =>
 /// 'ignore'`), and whether it is the former.
 pub fn submit(db: &Database, draft: &Draft) -> Result<(Uuid, bool)> {
-    let entry = Entry::new(draft, time::now().wall);
+    let now = time::now().wall;
+    let entry = Entry::new(draft, now, created::take(db, now, 1));
     if insert::is_plain(&entry) {
         back_pressure::announce(db, std::iter::once(&entry))?;
         insert::insert_plain(&session(db), &entry);
@@ -39,11 +41,12 @@ pub fn submit(db: &Database, draft: &Draft) -> Result<(Uuid, bool)> {
 
 /// Submits many tasks at once. For each: its id, and its outcome.
 pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
-    let session = session(db);
     let now = time::now().wall;
     // A microsecond apart, so that the order of the array is the order of age.
+    let first = created::take(db, now, drafts.len());
+    let session = session(db);
     let mut entries: Vec<Entry> =
-        (0..).zip(drafts).map(|(at, draft)| Entry::new(draft, now + Micros(at))).collect();
+        (0..).zip(drafts).map(|(at, draft)| Entry::new(draft, now, first + Micros(at))).collect();
     let mut answers: Vec<Submitted> = entries.iter().map(|_| Ok(true)).collect();
     let mut ids: Vec<Uuid> = entries.iter().map(|entry| entry.id).collect();
     refuse_second_ids(&ids, &mut answers);

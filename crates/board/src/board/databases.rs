@@ -2,7 +2,7 @@
 
 use crate::board::Board;
 use crate::layout::entry::{BuildState, DatabaseEntry};
-use crate::time::{Monotonic, Wall};
+use crate::time::{Micros, Monotonic, Wall};
 
 impl Board<'_> {
     /// The index of a database's entry.
@@ -85,6 +85,30 @@ impl Board<'_> {
         if it.builder == builder {
             it.builder = 0;
         }
+    }
+
+    /// When so many tasks are submitted, a microsecond apart: returns the first one's time, which is
+    /// now, or later than any time that was given before. `Err`: the table does not allow a time yet
+    /// that is as late as this.
+    pub fn take_created(&mut self, entry: u32, now: Wall, count: u32) -> Result<Wall, Wall> {
+        let it = self.entry_mut(entry);
+        let first = now.max(it.last_created + Micros(1));
+        let last = first + Micros(i64::from(count) - 1);
+        if last >= it.created_until {
+            return Err(last);
+        }
+        it.last_created = last;
+        Ok(first)
+    }
+
+    /// Allows `take_created` times before `until`, as the table does from now on. Before, it allowed
+    /// those before `allowed`: if it was not this board that knew of them, they may have been given.
+    pub fn allow_created(&mut self, entry: u32, allowed: Wall, until: Wall) {
+        let it = self.entry_mut(entry);
+        if it.created_until < allowed {
+            it.last_created = it.last_created.max(allowed);
+        }
+        it.created_until = it.created_until.max(until);
     }
 
     /// Whether settled tasks have no partitions yet, though the scheduler is about to make them.

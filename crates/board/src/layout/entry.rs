@@ -38,6 +38,10 @@ pub struct DatabaseEntry {
     pub runs_offset: Micros,
     /// Since when the runs of schedules fire; `NEVER`: they do not yet.
     runs_since: Wall,
+    /// When the newest task was submitted, as far as the board knows.
+    pub(crate) last_created: Wall,
+    /// Tasks are submitted before this time, as the table says.
+    pub(crate) created_until: Wall,
     /// The database's oid.
     pub database: u32,
     /// The extension's oid: another one after each CREATE EXTENSION.
@@ -124,6 +128,8 @@ impl DatabaseEntry {
         next_run: Wall::NEVER,
         runs_offset: Micros::ZERO,
         runs_since: Wall::NEVER,
+        last_created: Wall::MIN,
+        created_until: Wall::MIN,
         database: 0,
         extension: 0,
         scheduler: 0,
