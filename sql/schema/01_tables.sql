@@ -29,6 +29,11 @@ create cast (pg_catalog.oid as scylla.role) without function as assignment;
 comment on cast (scylla.role as pg_catalog.oid) is 'the oid of a role';
 comment on cast (pg_catalog.oid as scylla.role) is 'the role of an oid';
 
+create function scylla._group_hash(text) returns uuid
+language c immutable strict parallel safe as 'MODULE_PATHNAME', 'scylla_group_hash';
+
+comment on function scylla._group_hash is 'a hash of the key of a group';
+
 create table scylla.task (
     id         uuid        not null,
     queue      text        not null collate "C",
@@ -83,7 +88,17 @@ create table scylla.task (
 -- The order in which a lane refills: a row comparison with (-priority, created, id) goes straight
 -- to its place.
 create index task_lane on scylla.task
-    (queue, action, (operator(pg_catalog.-) priority), created, id) where ready;
+    (queue, action, (operator(pg_catalog.-) priority), created, id)
+where ready and group_key is null;
+
+-- As task_lane, of the lanes of groups, whatever else the queue has.
+create index task_group_lane on scylla.task
+    (queue, action, scylla._group_hash(group_key), (operator(pg_catalog.-) priority), created, id)
+where ready and group_key is not null;
+
+-- The oldest task of all groups.
+create index task_group_age on scylla.task (queue, created, id)
+where ready and group_key is not null;
 
 -- A well-known name, and a waiting message's id, are one task's within the queue.
 create unique index task_key on scylla.task (queue, key) where key is not null;
@@ -145,6 +160,9 @@ comment on column scylla.task.history is
     'what became of earlier ownerships, newest last, 100 at most';
 comment on constraint task_pkey on scylla.task is 'finds a task by its id';
 comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
+comment on index scylla.task_group_lane is
+    'the ready order of each group''s lane, from where a refill reads';
+comment on index scylla.task_group_age is 'ready tasks of groups, oldest first';
 comment on index scylla.task_key is 'one live task a queue and key';
 comment on index scylla.task_group is 'the tasks of a group, oldest first';
 comment on index scylla.task_message is 'one waiting message a queue and id';

@@ -1,6 +1,6 @@
 //! Uuids, which are task ids and lease tokens, and the random bytes in them.
 
-use board::TokenHash;
+use board::{GroupHash, TokenHash};
 use pgrx::pg_sys::{self, Datum};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
@@ -79,11 +79,18 @@ fn with_version(number: u128, version: u128) -> u128 {
 
 /// The hash by which the board knows a token (I7).
 pub fn token_hash(token: Uuid) -> TokenHash {
-    let digest = Sha256::digest(token.0.to_be_bytes());
-    let mut token_hash = TokenHash::default();
-    let len = token_hash.len();
-    token_hash.copy_from_slice(&digest[..len]);
-    token_hash
+    first_half(&Sha256::digest(token.0.to_be_bytes()))
+}
+
+/// The hash by which the board knows a group, of its key.
+pub fn group_hash(key: &[u8]) -> GroupHash {
+    GroupHash::from_be_bytes(first_half(&Sha256::digest(key)))
+}
+
+fn first_half(digest: &[u8]) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.copy_from_slice(&digest[..16]);
+    half
 }
 
 /// How many random bytes are drawn at once. Drawing many costs hardly more than drawing one.

@@ -4,8 +4,8 @@ use crate::pg::compat::server;
 use crate::shmem::sql_slot::SqlSlot;
 use crate::{error, guc};
 use board::{
-    Board, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue, QueueStats, Sizes,
-    Slot, Waiter, Worker,
+    Board, Group, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue, QueueStats,
+    Sizes, Slot, Waiter, Worker,
 };
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -60,6 +60,8 @@ struct Slices {
     slot_buckets: *mut [u32],
     lane_buckets: *mut [u32],
     queue_buckets: *mut [u32],
+    groups: *mut [Group],
+    group_buckets: *mut [u32],
     notices: *mut [Notice],
     notice_buckets: *mut [u32],
     waiters: *mut [Waiter],
@@ -94,6 +96,8 @@ fn lay_out(base: *mut u8) -> (Slices, usize) {
         slot_buckets: behind.slice(sizes.slot_buckets),
         lane_buckets: behind.slice(sizes.lane_buckets),
         queue_buckets: behind.slice(sizes.queue_buckets),
+        groups: behind.slice(sizes.groups()),
+        group_buckets: behind.slice(sizes.lane_buckets),
         notices: behind.slice(sizes.notices()),
         notice_buckets: behind.slice(sizes.lane_buckets),
         waiters: behind.slice(sizes.waiters),
@@ -192,6 +196,8 @@ unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
             slot_buckets: &mut *at.slot_buckets,
             lane_buckets: &mut *at.lane_buckets,
             queue_buckets: &mut *at.queue_buckets,
+            groups: &mut *at.groups,
+            group_buckets: &mut *at.group_buckets,
             notices: &mut *at.notices,
             notice_buckets: &mut *at.notice_buckets,
             waiters: &mut *at.waiters,

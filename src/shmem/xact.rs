@@ -8,8 +8,8 @@ use crate::shmem::database::{self, Database, EntryKey};
 use crate::shmem::durability;
 use crate::shmem::segment::{broadcast, discard_board, wake_launcher, wake_scheduler, with_board};
 use board::{
-    Board, Bucket, Configured, Counts, Id, LaneName, LaneRef, Micros, Monotonic, Name, Offered,
-    QUEUE_MAX, QueueSettings, Rank, RunningPlace, Ticket, Timestamp, WaitFor, Wall,
+    Board, Bucket, Configured, Counts, GroupHash, Id, LaneName, LaneRef, Micros, Monotonic, Name,
+    Offered, QUEUE_MAX, QueueSettings, Rank, RunningPlace, Ticket, Timestamp, WaitFor, Wall,
 };
 use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
@@ -33,6 +33,7 @@ pub const COUNTDOWN_DELAY: Micros = Micros::from_millis(2);
 pub struct Offer {
     pub queue: Rc<[u8]>,
     pub action: Rc<[u8]>,
+    pub group: Option<GroupHash>,
     pub rank: Rank,
     pub timeout: Micros,
     /// Since when the task ages, if that is later than its submission.
@@ -41,7 +42,7 @@ pub struct Offer {
 
 impl Offer {
     fn put(&self, board: &mut Board, entry: u32) {
-        let lane = LaneName { queue: &self.queue, action: &self.action };
+        let lane = LaneName { queue: &self.queue, action: &self.action, group: self.group };
         if board.offer(entry, lane, self.rank, self.timeout) == Offered::Queued
             && let Some(since) = self.aged_since
         {

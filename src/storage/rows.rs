@@ -2,10 +2,10 @@
 
 use crate::pg::datum::{self, UUID, UUIDS};
 use crate::pg::spi::{Rows, Session, Statement, statement};
-use crate::pg::uuid::Uuid;
+use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::database::Database;
 use crate::shmem::xact::Offer;
-use board::{Id, LaneName, Micros, Rank, Wall};
+use board::{GroupHash, Id, LaneName, Micros, Rank, Wall};
 use pgrx::pg_sys::{self, Datum};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -132,28 +132,30 @@ pub struct BoardKey {
     pub action: Vec<u8>,
     pub rank: Rank,
     pub timeout: Micros,
+    pub group: Option<GroupHash>,
 }
 
 impl BoardKey {
-    /// From five columns of a row: queue, action, priority, created, timeout.
+    /// From six columns of a row: queue, action, priority, created, timeout, group_key.
     pub fn at(rows: &Rows, row: usize, column: usize, id: Uuid) -> BoardKey {
-        let [queue, action, priority, created, timeout] =
-            [0, 1, 2, 3, 4].map(|offset| rows.get(row, column + offset));
+        let [queue, action, priority, created, timeout, group] =
+            [0, 1, 2, 3, 4, 5].map(|offset| rows.get(row, column + offset));
         BoardKey {
             queue: datum::text(queue),
             action: datum::text(action),
             rank: rank(id, Wall(datum::number(created)), datum::number(priority)),
             timeout: datum::interval_length(timeout),
+            group: group.map(|key| group_hash(&datum::text(Some(key)))),
         }
     }
 
     pub fn offer(self) -> Offer {
-        let BoardKey { queue, action, rank, timeout } = self;
-        Offer { queue: queue.into(), action: action.into(), rank, timeout, aged_since: None }
+        let BoardKey { queue, action, rank, timeout, group } = self;
+        Offer { queue: queue.into(), action: action.into(), group, rank, timeout, aged_since: None }
     }
 
     pub fn lane(&self) -> LaneName<'_> {
-        LaneName { queue: &self.queue, action: &self.action }
+        LaneName { queue: &self.queue, action: &self.action, group: self.group }
     }
 }
 

@@ -42,9 +42,9 @@ pub use board::{Board, MAX_CONFIGURED, Parts, Sizes, Usage};
 pub use layout::entry::{BuildState, DatabaseEntry, MAX_DATABASES};
 pub use layout::header::Header;
 pub use layout::lane::{Lane, LaneRef};
-pub use layout::names::{ACTION_MAX, LaneName, Name, QUEUE_MAX, WORKER_MAX};
+pub use layout::names::{ACTION_MAX, GroupHash, LaneName, Name, QUEUE_MAX, WORKER_MAX};
 pub use layout::nodes::{ListHead, NIL};
-pub use layout::queue::{Permits, Queue, QueueSettings};
+pub use layout::queue::{Group, Permits, Queue, QueueSettings};
 pub use layout::rank::{Id, Rank};
 pub use layout::slot::{Slot, State, Ticket, TokenHash};
 pub use layout::stats::{

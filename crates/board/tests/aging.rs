@@ -136,7 +136,7 @@ struct World {
 }
 
 fn name(action: &u8) -> LaneName<'_> {
-    LaneName { queue: b"work", action: std::slice::from_ref(action) }
+    LaneName { queue: b"work", action: std::slice::from_ref(action), group: None }
 }
 
 impl World {

@@ -1,10 +1,17 @@
-//! Lanes: tasks that are left to the table, and how they return to the board.
+//! Lanes: tasks that are left to the table, and how they return to the board; the turns of groups.
 
 mod memory;
 
-use board::{Extended, LaneName, Micros, Monotonic, Next, Offered, Rank};
+use std::collections::{BTreeMap, BTreeSet};
 
+use board::{
+    Board, BuildState, Extended, GroupHash, LaneName, Micros, Monotonic, Next, Offered, Rank,
+    Sizes, Wall,
+};
+use memory::Memory;
 use memory::small::*;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 /// I4: a task whose ending commits and delays it, and that fires before the board learns of that,
 /// is not stranded.
@@ -102,7 +109,7 @@ fn a_late_refiller_does_not_refill_another_lane_at_the_same_index() {
     board.survey(0, WORK);
     let late = lane_to_refill(&mut board, b"work");
     // The only lane is spilled for another one, which needs a refill, too.
-    assert!(board.survey(0, LaneName { queue: b"rest", action: b"do" }));
+    assert!(board.survey(0, LaneName { queue: b"rest", action: b"do", group: None }));
     let new = lane_to_refill(&mut board, b"rest");
     assert_eq!((late.lane, late.cursor), (new.lane, new.cursor));
     assert!(!board.begin_refill(&late, 5));
@@ -212,4 +219,237 @@ fn on_a_full_board_an_empty_lane_finds_the_room_that_was_promised() {
             (0..room).map(|at| (rank(100 + u128::from(at)), NONE)).collect();
         assert!(board.refill(0, wanted.lane, 5, &tasks));
     }
+}
+
+fn lane_of(action: &'static [u8], group: GroupHash) -> LaneName<'static> {
+    LaneName { queue: b"work", action, group: (group > 0).then_some(group) }
+}
+
+/// A task: its group, zero for none, its action and its rank.
+type Task = (GroupHash, usize, Rank);
+
+const ACTIONS: [&[u8]; 2] = [b"first", b"second"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Submit {
+        group: GroupHash,
+        action: usize,
+        priority: u32,
+    },
+    Own {
+        actions: Option<usize>,
+    },
+    /// A transaction that owned a task rolls back.
+    RollBack {
+        actions: Option<usize>,
+    },
+    /// A worker returns a task to be tried again.
+    Retry {
+        pick: usize,
+    },
+    Complete {
+        pick: usize,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let actions = || prop::option::weighted(0.3, 0..ACTIONS.len());
+    let step = prop_oneof![
+        10 => (0..6_u128, 0..ACTIONS.len(), 0..2_u32).prop_map(
+            |(group, action, priority)| Step::Submit { group, action, priority }
+        ),
+        8 => actions().prop_map(|actions| Step::Own { actions }),
+        1 => actions().prop_map(|actions| Step::RollBack { actions }),
+        1 => any::<usize>().prop_map(|pick| Step::Retry { pick }),
+        3 => any::<usize>().prop_map(|pick| Step::Complete { pick }),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+/// What is known of one queue, and since which step each group could have had a turn.
+#[derive(Default)]
+struct World {
+    ready: Vec<Task>,
+    leased: Vec<(Task, board::Ticket)>,
+    /// When each group last had a turn.
+    turns: BTreeMap<GroupHash, usize>,
+    /// Since when a group has had a ready task of an action and priority without a break.
+    since: BTreeMap<(GroupHash, usize, u32), usize>,
+    step: usize,
+    waits: usize,
+}
+
+impl World {
+    fn keep_since(&mut self) {
+        let has: BTreeSet<_> = self.ready.iter().map(|it| (it.0, it.1, it.2.priority)).collect();
+        self.since.retain(|key, _| has.contains(key));
+        for key in has {
+            self.since.entry(key).or_insert(self.step);
+        }
+    }
+
+    /// B131: between two turns of a group each other group with a ready task had one.
+    fn check_turn(&mut self, (group, _, rank): Task, asked: impl Fn(usize) -> bool) {
+        if let Some(before) = self.turns.get(&group) {
+            for ((other, action, priority), since) in &self.since {
+                let was_there = *other != group && since <= before && *priority == rank.priority;
+                if was_there && asked(*action) {
+                    let turn = self.turns.get(other).copied().unwrap_or(0);
+                    assert!(turn > *before, "{other} waits since {since}, {group} had {before}");
+                    self.waits += 1;
+                }
+            }
+        }
+        self.turns.insert(group, self.step);
+    }
+
+    fn own(&mut self, board: &mut Board, actions: Option<usize>, commits: bool) {
+        let asked = |action| actions.is_none_or(|asked| asked == action);
+        let names = actions.map(|asked| [ACTIONS[asked]]);
+        let best = self.ready.iter().filter(|it| asked(it.1));
+        let Some(priority) = best.map(|it| it.2.priority).max() else {
+            let names = names.as_ref().map(|it| &it[..]);
+            assert!(matches!(board.next_task(0, b"work", names), Next::Empty));
+            return;
+        };
+        let Next::Task(at) = board.next_task(0, b"work", names.as_ref().map(|it| &it[..])) else {
+            panic!("a task is ready");
+        };
+        let id = board.slot_at(at, 0).expect("a task").id;
+        let found = self.ready.iter().position(|it| it.2.id == id).expect("a ready task");
+        let task = self.ready[found];
+        assert!(asked(task.1), "of the asked actions");
+        assert_eq!(task.2.priority, priority, "a higher priority comes first, whatever the group");
+        let of_group = self.ready.iter().filter(|it| it.0 == task.0 && asked(it.1));
+        assert_eq!(Some(task.2), of_group.map(|it| it.2).min(), "a group's oldest comes first");
+        self.check_turn(task, asked);
+        let taken = board.reserve(at, &claim(NOW.monotonic.0, None), token_hash(1));
+        if commits {
+            board.commit_claim(taken.ticket);
+            self.ready.remove(found);
+            self.leased.push((task, taken.ticket));
+        } else {
+            board.undo_claim(taken.ticket);
+        }
+    }
+
+    fn end(&mut self, board: &mut Board, pick: usize, retries: bool) {
+        if self.leased.is_empty() {
+            return;
+        }
+        let (task, _) = self.leased.remove(pick % self.leased.len());
+        let (ticket, _) = board.begin_end(0, task.2.id, &token_hash(1), 7).expect("a lease");
+        if retries {
+            board.requeue(ticket, false);
+            self.ready.push(task);
+        } else {
+            board.commit_end(ticket);
+        }
+    }
+}
+
+fn play(steps: &[Step]) -> usize {
+    let mut memory = small(256, 64);
+    let mut board = memory.board();
+    let mut world = World::default();
+    for (at, step) in (1..).zip(steps) {
+        world.step = at;
+        match *step {
+            Step::Submit { group, action, priority } => {
+                let rank = Rank { id: at as u128, created: Wall(at as i64), priority };
+                let lane = lane_of(ACTIONS[action], group);
+                assert_eq!(board.offer(0, lane, rank, NONE), Offered::Queued);
+                world.ready.push((group, action, rank));
+            }
+            Step::Own { actions } => world.own(&mut board, actions, true),
+            Step::RollBack { actions } => world.own(&mut board, actions, false),
+            Step::Retry { pick } => world.end(&mut board, pick, true),
+            Step::Complete { pick } => world.end(&mut board, pick, false),
+        }
+        world.keep_since();
+        board.audit();
+    }
+    world.waits
+}
+
+/// B131: whatever is submitted, owned, rolled back and returned, in whatever order.
+#[test]
+fn between_two_turns_of_a_group_each_other_one_had_one() {
+    let config = Config { cases: 2_000, failure_persistence: None, ..Config::default() };
+    let waits = std::cell::Cell::new(0);
+    let played = TestRunner::new(config).run(&steps(), |steps| {
+        waits.set(waits.get() + play(&steps));
+        Ok(())
+    });
+    if let Err(error) = played {
+        panic!("{error}");
+    }
+    assert!(waits.get() > 20_000, "{} waits were checked", waits.get());
+}
+
+fn large(slots: usize) -> Memory {
+    let mut memory = Memory::new(Sizes::of(slots, 4));
+    let mut board = memory.board();
+    assert_eq!(board.register(1, 1), Some(0));
+    board.entry_mut(0).build_state = BuildState::Built;
+    memory
+}
+
+/// The group of the next task, which a worker owns and completes.
+fn serve(board: &mut Board) -> Option<GroupHash> {
+    let Next::Task(at) = board.next_task(0, b"work", None) else { return None };
+    let group = board.slot_at(at, 0).expect("a task").id >> 64;
+    let taken = board.reserve(at, &claim(NOW.monotonic.0, None), token_hash(1));
+    board.commit_claim(taken.ticket);
+    let id = taken.id;
+    let (ticket, _) = board.begin_end(0, id, &token_hash(1), 7).expect("a lease");
+    board.commit_end(ticket);
+    Some(group)
+}
+
+fn submit(board: &mut Board, group: GroupHash, number: u128) -> Offered {
+    let rank = Rank { id: group << 64 | number, created: Wall(number as i64), priority: 0 };
+    board.offer(0, lane_of(b"do", group), rank, NONE)
+}
+
+/// B131: with 100,000 groups, each round serves each of them once.
+#[test]
+fn a_hundred_thousand_groups_have_a_turn_in_each_round() {
+    const GROUPS: u128 = 100_000;
+    let mut memory = large(1 << 19);
+    let mut board = memory.board();
+    for number in 1..=3 {
+        for group in 1..=GROUPS {
+            assert_eq!(submit(&mut board, group, number), Offered::Queued);
+        }
+    }
+    for number in 4..50_000 {
+        submit(&mut board, 1, number);
+    }
+    for _ in 0..3 {
+        let round: BTreeSet<_> = (0..GROUPS).filter_map(|_| serve(&mut board)).collect();
+        assert_eq!(round.len() as u128, GROUPS);
+    }
+    assert_eq!(serve(&mut board), Some(1), "the only one that has more");
+    board.audit();
+}
+
+/// I4: on a full board a huge group loses its tail before a small one loses anything.
+#[test]
+fn a_full_board_cuts_the_tail_of_a_huge_group() {
+    let mut memory = large(4_096);
+    let mut board = memory.board();
+    for number in 0..10_000 {
+        submit(&mut board, 1, number);
+    }
+    assert_eq!(board.usage().slots_used, 4_096);
+    for group in 2..1_000 {
+        for number in 0..2 {
+            assert_eq!(submit(&mut board, group, number), Offered::Queued, "group {group}");
+        }
+    }
+    let served: Vec<_> = (0..999).filter_map(|_| serve(&mut board)).collect();
+    assert_eq!(served.iter().collect::<BTreeSet<_>>().len(), 999, "one turn of each");
+    board.audit();
 }

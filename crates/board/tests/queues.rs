@@ -12,7 +12,7 @@ use memory::small::*;
 const WITH_SETTINGS: QueueSettings = QueueSettings { version: 1, ..QueueSettings::NONE };
 
 fn queue(name: &[u8]) -> LaneName<'_> {
-    LaneName { queue: name, action: b"do" }
+    LaneName { queue: name, action: b"do", group: None }
 }
 
 fn configure(board: &mut Board, entry: u32, name: &[u8], settings: &QueueSettings) -> bool {

@@ -32,7 +32,7 @@ fn rank(task: usize) -> Rank {
 fn offer(board: &mut Board, entry: u32, tasks: usize, many_lanes: bool) {
     for task in 0..tasks {
         let action = if many_lanes { format!("{task}") } else { String::new() };
-        let lane = LaneName { queue: b"work", action: action.as_bytes() };
+        let lane = LaneName { queue: b"work", action: action.as_bytes(), group: None };
         board.offer(entry, lane, rank(task), Micros::ZERO);
     }
 }
@@ -191,7 +191,7 @@ fn idle_lanes_make_room() {
     assert_eq!(board.entry(0).lanes_spilled, 0);
     for task in 0..100 {
         let queue = format!("queue {task}");
-        let lane = LaneName { queue: queue.as_bytes(), action: b"" };
+        let lane = LaneName { queue: queue.as_bytes(), action: b"", group: None };
         assert_eq!(board.offer(1, lane, rank(task), Micros::ZERO), Offered::Queued);
         assert!(matches!(board.next_task(1, queue.as_bytes(), None), Next::Task(_)));
     }

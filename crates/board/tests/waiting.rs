@@ -24,7 +24,7 @@ fn wait_for(board: &mut Board, process: u32, queues: &[&[u8]], actions: Option<&
 }
 
 fn offer(board: &mut Board, queue: &[u8], action: &[u8], id: u128) {
-    board.offer(0, LaneName { queue, action }, rank(id), NONE);
+    board.offer(0, LaneName { queue, action, group: None }, rank(id), NONE);
 }
 
 /// The names for which a round sends notifications.

@@ -223,7 +223,7 @@ impl World {
         });
         let first = first.copied().filter(|_| !known);
         let rank = rank(id * 100 + (lane.0 * 4 + lane.1) as u128);
-        let name = LaneName { queue: QUEUES[lane.0], action: &actions()[lane.1] };
+        let name = LaneName { queue: QUEUES[lane.0], action: &actions()[lane.1], group: None };
         let woken = self.hold(|board| board.offer(0, name, rank, NONE)).1;
         assert_eq!(woken.first().copied(), first, "the one that has waited longest is woken");
     }

@@ -42,7 +42,7 @@ fn own_as(board: &mut Board, entry: u32, queue: &[u8], worker: &[u8], length: i6
 
 fn offer(board: &mut Board, entry: u32, queue: &[u8], ids: std::ops::Range<u128>) {
     for id in ids {
-        board.offer(entry, LaneName { queue, action: b"" }, rank(id), NONE);
+        board.offer(entry, LaneName { queue, action: b"", group: None }, rank(id), NONE);
     }
 }
 

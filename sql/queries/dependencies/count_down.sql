@@ -19,4 +19,5 @@ set pending = t.pending - s.settled,
 from unnest($2, $3, $4, $5) as s (task, settled, failed, created)
 where t.id = any (array(select f.id from free f)) and t.id = s.task
     and (s.created is null or s.created = t.created)
-returning t.id, t.ready, t.due, t.queue, t.action, t.priority, t.created, t.timeout
+returning t.id, t.ready, t.due, t.queue, t.action, t.priority, t.created, t.timeout,
+    t.group_key

@@ -9,6 +9,7 @@ from scylla.task t
 where t.queue = $1
     and t.action = $2
     and t.ready
+    and t.group_key is null
     and -t.priority = $3
     and (t.created, t.id) >= ($4, $5)
 order by t.created, t.id

@@ -1,12 +1,13 @@
--- The lanes that have ready tasks: hops from one lane to the next, however many tasks each has.
--- No parameters. Result: queue, action; in a queue with aging also the priority, else null.
+-- The lanes of tasks without a group that have ready tasks: hops from one lane to the next, however many tasks each has.
+-- No parameters. Result: queue, action; in a queue with aging also the priority, else null;
+--   null.
 -- Reads scylla.task through the index task_lane and scylla.queue by primary key; changes and locks
 --   nothing.
 with recursive lane (queue, action, priority) as (
     (
         select t.queue, t.action, t.priority
         from scylla.task t
-        where t.ready
+        where t.ready and t.group_key is null
         order by t.queue, t.action, -t.priority
         limit 1
     )
@@ -24,6 +25,7 @@ with recursive lane (queue, action, priority) as (
             from scylla.task t
             where l.ages
                 and t.ready
+                and t.group_key is null
                 and (t.queue, t.action, -t.priority) > (l.queue, l.action, -l.priority)
             order by t.queue, t.action, -t.priority
             limit 1
@@ -34,12 +36,13 @@ with recursive lane (queue, action, priority) as (
             from scylla.task t
             where not l.ages
                 and t.ready
+                and t.group_key is null
                 and (t.queue, t.action) > (l.queue, l.action)
             order by t.queue, t.action, -t.priority
             limit 1
         )
     ) n
 )
-select l.queue, l.action, case when q.aging is not null then l.priority end
+select l.queue, l.action, case when q.aging is not null then l.priority end, null
 from lane l
 left join scylla.queue q on q.queue = l.queue

@@ -1,6 +1,7 @@
--- The actions of one queue that have ready tasks: hops from one to the next, however many tasks
--- each has.
--- Parameters: $1 queue. Result: queue, action; in a queue with aging also the priority, else null.
+-- The actions of one queue that have ready tasks without a group: hops from one to the next,
+-- however many tasks each has.
+-- Parameters: $1 queue. Result: queue, action; in a queue with aging also the priority, else null;
+--   null.
 -- Reads scylla.task through the index task_lane and scylla.queue by primary key; changes and locks
 --   nothing.
 with recursive queue (ages) as (
@@ -9,7 +10,7 @@ with recursive queue (ages) as (
     (
         select t.action, t.priority
         from scylla.task t
-        where t.ready and t.queue = $1
+        where t.ready and t.group_key is null and t.queue = $1
         order by t.queue, t.action, -t.priority
         limit 1
     )
@@ -23,6 +24,7 @@ with recursive queue (ages) as (
             from scylla.task t
             where q.ages
                 and t.ready
+                and t.group_key is null
                 and t.queue = $1
                 and (t.action, -t.priority) > (l.action, -l.priority)
             order by t.queue, t.action, -t.priority
@@ -34,6 +36,7 @@ with recursive queue (ages) as (
             from scylla.task t
             where not q.ages
                 and t.ready
+                and t.group_key is null
                 and t.queue = $1
                 and t.action > l.action
             order by t.queue, t.action, -t.priority
@@ -41,6 +44,6 @@ with recursive queue (ages) as (
         )
     ) n
 )
-select $1, l.action, case when q.ages then l.priority end
+select $1, l.action, case when q.ages then l.priority end, null
 from lane l
 cross join queue q

@@ -1,13 +1,13 @@
 -- Since when the oldest task of a queue is ready that no worker owns: of each action and priority the
--- first, of these the oldest.
+-- first, of these the oldest; of all groups together the first.
 -- Parameters: $1 the queue. Result: one time, or null.
--- Reads scylla.task through the index task_lane, a row for each action and priority, from where the
+-- Reads scylla.task through the indexes task_lane and task_group_age, a row for each action and priority, from where the
 --   board goes on, and the rows of lower priorities that are owned; changes and locks nothing.
 with recursive head as (
     (
         select t.action, - t.priority as rank
         from scylla.task t
-        where t.ready and t.queue = $1
+        where t.ready and t.group_key is null and t.queue = $1
         order by t.action, - t.priority
         limit 1
     )
@@ -17,18 +17,27 @@ with recursive head as (
     cross join lateral (
         select t.action, - t.priority as rank
         from scylla.task t
-        where t.ready and t.queue = $1 and (t.action, - t.priority) > (h.action, h.rank)
+        where t.ready and t.group_key is null and t.queue = $1 and (t.action, - t.priority) > (h.action, h.rank)
         order by t.action, - t.priority
         limit 1
     ) n
 )
-select min(o.since)
+select least(min(o.since), (
+    select greatest(t.created, t.run_at)
+    from scylla.task t
+    where t.ready
+        and t.group_key is not null
+        and t.queue = $1
+        and not exists (select from scylla._leases(t.id))
+    order by t.created, t.id
+    limit 1
+))
 from head h
 left join lateral scylla._front($1, h.action, - h.rank) f on true
 cross join lateral (
     select greatest(t.created, t.run_at) as since
     from scylla.task t
-    where t.ready and t.queue = $1 and t.action = h.action and - t.priority = h.rank
+    where t.ready and t.group_key is null and t.queue = $1 and t.action = h.action and - t.priority = h.rank
         and (- t.priority, t.created, t.id) >= (
             coalesce(- f.lowest, h.rank),
             coalesce(f.created, '-infinity'),

@@ -8,6 +8,7 @@ use crate::error::{self, Result};
 use crate::ops::privileges;
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::named::role;
+use crate::pg::uuid::{self, Uuid};
 use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Privileges, access};
 use pgrx::PgLogLevel;
@@ -17,7 +18,7 @@ use std::ffi::CStr;
 /// How many privileges one call takes: more than there are, as a word may be repeated.
 const WORDS_MAX: usize = 1_000;
 
-sql_functions!(grant, revoke, may_look, role_in, role_out);
+sql_functions!(grant, revoke, may_look, role_in, role_out, group_hash);
 
 /// `grant(queue, role, privileges)`
 ///
@@ -91,6 +92,12 @@ fn role_out(call: &mut Call) -> Result<Option<Datum>> {
     let name = name.as_deref().unwrap_or(NO_ROLE);
     // SAFETY: copies a text that ends with a zero.
     Ok(Some(Datum::from(unsafe { pg_sys::pstrdup(name.as_ptr()) })))
+}
+
+/// Hashes the key of a group.
+fn group_hash(call: &mut Call) -> Result<Option<Datum>> {
+    let key = call.datum(0).map(|key| datum::text(Some(key)));
+    Ok(key.map(|key| Uuid(uuid::group_hash(&key)).datum()))
 }
 
 /// How a role is written that does not exist.

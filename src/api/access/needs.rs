@@ -86,6 +86,7 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     ("queue_stats", Nothing),
     ("known_workers", Nothing),
     ("may_look", Nothing),
+    ("group_hash", Nothing),
     ("role_in", Nothing),
     ("role_out", Nothing),
     // For the statements that end an ownership. It reads its arguments only.

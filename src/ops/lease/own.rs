@@ -46,6 +46,7 @@ const READ_AT_ONCE: usize = 1_024;
 const AGED_AT_ONCE: usize = 16;
 
 /// Why taking from the board ended.
+#[allow(clippy::large_enum_variant, reason = "taken apart at once")]
 enum Stop {
     Enough,
     /// No scheduler ends leases whose deadline has passed.
@@ -134,7 +135,7 @@ pub fn own_task(
     if place.queue == sql::QUEUE {
         return Err(error::served_queue());
     }
-    if datum::number(rows.get(0, 5)) == 0 {
+    if datum::number(rows.get(0, 6)) == 0 {
         return Err(error::wrong_status(id, "waiting"));
     }
     let claim = claim_now(worker, length);

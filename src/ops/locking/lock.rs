@@ -35,12 +35,12 @@ impl Locked {
 
     /// Whether the task is not waiting; it may be running.
     pub fn is_ready(&self, at: usize) -> bool {
-        datum::number(self.rows.get(at, 6)) != 0
+        datum::number(self.rows.get(at, 7)) != 0
     }
 
     /// How many predecessors the task waits for.
     pub fn pending(&self, at: usize) -> usize {
-        datum::number(self.rows.get(at, 7)) as usize
+        datum::number(self.rows.get(at, 8)) as usize
     }
 
     /// How to offer the task on the board; `None`: it is waiting.
@@ -62,7 +62,7 @@ impl Locked {
     pub fn delete_edges(&self, session: &Session, some: &[Uuid]) {
         let at = |id: &Uuid| self.ids.binary_search(id).ok();
         let edges =
-            some.iter().filter_map(at).flat_map(|at| edges_of(self.ids[at], self.rows.get(at, 8)));
+            some.iter().filter_map(at).flat_map(|at| edges_of(self.ids[at], self.rows.get(at, 9)));
         delete_edges(session, &edges.collect::<Vec<_>>());
     }
 }

@@ -2,7 +2,7 @@
 //! stopped, and surveying which lanes the table has (I4).
 
 use crate::ops::queues::configure;
-use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
+use crate::pg::datum::{self, BIGINT, BOOL, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
@@ -20,7 +20,18 @@ statement!(
     "maintenance/refill_level",
     [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]
 );
+statement!(
+    REFILL_GROUP,
+    "maintenance/refill_group",
+    [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT, UUID]
+);
+statement!(
+    REFILL_GROUP_LEVEL,
+    "maintenance/refill_group_level",
+    [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT, UUID]
+);
 statement!(SURVEY, "maintenance/survey", []);
+statement!(SURVEY_GROUPS, "maintenance/survey_groups", [TEXT, BOOL]);
 statement!(SURVEY_QUEUE, "maintenance/survey_queue", [TEXT]);
 
 /// Bounds of how many tasks one refill reads. It reads no more than the board has room for.
@@ -138,17 +149,22 @@ fn leave_own(db: &Database, tasks: &mut Vec<Read>) {
 
 fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec<Read> {
     let Rank { id, created, priority } = lane.cursor;
-    let rows = session.run(
-        if lane.level.is_some() { &REFILL_LEVEL } else { &REFILL },
-        &[
-            Some(datum::varlena(queue)),
-            Some(datum::varlena(lane.action.as_bytes())),
-            Some(Datum::from(-i64::from(priority))),
-            Some(datum::timestamptz(created)),
-            Some(Uuid(id).datum()),
-            Some(Datum::from(most as i64)),
-        ],
-    );
+    let mut values = vec![
+        Some(datum::varlena(queue)),
+        Some(datum::varlena(lane.action.as_bytes())),
+        Some(Datum::from(-i64::from(priority))),
+        Some(datum::timestamptz(created)),
+        Some(Uuid(id).datum()),
+        Some(Datum::from(most as i64)),
+    ];
+    values.extend(lane.group.map(|group| Some(Uuid(group).datum())));
+    let statement = match (lane.group, lane.level) {
+        (None, None) => &REFILL,
+        (None, Some(_)) => &REFILL_LEVEL,
+        (Some(_), None) => &REFILL_GROUP,
+        (Some(_), Some(_)) => &REFILL_GROUP_LEVEL,
+    };
+    let rows = session.run(statement, &values);
     let number = |row, column| datum::number(rows.get(row, column));
     let tasks = (0..rows.len())
         .map(|row| {
@@ -168,6 +184,7 @@ pub fn survey(db: &Database, entry: u32) -> bool {
     configure::load(db, entry);
     let spilled = with_board(|board| board.entry(entry).lanes_spilled);
     let room = mark(entry, &session(db).run(&SURVEY, &[]));
+    let room = mark_groups(entry, &session(db), b"", true) && room;
     with_board(|board| {
         let entry = board.entry_mut(entry);
         if room && entry.lanes_spilled == spilled {
@@ -179,19 +196,27 @@ pub fn survey(db: &Database, entry: u32) -> bool {
 
 /// Marks all lanes of a queue as to be refilled. False when the board has no room for some.
 fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
-    mark(entry, &session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]))
+    let room = mark(entry, &session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]));
+    mark_groups(entry, session, queue, false) && room
+}
+
+/// As `mark`, of the lanes of groups, from a queue on.
+fn mark_groups(entry: u32, session: &Session, queue: &[u8], and_later: bool) -> bool {
+    let values = [Some(datum::varlena(queue)), Some(Datum::from(and_later))];
+    mark(entry, &session.run(&SURVEY_GROUPS, &values))
 }
 
 fn mark(entry: u32, rows: &Rows) -> bool {
     let name = |row, column| datum::text(rows.get(row, column));
     let level = |row| rows.get(row, 2).map(|it| it.value() as u32);
-    let lanes: Vec<_> =
-        (0..rows.len()).map(|row| (name(row, 0), name(row, 1), level(row))).collect();
+    let group = |row| rows.get(row, 3).is_some().then(|| id_at(rows, row, 3).0);
+    let lane = |row| (name(row, 0), name(row, 1), level(row), group(row));
+    let lanes: Vec<_> = (0..rows.len()).map(lane).collect();
     let mut room = true;
     for some in lanes.chunks(AT_ONCE) {
         with_board(|board| {
-            for (queue, action, level) in some {
-                let lane = LaneName { queue, action };
+            for (queue, action, level, group) in some {
+                let lane = LaneName { queue, action, group: *group };
                 room &= match level {
                     None => board.survey(entry, lane),
                     Some(priority) => board.survey_level(entry, lane, *priority),

@@ -171,7 +171,8 @@ pub fn oldest_ready(db: &Database, queue: &[u8]) -> Option<Wall> {
 /// The rank of the next task in the lane of an action and priority, or the lowest that one in the
 /// table may have; `None`: the board does not know the lane.
 pub fn front(db: &Database, queue: &[u8], action: &[u8], priority: u32) -> Option<Rank> {
-    with_board(|board| board.front_of(db.find(board)?, LaneName { queue, action }, priority))
+    let lane = LaneName { queue, action, group: None };
+    with_board(|board| board.front_of(db.find(board)?, lane, priority))
 }
 
 /// Whether there is a lease, as this transaction sees it, or a reservation. A withheld task still

@@ -145,7 +145,8 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
             let Schedule { queue, action, priority, timeout, .. } = *schedule;
             let rank = rank(*id, *created, *priority);
             let (queue, action) = (queue.clone(), action.clone());
-            Change::OfferRun(Offer { queue, action, rank, timeout: *timeout, aged_since: None })
+            let (timeout, group) = (*timeout, None);
+            Change::OfferRun(Offer { queue, action, group, rank, timeout, aged_since: None })
         }),
     );
     for (_, schedule, ..) in runs.iter().filter(|(id, ..)| inserted.contains(id)) {

@@ -3,7 +3,7 @@
 use crate::due;
 use crate::error::Result;
 use crate::pg::time;
-use crate::pg::uuid::Uuid;
+use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::xact::{Change, Offer};
 use crate::storage::rows::rank;
 use board::{Micros, Wall};
@@ -130,6 +130,7 @@ impl<'d> Entry<'d> {
         Offer {
             queue: self.draft.queue.clone(),
             action: self.draft.action.clone(),
+            group: self.draft.group_key.as_deref().map(group_hash),
             rank: rank(self.id, self.created, self.draft.priority.into()),
             timeout: self.draft.timeout.map_or(Micros::ZERO, |(_, length)| length),
             aged_since: None,

@@ -9,7 +9,7 @@ use crate::pg::datum::{self, BOOLS, JSONBS, Kind, OID, TEXT, TEXTS, TIMESTAMPTZS
 use crate::pg::named::role;
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
-use crate::pg::uuid::Uuid;
+use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{id_at, ids, ids_in, rank, session};
@@ -118,7 +118,8 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
         let (answer, change) = if has_come(&messages[at]) {
             let (queue, action) = (queue.clone(), action.clone());
             let (rank, timeout) = (rank(id, created, 0), Micros::ZERO);
-            let offer = Offer { queue, action, rank, timeout, aged_since: None };
+            let group = messages[at].group_key.as_deref().map(group_hash);
+            let offer = Offer { queue, action, group, rank, timeout, aged_since: None };
             (Delayed::Fired, Change::Offer(offer))
         } else {
             (Delayed::Waits, Change::Due(messages[at].deadline))

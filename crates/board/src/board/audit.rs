@@ -3,11 +3,14 @@
 use crate::board::Board;
 use crate::board::lanes::{ByFront, ByLength, ByRank, Idle};
 use crate::board::leases::timer::{ByDeadline, ByExpiry};
+use crate::board::queues::groups::{ByTurn, Siblings};
 use crate::board::queues::limits::ByPermit;
 use crate::containers::{list, treap};
 use crate::layout::entry::BuildState;
 use crate::layout::lane::WakeState;
+use crate::layout::names::GroupHash;
 use crate::layout::nodes::NIL;
+use crate::layout::queue::{Group, Queue};
 use crate::layout::rank::{Id, Rank};
 use crate::layout::slot::{Slot, State};
 use crate::layout::waiter::WaiterState;
@@ -29,6 +32,10 @@ pub struct LaneAudit {
     pub queued: Vec<Id>,
     /// How many slots it has, in all states.
     pub slots: u32,
+    /// The group of its tasks.
+    pub group: Option<GroupHash>,
+    /// Whether it is the head of lanes.
+    pub is_head: bool,
 }
 
 /// What an audit found.
@@ -73,10 +80,11 @@ impl Board<'_> {
             assert_ne!(self.entry(entry).build_state, BuildState::Vacant, "queue {at}'s database");
             let name = queue.name;
             assert_eq!(self.find_queue(entry, name.as_bytes()), Some(at), "queue {at} is found");
-            for lane in treap::in_order(&mut ByFront(self), fronts, &mut audit.depth) {
-                assert!(lanes[lane as usize], "a lane by front is live");
-                assert_eq!(self.lanes[lane].queue, at, "a lane is in its own queue's tree");
-                has_front[lane as usize] = true;
+            for head in treap::in_order(&mut ByFront(self), fronts, &mut audit.depth) {
+                assert!(lanes[head as usize], "a lane by front is live");
+                assert_eq!(self.lanes[head].queue, at, "a lane is in its own queue's tree");
+                assert!(self.is_head(head), "a head is in its queue's tree");
+                has_front[head as usize] = true;
             }
         }
 
@@ -92,7 +100,7 @@ impl Board<'_> {
             (*lanes, *queued) = (*lanes + 1, *queued + it.counts.queued);
             *running += running_in[at as usize];
             assert_eq!(
-                self.find_lane(it.queue, it.action(), it.level),
+                self.find_lane(it.queue, it.action(), it.level, it.turns.group),
                 Some(at),
                 "lane {at} is found"
             );
@@ -100,8 +108,10 @@ impl Board<'_> {
             assert_eq!(it.first, queued.first().copied().unwrap_or(NIL), "lane {at}'s first");
             assert_eq!(it.counts.queued as usize, queued.len(), "lane {at}'s queued");
             assert_eq!(it.counts.slots, members[at as usize], "lane {at}'s slots");
-            assert_eq!(has_front[at as usize], self.front(at) != Rank::END, "lane {at}'s front");
+            let expected = self.is_head(at) && self.has_next(at);
+            assert_eq!(has_front[at as usize], expected, "lane {at}'s front");
             let wanted = it.counts.slots > 0 || it.refiller != 0 || it.cursor != Rank::END;
+            let wanted = wanted || it.turns.lanes > 0;
             assert!(wanted, "lane {at} is free when nothing refers to it");
             for slot in &queued {
                 let priority = self.slots[*slot].priority;
@@ -119,6 +129,8 @@ impl Board<'_> {
                 refiller: it.refiller,
                 queued: queued.iter().map(|slot| self.slots[*slot].id).collect(),
                 slots: it.counts.slots,
+                group: self.group_of_lane(at),
+                is_head: it.turns.lanes > 0,
             });
         }
         let mut configured = 0;
@@ -140,6 +152,7 @@ impl Board<'_> {
             };
             assert_eq!(trees, expected, "slot {at} is in the tree of its state");
         }
+        self.audit_groups(&lanes, &mut audit.depth);
         self.audit_shares(&lanes);
         self.audit_announcements(&queues);
         self.audit_permits(&queues);
@@ -198,6 +211,51 @@ impl Board<'_> {
                 assert!(slot != it.first || it.next_expiry == deadline, "worker {at}'s expiry");
                 trees[slot as usize] += 1;
             }
+        }
+    }
+
+    fn audit_groups(&mut self, lanes: &[bool], depth: &mut usize) {
+        let groups = self.groups.audit();
+        let live = || (0..lanes.len() as u32).filter(|lane| lanes[*lane as usize]);
+        for head in live().filter(|lane| self.is_head(*lane)).collect::<Vec<_>>() {
+            let turns = self.lanes[head].turns;
+            assert_eq!(turns.head, NIL, "a head has none");
+            let below: Vec<u32> = live().filter(|it| self.lanes[*it].turns.head == head).collect();
+            assert_eq!(turns.lanes as usize, below.len(), "head {head}'s lanes");
+            let queued: u32 = below.iter().map(|lane| self.lanes[*lane].counts.queued).sum();
+            assert_eq!(turns.queued, queued, "head {head}'s queued");
+            let by_turn = treap::in_order(&mut ByTurn(self), turns.root, depth);
+            assert_eq!(turns.first, by_turn.first().copied().unwrap_or(NIL), "head {head}'s first");
+            let mut sorted = by_turn.clone();
+            sorted.sort();
+            let has = |lane: &u32| self.front(*lane) != Rank::END;
+            let expected: Vec<u32> = below.iter().copied().filter(has).collect();
+            assert_eq!(sorted, expected, "head {head}'s tree");
+            for lane in below {
+                let (it, head) = (&self.lanes[lane], &self.lanes[head]);
+                assert_eq!((it.queue, it.level), (head.queue, head.level), "lane {lane}'s head");
+                assert_eq!(it.action, head.action, "lane {lane}'s head");
+            }
+        }
+        for (at, _) in (0..).zip(&groups).filter(|(_, live)| **live) {
+            let Group { queue, hash, turns, .. } = self.groups[at];
+            assert_eq!(self.find_group(queue, hash), Some(at), "group {at} is found");
+            let mut listed = list::in_order(&mut Siblings(&mut self.lanes), turns.lanes);
+            listed.sort();
+            let own: Vec<u32> = live().filter(|it| self.lanes[*it].turns.group == at).collect();
+            assert_eq!(listed, own, "group {at}'s lanes");
+            assert!(own.iter().all(|lane| self.lanes[*lane].queue == queue), "of one queue");
+            assert!(!own.is_empty() && turns.last <= self.queues[queue].last_turn);
+        }
+        for at in (0..self.queues.end()).filter(|at| self.queues[*at].lanes > 0) {
+            let Queue { groups, turns, .. } = self.queues[at];
+            let of_queue = (0..self.groups.end()).filter(|it| self.groups[*it].queue == at);
+            let live =
+                of_queue.filter(|it| self.find_group(at, self.groups[*it].hash) == Some(*it));
+            assert_eq!(groups as usize, live.count(), "queue {at}'s groups");
+            let heads = list::in_order(&mut Siblings(&mut self.lanes), turns.lanes);
+            let is_own = |head: &u32| self.is_head(*head) && self.lanes[*head].queue == at;
+            assert!(heads.iter().all(is_own), "queue {at}'s heads");
         }
     }
 

@@ -172,7 +172,12 @@ impl Board<'_> {
         for at in from.max(slots)..to.min(slots + self.lanes.end()) {
             let lane = at - slots;
             if self.is_lane(lane) && self.queues[self.lanes[lane].queue].entry == entry {
+                // A head goes with the last of its lanes.
+                let head = self.head_of(lane);
                 self.forget_lane(lane);
+                if head != lane && self.is_lane(head) {
+                    self.forget_lane(head);
+                }
             }
         }
         for at in from.max(slots + lanes)..to.min(end) {

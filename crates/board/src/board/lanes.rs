@@ -5,7 +5,7 @@ use crate::containers::hash::{hash, mix};
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
-use crate::layout::lane::{Lane, LaneCounts, LaneWakes, WakeState};
+use crate::layout::lane::{Lane, LaneCounts, LaneTurns, LaneWakes, WakeState};
 use crate::layout::names::{LaneName, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::queue::Queue;
@@ -17,8 +17,8 @@ use crate::layout::slot::State;
 const SPILLED_SLOTS_MAX: u32 = 16;
 const SPILL_TRIES: u32 = 8;
 
-fn lane_hash(queue: u32, action: &[u8], level: Option<u32>) -> u32 {
-    hash(queue ^ level.map_or(0, mix), action)
+fn lane_hash(queue: u32, action: &[u8], level: Option<u32>, group: u32) -> u32 {
+    hash(queue ^ level.map_or(0, mix) ^ group.wrapping_add(1).rotate_left(16), action)
 }
 
 impl Board<'_> {
@@ -28,10 +28,33 @@ impl Board<'_> {
         lane < self.lanes.end() && self.lanes[lane].used
     }
 
-    pub(crate) fn find_lane(&self, queue: u32, action: &[u8], level: Option<u32>) -> Option<u32> {
-        self.lanes.find(lane_hash(queue, action, level), |it| {
-            it.queue == queue && it.level == level && it.action() == action
+    /// The head of an action's lanes.
+    pub(crate) fn find_head(&self, queue: u32, action: &[u8], level: Option<u32>) -> Option<u32> {
+        self.find_lane(queue, action, level, NIL)
+    }
+
+    /// The lane of a group by its index, or of the tasks without one.
+    pub(crate) fn find_lane(
+        &self,
+        queue: u32,
+        action: &[u8],
+        level: Option<u32>,
+        group: u32,
+    ) -> Option<u32> {
+        self.lanes.find(lane_hash(queue, action, level, group), |it| {
+            it.queue == queue
+                && it.level == level
+                && it.turns.group == group
+                && it.action() == action
         })
+    }
+
+    fn find_lane_named(&self, queue: u32, name: LaneName, priority: u32) -> Option<u32> {
+        let group = match name.group {
+            None => NIL,
+            Some(group) => self.find_group(queue, group)?,
+        };
+        self.find_lane(queue, name.action, self.level(queue, priority), group)
     }
 
     /// The lane of tasks of a priority, made if it is new, if need be in place of an idle one;
@@ -43,19 +66,47 @@ impl Board<'_> {
         priority: u32,
     ) -> Option<u32> {
         if let Some(queue) = self.find_queue(entry, name.queue)
-            && let Some(lane) = self.find_lane(queue, name.action, self.level(queue, priority))
+            && let Some(lane) = self.find_lane_named(queue, name, priority)
         {
             return Some(lane);
         }
-        if self.lanes.is_full() {
-            self.make_room_for_lane(entry)?;
+        let Some(hash) = name.group else {
+            if self.lanes.is_full() {
+                self.make_room_for_lane(entry)?;
+            }
+            // Spilling may have freed the queue that was found.
+            let queue = self.find_or_add_queue(entry, name.queue)?;
+            return self.add_lane(entry, queue, name.action, priority, LaneTurns::NONE);
+        };
+        let head = self.find_or_add_lane(entry, LaneName { group: None, ..name }, priority)?;
+        // It stays from now on.
+        self.change_lanes_below(head, 1);
+        let lane = if self.lanes.is_full() { self.make_room_for_lane(entry) } else { Some(()) };
+        let lane = lane.and_then(|()| {
+            let queue = self.lanes[head].queue;
+            let group = self.find_or_add_group(queue, hash)?;
+            let turns = LaneTurns { group, head, ..LaneTurns::NONE };
+            self.add_lane(entry, queue, name.action, priority, turns)
+        });
+        if lane.is_none() {
+            self.change_lanes_below(head, -1);
+            self.release_lane(head);
         }
-        // Spilling may have freed the queue that was found.
-        let queue = self.find_or_add_queue(entry, name.queue)?;
+        lane
+    }
+
+    fn add_lane(
+        &mut self,
+        entry: u32,
+        queue: u32,
+        action: &[u8],
+        priority: u32,
+        turns: LaneTurns,
+    ) -> Option<u32> {
         let level = self.level(queue, priority);
         let lane_id = self.next_generation();
         let lane = self.lanes.add(
-            lane_hash(queue, name.action, level),
+            lane_hash(queue, action, level, turns.group),
             Lane {
                 cursor: Rank::END,
                 cursor_since: Rank::END.created,
@@ -68,15 +119,17 @@ impl Board<'_> {
                 root: NIL,
                 first: NIL,
                 counts: LaneCounts { queued: 0, slots: 0 },
+                turns,
                 wakes: LaneWakes::NONE,
                 refiller: 0,
                 lane_id,
                 used: true,
                 level,
-                action: Name::new(name.action),
+                action: Name::new(action),
             },
         )?;
         self.change_need(queue, |it| it.lanes += 1);
+        self.join_group(lane);
         self.link_length(lane);
         self.entry_mut(entry).lanes += 1;
         self.push_idle(lane);
@@ -113,7 +166,7 @@ impl Board<'_> {
         self.forget_lane(lane);
         if wakes.state != WakeState::Idle {
             // That one finds the lane again, which goes on with waking.
-            let lane = LaneName { queue: name.as_bytes(), action: action.as_bytes() };
+            let lane = LaneName { queue: name.as_bytes(), action: action.as_bytes(), group: None };
             self.wake_for_table(entry, lane);
         }
     }
@@ -126,9 +179,10 @@ impl Board<'_> {
         }
     }
 
-    /// Frees a lane that has no slots.
+    /// Frees a lane that has no slots and is no other lane's head; then its head, if nothing needs
+    /// that any more.
     pub(crate) fn forget_lane(&mut self, lane: u32) {
-        if self.lanes[lane].counts.slots > 0 {
+        if self.lanes[lane].counts.slots > 0 || self.lanes[lane].turns.lanes > 0 {
             return;
         }
         self.unlink_front(lane);
@@ -138,10 +192,18 @@ impl Board<'_> {
         if self.lanes[lane].is_idle() {
             self.remove_idle(lane);
         }
-        self.entry_mut(self.queues[queue].entry).lanes -= 1;
+        let entry = self.queues[queue].entry;
+        self.entry_mut(entry).lanes -= 1;
+        let head = self.leave_group(lane);
         self.lanes[lane].used = false;
         self.lanes.free(lane);
         self.change_need(queue, |it| it.lanes -= 1);
+        if let Some(head) = head {
+            self.forget_outdated(entry, head);
+            if self.is_lane(head) {
+                self.release_lane(head);
+            }
+        }
     }
 
     /// Queues a slot that is in no tree.
@@ -203,31 +265,52 @@ impl Board<'_> {
     /// As `front`, of the lane that tasks of a priority are in, if there is one.
     pub fn front_of(&self, entry: u32, name: LaneName, priority: u32) -> Option<Rank> {
         let queue = self.find_queue(entry, name.queue)?;
-        let lane = self.find_lane(queue, name.action, self.level(queue, priority));
-        lane.map(|lane| self.front(lane))
+        self.find_lane_named(queue, name, priority).map(|lane| self.front(lane))
     }
 
-    /// The queue's lane with the best front.
-    pub(crate) fn best_lane(&mut self, queue: u32) -> Option<u32> {
+    /// The queue's head with the next task.
+    pub(crate) fn best_head(&mut self, queue: u32) -> Option<u32> {
         let root = self.queues[queue].fronts;
         treap::first(&mut ByFront(self), root)
     }
 
-    /// Puts a lane into its queue's tree, if it has something.
+    /// Puts a lane into its trees, if it has something.
     pub(crate) fn link_front(&mut self, lane: u32) {
-        if self.front(lane) != Rank::END {
-            let queue = self.lanes[lane].queue;
-            let root = self.queues[queue].fronts;
-            self.queues[queue].fronts = treap::insert(&mut ByFront(self), root, lane);
+        let head = self.head_of(lane);
+        if head != lane && self.front(lane) != Rank::END {
+            self.unlink_head(head);
+            self.link_turn(lane);
+            self.link_head(head);
+        } else if head == lane {
+            self.link_head(head);
         }
     }
 
-    /// Takes a lane out of its queue's tree, before its front changes.
+    /// Takes a lane out of its trees, before its front changes.
     pub(crate) fn unlink_front(&mut self, lane: u32) {
-        if self.front(lane) != Rank::END {
-            let queue = self.lanes[lane].queue;
+        let head = self.head_of(lane);
+        if head != lane && self.front(lane) != Rank::END {
+            self.unlink_head(head);
+            self.unlink_turn(lane);
+            self.link_head(head);
+        } else if head == lane {
+            self.unlink_head(head);
+        }
+    }
+
+    fn link_head(&mut self, head: u32) {
+        if self.has_next(head) {
+            let queue = self.lanes[head].queue;
             let root = self.queues[queue].fronts;
-            self.queues[queue].fronts = treap::remove(&mut ByFront(self), root, lane);
+            self.queues[queue].fronts = treap::insert(&mut ByFront(self), root, head);
+        }
+    }
+
+    fn unlink_head(&mut self, head: u32) {
+        if self.has_next(head) {
+            let queue = self.lanes[head].queue;
+            let root = self.queues[queue].fronts;
+            self.queues[queue].fronts = treap::remove(&mut ByFront(self), root, head);
         }
     }
 
@@ -238,6 +321,11 @@ impl Board<'_> {
         let mut counts = self.lanes[lane].counts;
         counts.queued = counts.queued.wrapping_add_signed(queued);
         counts.slots = counts.slots.wrapping_add_signed(slots);
+        let head = self.lanes[lane].turns.head;
+        if head != NIL {
+            let below = &mut self.lanes[head].turns.queued;
+            *below = below.wrapping_add_signed(queued);
+        }
         self.change(lane, counts, self.lanes[lane].refiller);
     }
 
@@ -257,7 +345,14 @@ impl Board<'_> {
         }
         let entry = self.entry_mut(self.queues[queue].entry);
         entry.held = entry.held + counts.held() - before.held();
-        match (was_idle, is_idle) {
+        if was_idle != is_idle {
+            self.note_idleness(lane, was_idle);
+        }
+    }
+
+    /// Notes that a lane may have become idle, or ceased to be.
+    pub(crate) fn note_idleness(&mut self, lane: u32, was_idle: bool) {
+        match (was_idle, self.lanes[lane].is_idle()) {
             (true, false) => self.remove_idle(lane),
             (false, true) => self.push_idle(lane),
             _ => {}
@@ -322,7 +417,7 @@ impl TreapNodes for ByRank<'_, '_> {
     }
 }
 
-/// The lanes of a queue that have something, best front first.
+/// The heads of a queue that have something, the one with the next task first.
 pub(crate) struct ByFront<'b, 'a>(pub(crate) &'b mut Board<'a>);
 
 impl TreapNodes for ByFront<'_, '_> {
@@ -333,7 +428,7 @@ impl TreapNodes for ByFront<'_, '_> {
         &mut self.0.lanes[lane].by_front
     }
     fn before(&self, a: u32, b: u32) -> bool {
-        (self.0.front(a), a) < (self.0.front(b), b)
+        self.0.is_head_before(a, b)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::layout::header::{Globals, Header, PoolHeads};
 use crate::layout::lane::Lane;
 use crate::layout::names::{Name, QUEUE_MAX};
 use crate::layout::nodes::{Chain, ListHead, NIL};
-use crate::layout::queue::Queue;
+use crate::layout::queue::{Group, Queue};
 use crate::layout::rank::Id;
 use crate::layout::slot::{Flag, Slot, State, Ticket};
 use crate::layout::stats::{QueueStats, Recount};
@@ -49,7 +49,7 @@ pub struct Sizes {
     pub slot_buckets: usize,
     /// How many lanes it holds.
     pub lanes: usize,
-    /// Buckets of the lanes' index, and of the notices'.
+    /// Buckets of the lanes' index, of the groups' and of the notices'.
     pub lane_buckets: usize,
     /// How many queues it holds: one for each lane, those that are kept to be announced, and those
     /// that have settings.
@@ -102,6 +102,11 @@ impl Sizes {
         self.slots
     }
 
+    /// How many groups it holds, each of which has a lane.
+    pub fn groups(&self) -> usize {
+        self.lanes
+    }
+
     /// How many settled tasks to be announced it holds.
     pub fn notices(&self) -> usize {
         self.lanes
@@ -118,6 +123,8 @@ pub struct Parts<'a> {
     pub lane_buckets: &'a mut [u32],
     pub queues: &'a mut [Queue],
     pub queue_buckets: &'a mut [u32],
+    pub groups: &'a mut [Group],
+    pub group_buckets: &'a mut [u32],
     pub notices: &'a mut [Notice],
     pub notice_buckets: &'a mut [u32],
     pub waiters: &'a mut [Waiter],
@@ -136,6 +143,7 @@ pub struct Board<'a> {
     pub(crate) slots: Pool<'a, Slot>,
     pub(crate) lanes: Pool<'a, Lane>,
     pub(crate) queues: Pool<'a, Queue>,
+    pub(crate) groups: Pool<'a, Group>,
     pub(crate) notices: Pool<'a, Notice>,
     pub(crate) waiters: &'a mut [Waiter],
     /// The waiters' places in lines, `MAX_WAIT_QUEUES` each.
@@ -170,13 +178,14 @@ impl<'a> Board<'a> {
     /// at each hold of the lock.
     pub fn on(parts: Parts<'a>) -> Board<'a> {
         let Header { pools, globals } = parts.header;
-        let PoolHeads { slots, lanes, queues, notices, stats, workers } = pools;
+        let PoolHeads { slots, lanes, queues, groups, notices, stats, workers } = pools;
         assert!(parts.lines.len().is_power_of_two());
         Board {
             globals,
             slots: Pool::new(slots, parts.slots, parts.slot_buckets),
             lanes: Pool::new(lanes, parts.lanes, parts.lane_buckets),
             queues: Pool::new(queues, parts.queues, parts.queue_buckets),
+            groups: Pool::new(groups, parts.groups, parts.group_buckets),
             notices: Pool::new(notices, parts.notices, parts.notice_buckets),
             waiters: parts.waiters,
             places: parts.places,
@@ -194,6 +203,7 @@ impl<'a> Board<'a> {
         self.slots.clear();
         self.lanes.clear();
         self.queues.clear();
+        self.groups.clear();
         self.notices.clear();
         self.stats.clear();
         self.workers.clear();
@@ -320,4 +330,4 @@ macro_rules! pool_node {
     };
 }
 
-pool_node!(Slot, Lane, Queue, Notice, QueueStats, Worker);
+pool_node!(Slot, Lane, Queue, Group, Notice, QueueStats, Worker);

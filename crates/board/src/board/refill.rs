@@ -3,7 +3,7 @@
 use crate::board::Board;
 use crate::board::offers::Offered;
 use crate::layout::lane::LaneRef;
-use crate::layout::names::{ACTION_MAX, Name};
+use crate::layout::names::{ACTION_MAX, GroupHash, Name};
 use crate::layout::rank::Rank;
 use crate::time::Micros;
 
@@ -18,14 +18,16 @@ pub struct NeedsRefill {
     pub action: Name<ACTION_MAX>,
     /// The only priority of its tasks; `None`: they have any.
     pub level: Option<u32>,
+    /// The group of its tasks; `None`: they are in no group.
+    pub group: Option<GroupHash>,
     pub(crate) lane_id: u32,
-    pub(crate) queue: u32,
+    pub(crate) head: LaneRef,
 }
 
 impl NeedsRefill {
-    /// The lane.
+    /// The lane that wakes processes for its tasks.
     pub fn lane_ref(&self) -> LaneRef {
-        LaneRef { lane: self.lane, lane_id: self.lane_id, queue: self.queue }
+        self.head
     }
 }
 

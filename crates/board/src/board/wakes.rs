@@ -1,6 +1,6 @@
 //! Waking: each task that gets ready wakes one process that waits for work of its lane.
 //!
-//! A lane goes through its queue's line from the front and wakes processes whose filters admit its
+//! Of lanes with a head, the head wakes for all. A lane goes through its queue's line from the front and wakes processes whose filters admit its
 //! action. One hold of the lock looks at a few waiters only; the scheduler goes on with the rest.
 //! As long as the lane has something, each notification round wakes one more: a process that was
 //! woken need not own the task. No process is woken twice for one task: one that joins the line
@@ -21,7 +21,6 @@ use crate::layout::lane::{Lane, LaneRef, LaneWakes, WakeState};
 use crate::layout::names::LaneName;
 use crate::layout::nodes::{Link, ListHead, NIL};
 use crate::layout::queue::Queue;
-use crate::layout::rank::Rank;
 use crate::layout::waiter::{ActionFilter, WaiterState};
 
 impl ListNodes for Pool<'_, Lane> {
@@ -31,12 +30,12 @@ impl ListNodes for Pool<'_, Lane> {
 }
 
 impl Board<'_> {
-    /// The lane of a queued slot.
+    /// The lane that wakes processes for a queued slot.
     pub fn lane_of(&self, slot: u32) -> LaneRef {
-        self.lane_ref(self.slots[slot].lane)
+        self.lane_ref(self.head_of(self.slots[slot].lane))
     }
 
-    fn lane_ref(&self, lane: u32) -> LaneRef {
+    pub(crate) fn lane_ref(&self, lane: u32) -> LaneRef {
         let Lane { lane_id, queue, .. } = self.lanes[lane];
         LaneRef { lane, lane_id, queue }
     }
@@ -44,7 +43,7 @@ impl Board<'_> {
     /// Wakes more processes, since the lane has so many ready tasks more that may be handed out.
     pub(crate) fn wake_for(&mut self, lane: u32, count: u32) {
         if self.globals.waiting > 0 {
-            let joined = self.globals.joined;
+            let (lane, joined) = (self.head_of(lane), self.globals.joined);
             let Lane { queue, wakes, .. } = &mut self.lanes[lane];
             wakes.until = joined;
             wakes.fresh = true;
@@ -56,7 +55,7 @@ impl Board<'_> {
 
     /// Wakes more processes, since a queue with limits may hand out so many tasks more.
     pub(crate) fn wake_for_queue(&mut self, queue: u32, count: u32) {
-        if let Some(lane) = self.best_lane(queue) {
+        if let Some(lane) = self.best_head(queue) {
             self.wake_for(lane, count);
         } else {
             let Queue { entry, chain, .. } = self.queues[queue];
@@ -94,7 +93,7 @@ impl Board<'_> {
     fn lane_to_pass_on(&mut self, unused: LaneRef) -> Option<u32> {
         let queue = unused.queue;
         if queue < self.queues.end() && self.is_limited(queue) {
-            self.best_lane_to_hand_out(queue)
+            self.best_head_to_hand_out(queue)
         } else {
             self.lane_with_work(unused)
         }
@@ -168,15 +167,15 @@ impl Board<'_> {
         let queue = self.lanes[lane].queue;
         if owed > 0
             && self.is_limited(queue)
-            && let Some(best) = self.best_lane_to_hand_out(queue)
+            && let Some(best) = self.best_head_to_hand_out(queue)
         {
             self.lanes[best].wakes.owed += owed;
             self.set_wake_state(best, WakeState::Unfinished);
         }
     }
 
-    fn best_lane_to_hand_out(&mut self, queue: u32) -> Option<u32> {
-        if self.free_places(queue) > 0 { self.best_lane(queue) } else { None }
+    fn best_head_to_hand_out(&mut self, queue: u32) -> Option<u32> {
+        if self.free_places(queue) > 0 { self.best_head(queue) } else { None }
     }
 
     /// The index of a lane that has something to hand out still.
@@ -184,7 +183,7 @@ impl Board<'_> {
         let LaneRef { lane, lane_id, .. } = it;
         let found = self.is_lane(lane)
             && self.lanes[lane].lane_id == lane_id
-            && self.front(lane) != Rank::END
+            && self.has_next(lane)
             && self.free_places(self.lanes[lane].queue) > 0;
         found.then_some(lane)
     }
@@ -216,13 +215,13 @@ impl Board<'_> {
 
     /// As `give_wakes`, for this lane only. Returns how many wake-ups it has no use for.
     fn give_wakes_of(&mut self, lane: u32) -> u32 {
-        let Lane { queue, action, counts, wakes, .. } = self.lanes[lane];
+        let Lane { queue, action, wakes, .. } = self.lanes[lane];
         let Queue { entry, chain, .. } = self.queues[queue];
         let (filter, line) = (ActionFilter::of(action.as_bytes()), self.line(chain.hash));
         let it = self.lane_ref(lane);
         let (mut left, mut until) = (0, wakes.until);
         if self.is_limited(queue) {
-            left = wakes.owed.saturating_sub(counts.queued.max(1));
+            left = wakes.owed.saturating_sub(self.queued_below(lane).max(1));
             until = self.queues[queue].until;
             self.lanes[lane].wakes.owed -= left;
         }

@@ -19,6 +19,7 @@ pub struct PoolHeads {
     pub(crate) slots: PoolHead,
     pub(crate) lanes: PoolHead,
     pub(crate) queues: PoolHead,
+    pub(crate) groups: PoolHead,
     pub(crate) notices: PoolHead,
     pub(crate) stats: PoolHead,
     pub(crate) workers: PoolHead,

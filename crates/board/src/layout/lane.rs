@@ -1,4 +1,4 @@
-//! The ready order of one action of one queue, or of its tasks of one priority.
+//! The ready order of one action of one queue, of its tasks of one group, or of one priority.
 
 use crate::layout::names::{ACTION_MAX, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
@@ -17,7 +17,7 @@ pub struct Lane {
     /// The lowest rank that was left to the table since the refill under way began.
     pub(crate) left_to_table: Rank,
     pub(crate) chain: Chain,
-    /// In the queue's tree of lanes that have something.
+    /// Of a lane that has something: in the queue's tree, or, of a group's lane, in its head's.
     pub(crate) by_front: TreapLinks,
     /// In the tree of all lanes.
     pub(crate) by_length: TreapLinks,
@@ -29,6 +29,7 @@ pub struct Lane {
     /// The first of the queued slots.
     pub(crate) first: u32,
     pub(crate) counts: LaneCounts,
+    pub(crate) turns: LaneTurns,
     pub(crate) wakes: LaneWakes,
     /// The process that refills the lane; 0: none.
     pub(crate) refiller: i32,
@@ -52,6 +53,40 @@ pub struct LaneRef {
 impl LaneRef {
     /// No lane.
     pub const NONE: LaneRef = LaneRef { lane: NIL, lane_id: 0, queue: NIL };
+}
+
+/// A lane's part in the turns of groups. The lane of the tasks without a group is the *head* of the
+/// lanes of its action's groups, and stays as long as there are any. Without groups it is only that.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LaneTurns {
+    /// The group whose lane it is; `NIL`: it is a head.
+    pub(crate) group: u32,
+    /// The head of a group's lane.
+    pub(crate) head: u32,
+    /// In the list of its group's lanes, or of its queue's heads.
+    pub(crate) sibling: Link,
+    /// Of a head: the tree of its groups' lanes that have something, by turn.
+    pub(crate) root: u32,
+    /// The first one in that tree.
+    pub(crate) first: u32,
+    /// How many lanes it is the head of.
+    pub(crate) lanes: u32,
+    /// How many of their slots are queued.
+    pub(crate) queued: u32,
+}
+
+impl LaneTurns {
+    /// A lane of tasks without a group, beside no group's.
+    pub const NONE: LaneTurns = LaneTurns {
+        group: NIL,
+        head: NIL,
+        sibling: Link::NONE,
+        root: NIL,
+        first: NIL,
+        lanes: 0,
+        queued: 0,
+    };
 }
 
 /// How many slots a lane has.
@@ -124,6 +159,6 @@ impl Lane {
 
     /// Whether the lane can be spilled: its tasks are then known to the table only.
     pub(crate) fn is_idle(&self) -> bool {
-        self.counts.held() == 0 && self.refiller == 0
+        self.counts.held() == 0 && self.refiller == 0 && self.turns.lanes == 0
     }
 }

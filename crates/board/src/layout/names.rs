@@ -41,11 +41,16 @@ impl<const N: usize> PartialEq for Name<N> {
     }
 }
 
-/// The names of a lane: its queue's and its action.
+/// A group of a queue: a hash of its key. Two keys never have the same.
+pub type GroupHash = u128;
+
+/// The names of a lane: its queue's, its action, and the group of its tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneName<'a> {
     /// The queue's name.
     pub queue: &'a [u8],
     /// The action; may be empty.
     pub action: &'a [u8],
+    /// `None`: tasks without a group.
+    pub group: Option<GroupHash>,
 }

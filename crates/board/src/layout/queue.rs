@@ -1,7 +1,7 @@
-//! A queue that has lanes or settings, or is to be announced.
+//! A queue that has lanes or settings, or is to be announced, and its groups.
 
-use crate::layout::names::{Name, QUEUE_MAX};
-use crate::layout::nodes::{Chain, Link, TreapLinks};
+use crate::layout::names::{GroupHash, Name, QUEUE_MAX};
+use crate::layout::nodes::{Chain, Link, ListHead, TreapLinks};
 use crate::time::{Micros, Monotonic};
 
 /// A queue.
@@ -11,10 +11,16 @@ pub struct Queue {
     pub(crate) chain: Chain,
     /// The index of its database's entry.
     pub(crate) entry: u32,
-    /// The tree of lanes that have something, the one with the best front first.
+    /// The tree of heads that have something, the one with the next task first.
     pub(crate) fronts: u32,
     /// How many lanes it has.
     pub(crate) lanes: u32,
+    /// How many groups it has.
+    pub(crate) groups: u32,
+    /// The number of the last turn that a group of it had.
+    pub(crate) last_turn: u64,
+    /// Of its tasks without a group.
+    pub(crate) turns: GroupTurns,
     /// How many of its slots are queued.
     pub(crate) queued: u32,
     /// How many of its slots are reserved or leased, those included that a transaction in flight
@@ -36,6 +42,31 @@ pub struct Queue {
     pub(crate) permits: Permits,
     /// Empty: the record is free.
     pub(crate) name: Name<QUEUE_MAX>,
+}
+
+/// A group that has lanes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Group {
+    pub(crate) hash: GroupHash,
+    pub(crate) turns: GroupTurns,
+    pub(crate) chain: Chain,
+    pub(crate) queue: u32,
+}
+
+/// The turns of a group, or of the tasks of a queue that are in none.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct GroupTurns {
+    /// The number of its last turn; the group with the least one is next.
+    pub(crate) last: u64,
+    /// Its lanes.
+    pub(crate) lanes: ListHead,
+}
+
+impl GroupTurns {
+    /// Of no lanes.
+    pub const NONE: GroupTurns = GroupTurns { last: 0, lanes: ListHead::EMPTY };
 }
 
 /// The settings of a queue that the board needs.

@@ -5,8 +5,8 @@
 pub mod small;
 
 use board::{
-    Board, Header, Lane, ListHead, NIL, Notice, Parts, Place, Queue, QueueStats, Sizes, Slot,
-    Waiter, Worker,
+    Board, Group, Header, Lane, ListHead, NIL, Notice, Parts, Place, Queue, QueueStats, Sizes,
+    Slot, Waiter, Worker,
 };
 
 pub struct Memory {
@@ -17,6 +17,8 @@ pub struct Memory {
     lane_buckets: Vec<u32>,
     queues: Vec<Queue>,
     queue_buckets: Vec<u32>,
+    groups: Vec<Group>,
+    group_buckets: Vec<u32>,
     notices: Vec<Notice>,
     notice_buckets: Vec<u32>,
     waiters: Vec<Waiter>,
@@ -45,6 +47,8 @@ impl Memory {
             lane_buckets: vec![NIL - 1; sizes.lane_buckets],
             queues: zeroed(sizes.queues),
             queue_buckets: vec![NIL - 1; sizes.queue_buckets],
+            groups: zeroed(sizes.groups()),
+            group_buckets: vec![NIL - 1; sizes.lane_buckets],
             notices: zeroed(sizes.notices()),
             notice_buckets: vec![NIL - 1; sizes.lane_buckets],
             waiters: zeroed(sizes.waiters),
@@ -69,6 +73,8 @@ impl Memory {
             lane_buckets: &mut self.lane_buckets,
             queues: &mut self.queues,
             queue_buckets: &mut self.queue_buckets,
+            groups: &mut self.groups,
+            group_buckets: &mut self.group_buckets,
             notices: &mut self.notices,
             notice_buckets: &mut self.notice_buckets,
             waiters: &mut self.waiters,
@@ -91,6 +97,8 @@ impl Memory {
             + size_of_val(&self.lane_buckets[..])
             + size_of_val(&self.queues[..])
             + size_of_val(&self.queue_buckets[..])
+            + size_of_val(&self.groups[..])
+            + size_of_val(&self.group_buckets[..])
             + size_of_val(&self.notices[..])
             + size_of_val(&self.notice_buckets[..])
             + size_of_val(&self.waiters[..])

@@ -9,7 +9,7 @@ use super::Memory;
 
 /// No lease length of the task's own.
 pub const NONE: Micros = Micros::ZERO;
-pub const WORK: LaneName = LaneName { queue: b"work", action: b"do" };
+pub const WORK: LaneName = LaneName { queue: b"work", action: b"do", group: None };
 pub const NOW: Timestamp = Timestamp { monotonic: Monotonic(1_000), wall: Wall(5_000_000) };
 
 pub fn small(slots: usize, lanes: usize) -> Memory {
@@ -36,7 +36,7 @@ pub fn rank(id: u128) -> Rank {
 }
 
 pub fn lane<'a>(action: &'a [u8]) -> LaneName<'a> {
-    LaneName { queue: b"work", action }
+    LaneName { queue: b"work", action, group: None }
 }
 
 pub fn claim(monotonic: i64, length: Option<i64>) -> Claim<'static> {

@@ -138,6 +138,8 @@ impl World<'_> {
         let token_hash: TokenHash = u128::from(serial).to_be_bytes();
         let (now, worker) = (self.now, worker_name(pid));
         let claim = Claim { worker: &worker, holder: pid, now, length, fallback: FALLBACK };
+        let lane = self.cards[&key].lane;
+        self.note_turn(lane);
         let taken = self.board.reserve(at, &claim, token_hash);
         let card = self.card(key);
         assert_eq!(card.state, State::Queued);
@@ -453,7 +455,9 @@ impl World<'_> {
         if !found {
             let usage = self.board.usage();
             let no_room = usage.slots_used == usage.slots && self.queued().count() == 0;
-            assert!(!known && (no_room || usage.lanes_used == usage.lanes));
+            // A group's lane may have been without a place for its head, or with that only.
+            let wanted = 1 + u32::from(row.lane.3 > 0);
+            assert!(!known && (no_room || usage.lanes_used + wanted > usage.lanes));
         } else if !known {
             let epoch = self.serial();
             self.cards.insert(key, Card::new(&row, epoch));

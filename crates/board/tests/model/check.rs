@@ -1,11 +1,13 @@
 //! The conditions that must hold after each call.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use board::{BuildState, LaneAudit, Monotonic, Next, Rank, Slot, State, Wall};
 
 use super::world::{
-    ACTIONS, Card, Key, LaneKey, MAX_DATABASES, QUEUES, Snapshot, World, action_name, queue_name,
+    ACTIONS, Card, GROUPS, Key, LaneKey, MAX_DATABASES, QUEUES, Snapshot, World, action_name,
+    group_of, queue_name,
 };
 
 /// What a call may do besides the changes that the cards have already.
@@ -41,8 +43,12 @@ impl Snapshot {
     }
 }
 
-/// Whether a lane can go: none of its slots is held, and it is not being refilled.
+/// Whether a lane can go: none of its slots is held, it is not being refilled, and no head.
 fn is_idle(lane: &LaneAudit) -> bool {
+    is_free(lane) && !lane.is_head
+}
+
+fn is_free(lane: &LaneAudit) -> bool {
     lane.slots as usize == lane.queued.len() && lane.refiller == 0
 }
 
@@ -51,7 +57,9 @@ impl World<'_> {
         let lanes = self.board.audit().lanes.into_iter().map(|it| {
             let queue = (0..QUEUES).find(|queue| queue_name(*queue) == it.queue);
             let action = (0..ACTIONS).find(|action| action_name(*action) == it.action);
-            ((it.entry, queue.expect("a queue"), action.expect("an action")), it)
+            let group = (0..GROUPS).find(|group| group_of(*group) == it.group);
+            let (queue, action) = (queue.expect("a queue"), action.expect("an action"));
+            ((it.entry, queue, action, group.expect("a group")), it)
         });
         Snapshot {
             lanes: lanes.collect(),
@@ -106,7 +114,35 @@ impl World<'_> {
         self.check_workers();
         self.check_entries(&before, &after);
         self.check_nothing_stranded(&after);
+        self.note_groups(&before, &after);
         self.last = after;
+    }
+
+    /// Where a task is in the order of its queue: by priority, by its group's turn, by rank.
+    fn place(&self, lane: LaneKey, rank: Rank) -> (Reverse<u32>, u64, Rank) {
+        let turn = self.turns.get(&((lane.0, lane.1), lane.3)).copied().unwrap_or(0);
+        (Reverse(rank.priority), turn, rank)
+    }
+
+    /// The group of a lane has its turn.
+    pub fn note_turn(&mut self, lane: LaneKey) {
+        let turn = self.serial();
+        self.turns.insert(((lane.0, lane.1), lane.3), turn);
+    }
+
+    /// A group that is new comes last; one without lanes is forgotten, also while a lane is made.
+    fn note_groups(&mut self, before: &Snapshot, after: &Snapshot) {
+        let lanes: BTreeSet<_> = after.lanes.keys().map(|it| ((it.0, it.1), it.3)).collect();
+        let queues: BTreeSet<_> = lanes.iter().map(|it| it.0).collect();
+        let stayed = after.lanes.keys().filter(|it| before.lanes.contains_key(*it));
+        let stayed: BTreeSet<_> = stayed.map(|it| ((it.0, it.1), it.3)).collect();
+        self.turns.retain(|it, _| stayed.contains(it) || it.1 == 0 && queues.contains(&it.0));
+        for group in lanes.into_iter().filter(|it| it.1 > 0) {
+            if !self.turns.contains_key(&group) {
+                let turn = self.serial();
+                self.turns.insert(group, turn);
+            }
+        }
     }
 
     fn slots(&self) -> BTreeMap<Key, Slot> {
@@ -132,8 +168,11 @@ impl World<'_> {
         let full = self.board.usage();
         if !after.lanes.contains_key(&card.lane) {
             assert!(after.spilled[card.lane.0 as usize], "a task without a lane is spilled");
-            assert_eq!(before.lanes.len() as u32, full.lanes, "there was no room for a lane");
-            assert!(before.lanes.values().all(|it| !is_idle(it)), "no lane could go for it");
+            // A group's lane needs a head, too.
+            let more = usize::from(card.lane.3 > 0);
+            assert!(before.lanes.len() + more >= full.lanes as usize, "no room for a lane");
+            let idle = before.lanes.values().filter(|it| is_idle(it)).count();
+            assert!(idle <= more, "no lane could go for it");
             return false;
         }
         if !expect.read && card.rank >= before.cursor(card.lane) {
@@ -163,7 +202,9 @@ impl World<'_> {
             evicted.iter().partition(|card| !after.lanes.contains_key(&card.lane));
         for card in spilled {
             assert_eq!(card.state, State::Queued, "a lease is never evicted");
-            assert!(is_idle(&before.lanes[&card.lane]), "an idle lane goes");
+            let lane = &before.lanes[&card.lane];
+            // A head may go once the last of its lanes has gone.
+            assert!(is_idle(lane) || is_free(lane) && lane.is_head, "an idle lane goes");
         }
         assert!(evicted.len() <= came, "evicted for no other: {evicted:?}");
         self.tally.evicted += evicted.len() as u64;
@@ -192,6 +233,8 @@ impl World<'_> {
         }
         let lanes: BTreeSet<LaneKey> =
             before.lanes.keys().chain(after.lanes.keys()).chain(&expect.makes).copied().collect();
+        // A lane of a group may be made with its head.
+        let more = expect.makes.map_or(0, |lane| u32::from(lane.3 > 0));
         let mut spilled = 0;
         for lane in lanes {
             let left = expect.left.iter().filter(|it| it.0 == lane).map(|it| it.1).min();
@@ -210,10 +253,10 @@ impl World<'_> {
             if cursor != Rank::END {
                 spilled += 1;
                 assert!(expect.makes.is_some() && after.spilled[lane.0 as usize]);
-                assert_eq!(before.lanes.len() as u32, self.board.usage().lanes);
+                assert!(before.lanes.len() as u32 + more >= self.board.usage().lanes);
             }
         }
-        assert!(spilled <= 1, "one lane is spilled for another");
+        assert!(spilled <= 1 + u64::from(more), "one lane is spilled for another");
         self.tally.spilled += spilled;
     }
 
@@ -230,11 +273,8 @@ impl World<'_> {
             let at = entry as usize;
             assert_eq!(self.board.entry(entry).ended_persisted, self.ended[at]);
             if after.spilled[at] && !before.spilled[at] {
-                assert_eq!(
-                    before.lanes.len() as u32,
-                    self.board.usage().lanes,
-                    "spilled for want of lanes"
-                );
+                let lanes = before.lanes.len() as u32 + 1;
+                assert!(lanes >= self.board.usage().lanes, "spilled for want of lanes");
             }
         }
     }
@@ -257,38 +297,48 @@ impl World<'_> {
                 && lane.1 == queue
                 && actions.is_none_or(|actions| actions.contains(&lane.2))
         };
-        let queued = self.queued().filter(|(_, it)| asked(it.lane)).map(|it| it.1.rank).min();
+        let queued = self.queued().filter(|(_, it)| asked(it.lane));
+        let queued = queued.map(|(_, it)| self.place(it.lane, it.rank)).min();
         let in_table = self.rows.iter().filter(|(key, row)| {
             row.ready
                 && asked(row.lane)
                 && !self.cards.contains_key(key)
                 && !self.puts.contains(key)
         });
-        let in_table = in_table.map(|(_, row)| row.rank).min();
         let in_table = in_table.filter(|_| self.board.entry(entry).lanes_spilled == 0);
+        let in_table = in_table.map(|(_, row)| self.place(row.lane, row.rank)).min();
         let best = queued.into_iter().chain(in_table).min();
         let lanes = || self.last.lanes.iter().filter(|(lane, _)| asked(**lane));
+        let cursors = || lanes().filter(|(_, it)| it.cursor != Rank::END);
         match front {
             Next::Task(at) => {
                 let slot = self.board.slot_at(*at, entry).expect("a task of the entry");
                 assert_eq!(slot.state(), State::Queued);
-                assert_eq!(Some(slot.rank()), best, "the best is handed out");
-                assert!(lanes().all(|(_, it)| it.cursor > slot.rank()));
+                let lane = self.cards[&(entry, slot.id)].lane;
+                let place = self.place(lane, slot.rank());
+                assert_eq!(Some(place), best, "the best is handed out");
+                assert!(cursors().all(|(lane, it)| self.place(*lane, it.cursor) > place));
+                let mut others = self.queued().filter(|(_, it)| asked(it.lane));
+                let in_turn = others.any(|(_, it)| it.rank < slot.rank());
+                drop(others);
+                self.tally.in_turn += u64::from(in_turn);
             }
             Next::NeedsRefill(wanted) => {
-                assert!(
-                    best.is_none_or(|best| wanted.cursor <= best),
-                    "a lane is refilled from its cursor"
-                );
                 let lane = lanes().find(|(lane, it)| {
-                    action_name(lane.2) == wanted.action.as_bytes() && it.cursor == wanted.cursor
+                    action_name(lane.2) == wanted.action.as_bytes()
+                        && group_of(lane.3) == wanted.group
+                        && it.cursor == wanted.cursor
                 });
-                assert_eq!(lane.expect("such a lane").1.refiller, 0);
+                let (lane, it) = lane.expect("such a lane");
+                assert_eq!(it.refiller, 0);
+                let place = self.place(*lane, it.cursor);
+                assert!(best.is_none_or(|best| place <= best), "a lane is refilled from there");
             }
             Next::Refilling => {
-                let under_way = lanes().filter(|(_, it)| it.refiller != 0).map(|(_, it)| it.cursor);
-                let cursor = under_way.min().expect("a refill under way");
-                assert!(best.is_none_or(|best| cursor <= best), "a lane is refilled from there");
+                let under_way = cursors().filter(|(_, it)| it.refiller != 0);
+                let places = under_way.map(|(lane, it)| self.place(*lane, it.cursor));
+                let place = places.min().expect("a refill under way");
+                assert!(best.is_none_or(|best| place <= best), "a lane is refilled from there");
             }
             Next::Spilled(_) | Next::Empty => {
                 let spilled = self.board.entry(entry).lanes_spilled > 0;

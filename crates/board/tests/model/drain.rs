@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use board::{Rank, State};
 
 use super::operations::Operation;
-use super::world::{Act, End, Key, MAX_DATABASES, Outcome, QUEUES, World};
+use super::world::{Act, End, GROUPS, Key, MAX_DATABASES, Outcome, QUEUES, World};
 
 impl World<'_> {
     /// Ends all open transactions, then owns and finishes one task after the other (I4).
@@ -39,7 +39,7 @@ impl World<'_> {
     }
 
     fn drain_queue(&mut self, entry: u8, queue: u8) {
-        let mut last = Rank::FIRST;
+        let mut last = [Rank::FIRST; GROUPS as usize];
         loop {
             assert_eq!(self.running((entry.into(), queue)), 0, "all places are free");
             let before = self.handed.len();
@@ -57,9 +57,10 @@ impl World<'_> {
                 continue;
             }
             let (key, token_hash) = token_hash.expect("a token");
-            let rank = self.cards[&key].rank;
-            assert!(spilled || last < rank, "the drain goes in order");
-            last = rank;
+            let (lane, rank) = (self.cards[&key].lane, self.cards[&key].rank);
+            let last = &mut last[usize::from(lane.3)];
+            assert!(spilled || *last < rank, "each group's tasks come in order");
+            *last = rank;
             let right = self.begin_settling(pid, key, &token_hash).expect("a good token");
             let act = Act::Settle { right, end };
             self.transactions.entry(pid).or_default().acts.push(act);

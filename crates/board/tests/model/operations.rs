@@ -5,8 +5,8 @@ use board::{Id, Micros, Next, Rank, State, Wall};
 use super::check::Expect;
 use super::workers::worker_name;
 use super::world::{
-    ACTIONS, End, Key, LaneKey, MAX_DATABASES, Outcome, QUEUES, Refill, Row, World, action_name,
-    queue_name,
+    ACTIONS, End, GROUPS, Key, LaneKey, MAX_DATABASES, Outcome, QUEUES, Refill, Row, World,
+    action_name, group_of, queue_name,
 };
 
 /// A callback that runs too late.
@@ -161,7 +161,8 @@ pub fn nth<T: Clone>(pick: u8, of: impl IntoIterator<Item = T>) -> Option<T> {
 
 fn lane_of(number: u8) -> LaneKey {
     let (entry, rest) = (u32::from(number) % MAX_DATABASES, number / MAX_DATABASES as u8);
-    (entry, rest % QUEUES, rest / QUEUES % ACTIONS)
+    let group = rest / QUEUES / ACTIONS % GROUPS;
+    (entry, rest % QUEUES, rest / QUEUES % ACTIONS, group)
 }
 
 fn entry_of(holder: u8) -> (u32, i32) {
@@ -278,7 +279,7 @@ impl World<'_> {
             }
             Operation::Wreck => self.wreck(),
             Operation::Limit { lane, most } => {
-                let (entry, queue, _) = lane_of(lane);
+                let (entry, queue, ..) = lane_of(lane);
                 self.limits.insert((entry, queue), most.into());
                 self.limit(entry);
             }
@@ -355,7 +356,9 @@ impl World<'_> {
                 Next::NeedsRefill(wanted) => {
                     let action = wanted.action.as_bytes();
                     let action = (0..ACTIONS).find(|it| action_name(*it) == action);
-                    let lane = (entry, queue, action.expect("a known action"));
+                    let group = (0..GROUPS).find(|it| group_of(*it) == wanted.group);
+                    let group = group.expect("a known group");
+                    let lane = (entry, queue, action.expect("a known action"), group);
                     self.wanted.push((lane, wanted));
                     assert!(self.begin_refill(lane, &wanted), "a lane is refilled");
                     assert!(!self.board.begin_refill(&wanted, 99), "by one at a time");

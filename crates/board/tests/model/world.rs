@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use board::{
-    Board, BuildState, Id, LaneAudit, LaneName, Micros, Monotonic, NeedsRefill, Rank, RunningPlace,
-    State, Ticket, Timestamp, TokenHash, Wall,
+    Board, BuildState, GroupHash, Id, LaneAudit, LaneName, Micros, Monotonic, NeedsRefill, Rank,
+    RunningPlace, State, Ticket, Timestamp, TokenHash, Wall,
 };
 
 pub const MAX_DATABASES: u32 = 2;
 pub const QUEUES: u8 = 2;
 pub const ACTIONS: u8 = 3;
+/// The first is that of tasks without a group.
+pub const GROUPS: u8 = 3;
 
 /// A task of a database.
 pub type Key = (u32, Id);
 
-/// Database, queue, action.
-pub type LaneKey = (u32, u8, u8);
+/// Database, queue, action, group.
+pub type LaneKey = (u32, u8, u8, u8);
 
 /// Database, queue.
 pub type QueueKey = (u32, u8);
@@ -163,6 +165,8 @@ pub struct Tally {
     pub released: u64,
     /// Workers whose records others got.
     pub forgotten: u64,
+    /// Handed out before a task that is older, since that one's group had its turn.
+    pub in_turn: u64,
 }
 
 pub struct World<'b> {
@@ -178,6 +182,8 @@ pub struct World<'b> {
     /// Commits whose callbacks did not run yet.
     pub puts: Vec<Key>,
     pub gones: Vec<Key>,
+    /// The last turns of the groups that have lanes, and of the tasks in none.
+    pub turns: BTreeMap<(QueueKey, u8), u64>,
     /// How many tasks of a queue may run.
     pub limits: BTreeMap<QueueKey, u32>,
     /// Queues of which a task went while a transaction ended its lease: that transaction owns no
@@ -205,6 +211,10 @@ pub fn action_name(action: u8) -> Vec<u8> {
     format!("action {action}").into_bytes()
 }
 
+pub fn group_of(group: u8) -> Option<GroupHash> {
+    (group > 0).then(|| GroupHash::from(group))
+}
+
 pub fn scheduler_of(entry: u32) -> i32 {
     90 + entry as i32
 }
@@ -221,6 +231,7 @@ impl<'b> World<'b> {
             wanted: Vec::new(),
             puts: Vec::new(),
             gones: Vec::new(),
+            turns: BTreeMap::new(),
             limits: BTreeMap::new(),
             overtaken: BTreeSet::new(),
             withheld: Vec::new(),
@@ -273,12 +284,13 @@ impl<'b> World<'b> {
 
     pub fn named<T>(&mut self, lane: LaneKey, call: impl FnOnce(&mut Board, LaneName) -> T) -> T {
         let (queue, action) = (queue_name(lane.1), action_name(lane.2));
-        call(&mut self.board, LaneName { queue: &queue, action: &action })
+        let group = group_of(lane.3);
+        call(&mut self.board, LaneName { queue: &queue, action: &action, group })
     }
 }
 
 impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 20] {
+    pub fn all(&self) -> [(&'static str, u64); 21] {
         [
             ("evicted", self.evicted),
             ("left", self.left),
@@ -300,6 +312,7 @@ impl Tally {
             ("superseded", self.superseded),
             ("released", self.released),
             ("forgotten", self.forgotten),
+            ("in_turn", self.in_turn),
         ]
     }
 }
@@ -328,6 +341,7 @@ impl std::ops::Add for Tally {
             superseded: self.superseded + it.superseded,
             released: self.released + it.released,
             forgotten: self.forgotten + it.forgotten,
+            in_turn: self.in_turn + it.in_turn,
         }
     }
 }

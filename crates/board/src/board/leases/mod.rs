@@ -9,7 +9,7 @@ use crate::board::refill::NeedsRefill;
 use crate::layout::lane::Lane;
 use crate::layout::names::{Name, WORKER_MAX};
 use crate::layout::nodes::NIL;
-use crate::layout::rank::{Id, Rank};
+use crate::layout::rank::Id;
 use crate::layout::slot::{Flag, Flags, Slot, State, Ticket, TokenHash};
 use crate::time::{Micros, Monotonic, Timestamp, Wall};
 
@@ -76,6 +76,7 @@ pub struct PersistedLease<'a> {
 }
 
 /// What is next in a queue.
+#[allow(clippy::large_enum_variant, reason = "taken apart at once")]
 #[derive(Clone, Copy, Debug)]
 pub enum Next {
     /// The slot of the next task.
@@ -153,12 +154,13 @@ impl Board<'_> {
     ) -> Next {
         let lane = queue.and_then(|queue| match actions {
             _ if self.ages(queue) => self.best_aged_lane(queue, actions, now),
-            None => self.best_lane(queue),
+            None => self.best_head(queue).map(|head| self.next_below(head)),
             Some(actions) => actions
                 .iter()
-                .filter_map(|action| self.find_lane(queue, action, None))
-                .filter(|lane| self.front(*lane) != Rank::END)
-                .min_by_key(|lane| self.front(*lane)),
+                .filter_map(|action| self.find_head(queue, action, None))
+                .filter(|head| self.has_next(*head))
+                .min_by_key(|head| self.head_key(*head))
+                .map(|head| self.next_below(head)),
         });
         let Some(lane) = lane else {
             let spilled = self.entry(entry).lanes_spilled;
@@ -171,8 +173,9 @@ impl Board<'_> {
             Next::Refilling
         } else {
             let action = Name::new(it.action());
-            let Lane { cursor, lane_id, queue, level, .. } = *it;
-            Next::NeedsRefill(NeedsRefill { lane, cursor, action, level, lane_id, queue })
+            let Lane { cursor, lane_id, level, .. } = *it;
+            let (group, head) = (self.group_of_lane(lane), self.lane_ref(self.head_of(lane)));
+            Next::NeedsRefill(NeedsRefill { lane, cursor, action, level, group, lane_id, head })
         }
     }
 
@@ -181,6 +184,7 @@ impl Board<'_> {
         self.dequeue(at);
         self.join_worker(at, claim.worker, claim.now.wall);
         self.set_state(at, State::Reserved);
+        self.take_turn(self.slots[at].lane);
         let queue = self.queue_of(at);
         self.take_permit(queue);
         let timeout = self.queues[queue].settings.timeout;

@@ -75,25 +75,28 @@ impl Board<'_> {
         let mut best: Option<(AgedFront, u32)> = None;
         let mut next = treap::first(&mut ByFront(self), fronts);
         while let Some(first) = next {
-            let level = self.front(first).priority;
+            let level = self.front(self.next_below(first)).priority;
             // No task of this priority or a lower one can have gained enough.
             if best
                 .is_some_and(|((Reverse(priority), ..), _)| i64::from(level) + GAIN_MAX < priority)
             {
                 break;
             }
-            let lane = match actions {
+            let head = match actions {
                 None => Some(first),
                 Some(actions) => (actions.iter())
-                    .filter_map(|action| self.find_lane(queue, action, Some(level)))
-                    .filter(|lane| self.front(*lane) != Rank::END)
-                    .min_by_key(|lane| self.front(*lane)),
+                    .filter_map(|action| self.find_head(queue, action, Some(level)))
+                    .filter(|head| self.has_next(*head))
+                    .min_by_key(|head| self.head_key(*head)),
             };
+            let lane = head.map(|head| self.next_below(head));
             let rival = lane.map(|lane| (self.aged_front(lane, now), lane));
             best = best.into_iter().chain(rival).min();
             let Some(priority) = level.checked_sub(1) else { break };
             let below = Rank { priority, ..Rank::FIRST };
-            next = treap::seek(&mut ByFront(self), fronts, |it, lane| it.0.front(lane) < below);
+            next = treap::seek(&mut ByFront(self), fronts, |it, head| {
+                it.0.front(it.0.next_below(head)) < below
+            });
         }
         best.map(|(_, lane)| lane)
     }
@@ -140,7 +143,8 @@ impl Board<'_> {
     /// by a survey.
     pub(crate) fn forget_outdated(&mut self, entry: u32, lane: u32) {
         let it = &self.lanes[lane];
-        if self.is_outdated(lane) && it.counts.slots == 0 && it.refiller == 0 {
+        let is_unused = it.counts.slots == 0 && it.refiller == 0 && it.turns.lanes == 0;
+        if self.is_outdated(lane) && is_unused {
             self.note_spilled(entry);
             self.forget_lane(lane);
         }
@@ -151,7 +155,8 @@ impl Board<'_> {
     pub(crate) fn change_lane(&mut self, entry: u32, at: u32) {
         let (from, rank) = (self.slots[at].lane, self.slots[at].rank());
         let (queue, action) = (self.queues[self.lanes[from].queue].name, self.lanes[from].action);
-        let name = LaneName { queue: queue.as_bytes(), action: action.as_bytes() };
+        let group = self.group_of_lane(from);
+        let name = LaneName { queue: queue.as_bytes(), action: action.as_bytes(), group };
         let lane = self.find_or_add_lane(entry, name, rank.priority);
         // A lane that was spilled to make room may have been the slot's own.
         if self.find_slot(entry, rank.id) != Some(at) {

@@ -1,6 +1,7 @@
 //! Queues: what they are needed for, their settings, and how they are released when these change.
 
 pub mod aging;
+pub mod groups;
 pub mod limits;
 
 use crate::board::queues::limits::Bucket;
@@ -8,8 +9,7 @@ use crate::board::{Board, MAX_PARKED};
 use crate::containers::hash::hash;
 use crate::layout::names::Name;
 use crate::layout::nodes::{Chain, Link, NIL};
-use crate::layout::queue::{Permits, Queue, QueueSettings};
-use crate::layout::rank::Rank;
+use crate::layout::queue::{GroupTurns, Permits, Queue, QueueSettings};
 use crate::layout::slot::Slot;
 use crate::time::Monotonic;
 
@@ -51,6 +51,9 @@ impl Board<'_> {
                 entry,
                 fronts: NIL,
                 lanes: 0,
+                groups: 0,
+                last_turn: 0,
+                turns: GroupTurns::NONE,
                 queued: 0,
                 running: 0,
                 epoch,
@@ -202,11 +205,11 @@ impl Board<'_> {
     fn note_released(&mut self, queue: u32, lane: u32) {
         if self.is_limited(queue) {
             // Once for all of its lanes.
-            if self.best_lane(queue) == Some(lane) {
+            if self.best_head(queue) == Some(lane) {
                 self.release(queue, u32::MAX);
             }
-        } else if self.front(lane) != Rank::END && self.free_places(queue) > 0 {
-            self.wake_for(lane, self.lanes[lane].counts.queued.max(1));
+        } else if self.is_head(lane) && self.has_next(lane) && self.free_places(queue) > 0 {
+            self.wake_for(lane, self.queued_below(lane).max(1));
             self.note_to_announce(queue);
         }
     }

@@ -1,0 +1,228 @@
+//! Groups: of the tasks of one priority, each group of a queue gets a turn after the other.
+//!
+//! A group has a lane of its own for each action, beside the lane of the tasks without a group,
+//! which is the *head* of these lanes. The head's tree has those that have something, the next one
+//! first; the queue's tree has the heads. A task that is handed out is a turn of its group in all
+//! of its lanes: the group moves behind all others, and a group that is new comes last. Tasks
+//! without a group are one group. A queue without groups has heads only, and no turns.
+//!
+//! In a queue with aging lanes have one priority each, and age alone decides between them.
+
+use crate::board::Board;
+use crate::containers::hash::hash;
+use crate::containers::list::{self, ListNodes};
+use crate::containers::pool::Pool;
+use crate::containers::treap::{self, TreapNodes};
+use crate::layout::lane::Lane;
+use crate::layout::names::GroupHash;
+use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
+use crate::layout::queue::{Group, GroupTurns};
+use crate::layout::rank::Rank;
+use std::cmp::Reverse;
+
+/// What decides between lanes of a queue; less is sooner.
+pub(crate) type LaneKey = (Reverse<u32>, bool, u64, Rank, u32);
+
+fn group_hash(queue: u32, group: GroupHash) -> u32 {
+    hash(queue, &group.to_ne_bytes())
+}
+
+impl Board<'_> {
+    pub(crate) fn find_group(&self, queue: u32, group: GroupHash) -> Option<u32> {
+        self.groups.find(group_hash(queue, group), |it| it.queue == queue && it.hash == group)
+    }
+
+    /// A group, made if it is new. Its turn comes after those of all others then.
+    pub(crate) fn find_or_add_group(&mut self, queue: u32, hash: GroupHash) -> Option<u32> {
+        if let Some(group) = self.find_group(queue, hash) {
+            return Some(group);
+        }
+        let last = self.next_turn(queue);
+        let turns = GroupTurns { last, ..GroupTurns::NONE };
+        let group = Group { hash, turns, chain: Chain::NONE, queue };
+        let group = self.groups.add(group_hash(queue, hash), group)?;
+        self.queues[queue].groups += 1;
+        Some(group)
+    }
+
+    fn next_turn(&mut self, queue: u32) -> u64 {
+        let it = &mut self.queues[queue];
+        it.last_turn += 1;
+        it.last_turn
+    }
+
+    /// The hash of a lane's group; `None`: its tasks are in no group.
+    pub(crate) fn group_of_lane(&self, lane: u32) -> Option<GroupHash> {
+        let group = self.lanes[lane].turns.group;
+        (group != NIL).then(|| self.groups[group].hash)
+    }
+
+    fn turns_of(&mut self, lane: u32) -> &mut GroupTurns {
+        let Lane { queue, turns, .. } = &self.lanes[lane];
+        match turns.group {
+            NIL => &mut self.queues[*queue].turns,
+            group => &mut self.groups[group].turns,
+        }
+    }
+
+    /// Notes that a lane is one of its group's, and of its head's if it has one.
+    pub(crate) fn join_group(&mut self, lane: u32) {
+        let mut lanes = self.turns_of(lane).lanes;
+        list::push(&mut Siblings(&mut self.lanes), &mut lanes, lane);
+        self.turns_of(lane).lanes = lanes;
+    }
+
+    /// Takes a lane that is about to be freed from its group, which is freed with its last lane, and
+    /// from its head. Returns the head.
+    pub(crate) fn leave_group(&mut self, lane: u32) -> Option<u32> {
+        let mut lanes = self.turns_of(lane).lanes;
+        list::remove(&mut Siblings(&mut self.lanes), &mut lanes, lane);
+        self.turns_of(lane).lanes = lanes;
+        let Lane { queue, turns, .. } = self.lanes[lane];
+        if turns.group == NIL {
+            return None;
+        }
+        if lanes.first == NIL {
+            self.groups.free(turns.group);
+            self.queues[queue].groups -= 1;
+        }
+        self.change_lanes_below(turns.head, -1);
+        Some(turns.head)
+    }
+
+    /// Changes how many lanes a head has.
+    pub(crate) fn change_lanes_below(&mut self, head: u32, by: i32) {
+        let was_idle = self.lanes[head].is_idle();
+        let lanes = &mut self.lanes[head].turns.lanes;
+        *lanes = lanes.wrapping_add_signed(by);
+        self.note_idleness(head, was_idle);
+    }
+
+    pub(crate) fn is_head(&self, lane: u32) -> bool {
+        self.lanes[lane].turns.group == NIL
+    }
+
+    /// The head of a lane, which may be itself.
+    pub(crate) fn head_of(&self, lane: u32) -> u32 {
+        match self.lanes[lane].turns.head {
+            NIL => lane,
+            head => head,
+        }
+    }
+
+    /// How many slots are queued in a head and in the lanes that it heads.
+    pub(crate) fn queued_below(&self, head: u32) -> u32 {
+        let it = &self.lanes[head];
+        it.counts.queued + it.turns.queued
+    }
+
+    /// Whether a head, or a lane that it heads, has something.
+    pub(crate) fn has_next(&self, head: u32) -> bool {
+        self.front(head) != Rank::END || self.lanes[head].turns.first != NIL
+    }
+
+    /// Of a head and the lanes that it heads, the one with the next task. The head, if none has
+    /// anything.
+    pub(crate) fn next_below(&self, head: u32) -> u32 {
+        match self.lanes[head].turns.first {
+            NIL => head,
+            first if self.front(head) == Rank::END => first,
+            first if self.lane_key(first) < self.lane_key(head) => first,
+            _ => head,
+        }
+    }
+
+    fn lane_key(&self, lane: u32) -> LaneKey {
+        let Lane { queue, level, turns, .. } = &self.lanes[lane];
+        let turn = match (level, turns.group) {
+            (Some(_), _) => 0,
+            (None, NIL) => self.queues[*queue].turns.last,
+            (None, group) => self.groups[group].turns.last,
+        };
+        let front = self.front(lane);
+        // Beside each other while the queue begins or ceases to age, the two kinds are not compared.
+        (Reverse(front.priority), level.is_some(), turn, front, lane)
+    }
+
+    /// The key of the next task of a head.
+    pub(crate) fn head_key(&self, head: u32) -> LaneKey {
+        self.lane_key(self.next_below(head))
+    }
+
+    /// Whether a head is before another one.
+    pub(crate) fn is_head_before(&self, a: u32, b: u32) -> bool {
+        let (one, other) = (&self.lanes[a], &self.lanes[b]);
+        let is_plain = one.turns.first == NIL && other.turns.first == NIL;
+        if is_plain && one.level.is_some() == other.level.is_some() {
+            (self.front(a), a) < (self.front(b), b)
+        } else {
+            self.head_key(a) < self.head_key(b)
+        }
+    }
+
+    /// Puts a group's lane that has something into its head's tree; the head is in no tree.
+    pub(crate) fn link_turn(&mut self, lane: u32) {
+        let head = self.lanes[lane].turns.head;
+        let root = self.lanes[head].turns.root;
+        let root = treap::insert(&mut ByTurn(self), root, lane);
+        self.set_turns(head, root);
+    }
+
+    /// Takes a group's lane out of its head's tree; the head is in no tree.
+    pub(crate) fn unlink_turn(&mut self, lane: u32) {
+        let head = self.lanes[lane].turns.head;
+        let root = self.lanes[head].turns.root;
+        let root = treap::remove(&mut ByTurn(self), root, lane);
+        self.set_turns(head, root);
+    }
+
+    fn set_turns(&mut self, head: u32, root: u32) {
+        let first = treap::first(&mut ByTurn(self), root).unwrap_or(NIL);
+        let turns = &mut self.lanes[head].turns;
+        (turns.root, turns.first) = (root, first);
+    }
+
+    /// Notes that a task of a lane is handed out: its group has had its turn.
+    pub(crate) fn take_turn(&mut self, lane: u32) {
+        let queue = self.lanes[lane].queue;
+        if self.queues[queue].groups == 0 {
+            return;
+        }
+        let first = self.turns_of(lane).lanes.first;
+        self.each_of_group(first, Board::unlink_front);
+        self.turns_of(lane).last = self.next_turn(queue);
+        self.each_of_group(first, Board::link_front);
+    }
+
+    fn each_of_group(&mut self, first: u32, change: impl Fn(&mut Self, u32)) {
+        let mut lane = first;
+        while lane != NIL {
+            change(self, lane);
+            lane = self.lanes[lane].turns.sibling.next;
+        }
+    }
+}
+
+/// The lanes, as the lists of their groups link them.
+pub(crate) struct Siblings<'p, 'a>(pub(crate) &'p mut Pool<'a, Lane>);
+
+impl ListNodes for Siblings<'_, '_> {
+    fn link(&mut self, lane: u32) -> &mut Link {
+        &mut self.0[lane].turns.sibling
+    }
+}
+
+/// The lanes of a head that have something, the next one first.
+pub(crate) struct ByTurn<'b, 'a>(pub(crate) &'b mut Board<'a>);
+
+impl TreapNodes for ByTurn<'_, '_> {
+    fn seed(&self) -> u32 {
+        self.0.globals.seed
+    }
+    fn links(&mut self, lane: u32) -> &mut TreapLinks {
+        &mut self.0.lanes[lane].by_front
+    }
+    fn before(&self, a: u32, b: u32) -> bool {
+        self.0.lane_key(a) < self.0.lane_key(b)
+    }
+}
