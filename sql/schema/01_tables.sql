@@ -101,7 +101,7 @@ create index task_group_age on scylla.task (queue, created, id)
 where ready and group_key is not null;
 
 -- A well-known name, and a waiting message's id, are one task's within the queue.
-create unique index task_key on scylla.task (queue, key) where key is not null;
+create unique index task_key on scylla.task (key, queue) where key is not null;
 create unique index task_message on scylla.task (queue, message) where message is not null;
 
 -- The tasks of a group, oldest first.
@@ -110,6 +110,9 @@ where group_key is not null;
 
 -- What waits for its time only, in the order in which it falls due.
 create index task_due on scylla.task (due, id) where due is not null;
+
+-- What waits, for whatever, by queue.
+create index task_waiting on scylla.task (queue, created) where not ready;
 
 comment on table scylla.task is 'live tasks: submitted and not yet settled';
 comment on constraint task_role on scylla.task is
@@ -167,6 +170,7 @@ comment on index scylla.task_key is 'one live task a queue and key';
 comment on index scylla.task_group is 'the tasks of a group, oldest first';
 comment on index scylla.task_message is 'one waiting message a queue and id';
 comment on index scylla.task_due is 'what waits for its time only, the next first';
+comment on index scylla.task_waiting is 'what waits for its time or for others, by queue';
 
 -- Dependency edges. A transaction marks the predecessor as followed before it adds a row, so that
 -- the one that settles the predecessor sees the edge.
@@ -259,9 +263,16 @@ create table scylla.finished_default partition of scylla.finished default;
 alter table scylla.finished replica identity full;
 alter table scylla.finished_default replica identity full;
 
--- Each partition has an index of its own: of one on the parent, a dump and the attaching of the
--- partition would both make a part.
+-- Each partition has indexes of its own: of one on the parent, a dump and the attaching of the
+-- partition would both make a part. A completed task without a key is in three of them.
 create index finished_default_id on scylla.finished_default (id);
+create index finished_default_queue on scylla.finished_default (queue, updated);
+create index finished_default_owner on scylla.finished_default (owner, updated);
+create index finished_default_key on scylla.finished_default (key) where key is not null;
+create index finished_default_status on scylla.finished_default (status, updated)
+where status operator(pg_catalog.<>) 'completed';
+create index finished_default_failed on scylla.finished_default (queue, status, updated)
+where status operator(pg_catalog.<>) 'completed';
 
 -- Tells whether a day's partition can still be made; kept for this seldom filled one only.
 create index finished_default_updated on scylla.finished_default (updated);
@@ -306,6 +317,12 @@ comment on column scylla.finished.errors is 'what went wrong, newest last';
 comment on column scylla.finished.history is 'what became of earlier ownerships, newest last';
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
 comment on index scylla.finished_default_id is 'finds a settled task by its id';
+comment on index scylla.finished_default_queue is 'finds settled tasks by queue and time';
+comment on index scylla.finished_default_owner is 'finds settled tasks by their last worker';
+comment on index scylla.finished_default_key is 'finds settled tasks by their key';
+comment on index scylla.finished_default_status is 'finds aborted and cancelled tasks by time';
+comment on index scylla.finished_default_failed is
+    'finds a queue''s aborted and cancelled tasks by time';
 comment on index scylla.finished_default_updated is
     'finds a day''s tasks among those without a partition';
 

@@ -301,6 +301,19 @@ language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_lease
 comment on function scylla._leases is
     'the leases on the board, all or one task''s; one of another open transaction has no owned_at';
 
+create function scylla._owned(leased boolean)
+returns table (queue text, owner text, tasks uuid[])
+language c volatile parallel unsafe cost 1000 rows 5 as 'MODULE_PATHNAME', 'scylla_owned';
+
+comment on function scylla._owned is
+    'who has leased which tasks, or reserved them in another open transaction; some in each row';
+
+create function scylla._is_owned(task uuid) returns boolean
+language c volatile parallel unsafe cost 100 as 'MODULE_PATHNAME', 'scylla_is_owned';
+
+comment on function scylla._is_owned is
+    'whether a task is among those of scylla._owned() in the same statement, or would be';
+
 -- Administering
 
 create function scylla.refresh() returns void
@@ -330,3 +343,15 @@ language c stable parallel unsafe as 'MODULE_PATHNAME', 'scylla_may_look';
 
 comment on function scylla._may_look is
     'whether the caller may look at a queue, or monitors it as a member of pg_monitor';
+
+create function scylla._first_queue() returns text
+language c stable parallel unsafe as 'MODULE_PATHNAME', 'scylla_first_queue';
+
+comment on function scylla._first_queue is
+    'a name that is not behind any queue that the caller may look at: where to begin in an index';
+
+create function scylla._last_queue() returns text
+language c stable parallel unsafe as 'MODULE_PATHNAME', 'scylla_last_queue';
+
+comment on function scylla._last_queue is
+    'a name that is not before any queue that the caller may look at: where to end in an index';

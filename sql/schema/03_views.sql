@@ -19,49 +19,88 @@ end;
 
 comment on function scylla._history_with is 'a history with one more assignment at its end';
 
--- Each part has only what the caller may look at. A condition of the query cannot see the rest.
+-- Each part has one status, so that a query by status reads no other part, and only what the caller
+-- may look at: a condition of the query cannot see the rest. The first and the last queue are there
+-- for the indexes, which begin with the queue. Columns have the same type and collation in each part:
+-- else PostgreSQL plans each part alone. The outer query is the barrier, which a union is not.
 create view scylla.tasks with (security_barrier) as
--- The board is read once, so that no task is seen twice or not at all.
-with lease as materialized (
-    select * from scylla._leases()
-)
--- Owned: the board knows the worker.
-select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-    'running'::pg_catalog.text as status, l.progress, t.created, t.updated, t.run_at,
-    l.deadline, l.owner,
-    t.tries operator(pg_catalog.+) (not l.recorded)::pg_catalog.int4 as tries, t.max_tries,
-    t.num_failures,
-    coalesce(t.after, '{}') as after, t.errors, null::pg_catalog.jsonb as result,
-    scylla._history_with(
-        t.history, l.owner, case when not l.recorded then l.owned_at end) as history,
-    t.group_key, t.resubmitted_from,
+select p.id, p.queue, p.action, p.key, p.spec, p.priority, p.status, p.progress, p.created, p.updated,
+    p.run_at, p.deadline, p.owner, p.tries, p.max_tries, p.num_failures, p.after, p.errors, p.result,
+    p.history, p.group_key, p.resubmitted_from,
     -- A command may contain a secret.
-    pg_catalog.pg_get_userbyid(t.role::pg_catalog.oid) as role, t.database,
-    case when pg_catalog.pg_has_role(t.role::pg_catalog.oid, 'usage') then t.command end as command
-from lease l
-join scylla.task t on t.id operator(pg_catalog.=) l.id
-where l.owned_at is not null and scylla._may_look(t.queue)
-union all
--- Live, and not owned; a task that another open transaction has reserved has an owner already.
-select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-    case when t.ready then 'ready' else 'waiting' end, 0, t.created, t.updated, t.run_at,
-    null, l.owner, t.tries, t.max_tries, t.num_failures,
-    coalesce(t.after, '{}'), t.errors, null, t.history, t.group_key, t.resubmitted_from,
-    pg_catalog.pg_get_userbyid(t.role::pg_catalog.oid), t.database,
-    case when pg_catalog.pg_has_role(t.role::pg_catalog.oid, 'usage') then t.command end
-from scylla.task t
-left join lease l on l.id operator(pg_catalog.=) t.id
-where l.owned_at is null and scylla._may_look(t.queue)
-union all
-select f.id, f.queue, f.action, f.key, f.spec, f.priority,
-    f.status, f.progress, f.created, f.updated, f.run_at,
-    null, f.owner, f.tries, f.max_tries, f.num_failures,
-    coalesce(f.after, '{}'), f.errors, f.result,
-    scylla._history_with(f.history, f.owner, f.owned_at), f.group_key, f.resubmitted_from,
-    pg_catalog.pg_get_userbyid(f.role::pg_catalog.oid), f.database,
-    case when pg_catalog.pg_has_role(f.role::pg_catalog.oid, 'usage') then f.command end
-from scylla.finished f
-where scylla._may_look(f.queue);
+    pg_catalog.pg_get_userbyid(p.role::pg_catalog.oid) as role, p.database,
+    case when pg_catalog.pg_has_role(p.role::pg_catalog.oid, 'usage') then p.command end as command
+from (
+    -- Owned: the board knows the worker. A lease that ends meanwhile has no deadline any more.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'running'::pg_catalog.text collate "C" as status, coalesce(l.progress, 0) as progress,
+        t.created, t.updated, t.run_at, l.deadline, o.owner collate "C" as owner,
+        t.tries operator(pg_catalog.+) (not coalesce(l.recorded, false))::pg_catalog.int4 as tries,
+        t.max_tries, t.num_failures,
+        coalesce(t.after, '{}') as after, t.errors, null::pg_catalog.jsonb as result,
+        scylla._history_with(
+            t.history, o.owner, case when not l.recorded then l.owned_at end) as history,
+        t.group_key, t.resubmitted_from, t.role, t.database, t.command
+    from scylla._owned(true) o
+    join scylla.task t
+        on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
+    left join lateral scylla._leases(t.id) l on true
+    union all
+    -- Reserved by another open transaction: it has an owner already.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, o.owner collate "C", t.tries, t.max_tries, t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla._owned(false) o
+    join scylla.task t
+        on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
+    union all
+    -- Ready and not owned. Tasks of groups have an index of their own.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla.task t
+    where t.ready and t.group_key is null and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla.task t
+    where t.ready and t.group_key is not null and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    -- A task whose lease has expired a moment ago is still owned, and waits already.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'waiting'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla.task t
+    where not t.ready and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    select f.id, f.queue, f.action, f.key, f.spec, f.priority,
+        f.status, f.progress, f.created, f.updated, f.run_at,
+        null::pg_catalog.timestamptz, f.owner, f.tries, f.max_tries, f.num_failures,
+        coalesce(f.after, '{}'), f.errors, f.result,
+        scylla._history_with(f.history, f.owner, f.owned_at), f.group_key, f.resubmitted_from,
+        f.role, f.database, f.command
+    from scylla.finished f
+    where f.queue operator(pg_catalog.>=) scylla._first_queue()
+        and f.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(f.queue)
+) p;
 
 comment on view scylla.tasks is 'all tasks, live and settled, with their leases';
 comment on column scylla.tasks.id is 'the task''s id';
@@ -103,7 +142,9 @@ select f.id, f.queue, f.action, f.key, f.spec,
     f.errors operator(pg_catalog.->) -1 as error,
     f.tries, f.updated
 from scylla.finished f
-where f.status operator(pg_catalog.=) 'aborted' and scylla._may_look(f.queue)
+where f.status operator(pg_catalog.=) 'aborted'
+    and f.queue operator(pg_catalog.>=) scylla._first_queue()
+    and f.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(f.queue)
 order by f.updated using operator(pg_catalog.>);
 
 comment on view scylla.failed is 'aborted tasks, the newest first';

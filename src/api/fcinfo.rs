@@ -276,6 +276,12 @@ impl Call {
         self.datum(number).map_or(Ok(Vec::new()), |array| unsafe { uuids(name, array) })
     }
 
+    /// The memory of the statement that calls: all its calls have the same.
+    pub fn statement(&self) -> pg_sys::MemoryContext {
+        // SAFETY: PostgreSQL passes how the function was looked up.
+        unsafe { (*(*self.info).flinfo).fn_mcxt }
+    }
+
     /// Begins to return rows. All of them are made before the caller reads the first (I5).
     pub fn rows(&mut self) -> Result<Tuplestore> {
         // SAFETY: the result info is checked before it is used; the store and its descriptor live

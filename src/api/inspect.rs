@@ -3,9 +3,9 @@
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
-use crate::ops::query::inspect;
+use crate::ops::query::{inspect, owned};
 use crate::ops::stats::{queues, workers};
-use crate::pg::datum::{self, BIGINTS};
+use crate::pg::datum::{self, BIGINTS, UUIDS};
 use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
@@ -15,7 +15,19 @@ use crate::storage::privileges::{Privileges, access, privilege_table};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(task, why, leases, front, oldest_ready, queue_stats, known_workers, refresh, open);
+sql_functions!(
+    task,
+    why,
+    leases,
+    owned,
+    is_owned,
+    front,
+    oldest_ready,
+    queue_stats,
+    known_workers,
+    refresh,
+    open
+);
 
 /// `task(id) → jsonb`
 ///
@@ -56,6 +68,42 @@ fn leases(call: &mut Call) -> Result<Option<Datum>> {
         rows.add([Some(Uuid(lease.id).datum()), owner, owned_at, deadline, progress, recorded]);
     }
     Ok(None)
+}
+
+/// How many tasks one row of `_owned()` has at most.
+const OWNED_IN_ROW: usize = 1_024;
+
+/// `_owned(leased) → (queue, owner, tasks) …`
+///
+/// Takes whether leased tasks are wanted, or those that another open transaction has reserved. Returns
+/// those that the caller may look at, of one queue and worker in one row or several.
+fn owned(call: &mut Call) -> Result<Option<Datum>> {
+    let leased = call.bool(0, "leased")?;
+    let db = current_database();
+    let owned = owned::all(&db, &access(&db), call.statement());
+    let mut rows = call.rows()?;
+    for group in owned.groups.iter().filter(|it| it.leased == leased) {
+        let queue = datum::varlena(group.queue.as_bytes());
+        let owner = datum::varlena(group.owner.as_bytes());
+        for tasks in group.tasks.chunks(OWNED_IN_ROW) {
+            let bytes: Vec<[u8; 16]> = tasks.iter().map(|it| it.0.to_be_bytes()).collect();
+            // An array copies its elements.
+            let tasks = bytes.iter().map(|it| Some(Datum::from(it.as_ptr())));
+            rows.add([Some(queue), Some(owner), Some(datum::array(UUIDS, tasks))]);
+        }
+    }
+    Ok(None)
+}
+
+/// `_is_owned(task) → boolean`
+///
+/// Takes an id. Returns whether the task is owned, as the statement that calls sees it, and the caller
+/// may look at it.
+fn is_owned(call: &mut Call) -> Result<Option<Datum>> {
+    let task = call.uuid(0, "task")?;
+    let db = current_database();
+    let is = owned::has(&db, &access(&db), call.statement(), task);
+    Ok(Some(Datum::from(is)))
 }
 
 /// `_front(queue, action, priority) → (priority, created, id)`

@@ -4,6 +4,7 @@ pub mod command;
 pub mod compat;
 pub mod datum;
 pub mod jsonb;
+pub mod kept;
 pub mod lock;
 pub mod named;
 pub mod planner;

@@ -34,10 +34,11 @@ impl Stats {
         Stats { next_write: time::monotonic() + WRITE_INTERVAL, next_recount: Monotonic::MIN }
     }
 
-    /// Has the tasks counted if they are not, and writes the totals if it is time.
-    pub fn keep(&mut self, db: &Database, entry: u32) {
+    /// Has the tasks counted if they are not, which `may_want` tells to be possible, and writes the
+    /// totals if it is time.
+    pub fn keep(&mut self, db: &Database, entry: u32, may_want: bool) {
         let now = time::monotonic();
-        if now >= self.next_recount && with_board(|board| board.wants_recount(entry)) {
+        if may_want && now >= self.next_recount && with_board(|board| board.wants_recount(entry)) {
             self.next_recount = now + TRY_AGAIN;
             count(db);
         }

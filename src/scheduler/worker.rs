@@ -111,6 +111,8 @@ struct Wakeup {
     being_built: bool,
     refresh: bool,
     sweeping: bool,
+    /// The tasks are to be counted.
+    wants_recount: bool,
     /// The entry was served by another scheduler before, or by none.
     is_new: bool,
     /// A duty waits that is only done after checking that the extension still exists.
@@ -173,7 +175,9 @@ impl Scheduler<'_> {
         }
         self.retain(entry, wakeup.sweeping);
         if self.was_served {
-            self.stats.keep(self.db, entry);
+            // A board that was built or surveyed in this turn was found before that.
+            let is_surveyed = wakeup.refresh || wakeup.build_state != BuildState::Built;
+            self.stats.keep(self.db, entry, wakeup.wants_recount || is_surveyed);
         }
         duties::release_permits(entry);
         duties::announce(entry);
@@ -188,6 +192,7 @@ impl Scheduler<'_> {
             // Another creation of the extension in this database calls for its scheduler as well.
             let is_called =
                 board.next_expiry(entry) <= now || find_other(board, Some(self.db)).is_some();
+            let wants_recount = board.wants_recount(entry);
             let it = board.entry_mut(entry);
             let is_new = std::mem::replace(&mut it.scheduler, me) != me;
             // An earlier scheduler may have ended while it ran deferred countdowns.
@@ -199,6 +204,7 @@ impl Scheduler<'_> {
                 being_built: it.builder != 0,
                 refresh: std::mem::take(&mut it.refresh),
                 sweeping: now >= self.next_sweep,
+                wants_recount,
                 is_new,
                 is_called,
             }

@@ -11,6 +11,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const NAME: &std::ffi::CStr = c"scylla";
 
@@ -39,6 +40,8 @@ pub struct Shared {
     schedulers: [*mut pg_sys::Latch; MAX_DATABASES],
     /// Databases that were looked into and do not have the extension.
     absent: [u32; MAX_ABSENT],
+    /// Whether any queue refuses ready tasks beyond a number: to be read without the lock.
+    refuses: AtomicBool,
     /// Set while the board is being changed. A process that takes the lock and finds it set knows
     /// that the board is half changed, and has it built again (I8).
     dirty: bool,
@@ -166,6 +169,7 @@ fn attach() {
             (*shared).absent = [0; MAX_ABSENT];
             (*slices.processes).fill(ProcessRole::default());
             (*slices.sql).fill_with(SqlSlot::default);
+            (*shared).refuses = AtomicBool::new(false);
             (*shared).dirty = false;
             let mut seed = [0; 4];
             pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len());
@@ -256,10 +260,21 @@ fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
             board.clear();
         }
         let answer = moves(&mut board);
+        let refuses = board.refuses();
+        if (*shared).refuses.load(Ordering::Relaxed) != refuses {
+            (*shared).refuses.store(refuses, Ordering::Relaxed);
+        }
         let called = board.next_signalled();
         hold.done = true;
         (answer, called)
     }
+}
+
+/// Whether any queue of the server refuses ready tasks beyond a number. Without the lock: a change is
+/// seen by all calls that begin after its commit.
+pub fn any_queue_refuses() -> bool {
+    // SAFETY: initialised with the memory.
+    unsafe { (*shared().as_ptr()).refuses.load(Ordering::Relaxed) }
 }
 
 /// Marks the board as half changed, so that it is built again: it may lack what a transaction did.

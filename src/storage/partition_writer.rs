@@ -7,6 +7,7 @@ use crate::storage::column_map::{ColumnMap, Given, Source, column_map};
 use crate::storage::lookup::Row;
 use board::Wall;
 use pgrx::pg_sys::{self, Datum, Relation};
+use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
 
@@ -24,6 +25,7 @@ pub struct PartitionWriter {
     finished: Relation,
     partition: Relation,
     indexes: pg_sys::CatalogIndexState,
+    predicates: Predicates,
     pub map: Rc<ColumnMap>,
     command: pg_sys::CommandId,
     /// The first `filled` slots hold buffered rows, `bytes` long in all.
@@ -77,6 +79,7 @@ impl PartitionWriter {
                 finished,
                 partition,
                 indexes,
+                predicates: Predicates::of(indexes),
                 map,
                 command,
                 slots: Vec::new(),
@@ -133,15 +136,18 @@ impl PartitionWriter {
     fn flush(&mut self) {
         let (filled, slots) = (self.filled as i32, self.slots.as_mut_ptr());
         // SAFETY: the first `filled` slots hold rows of the open table, and its indexes are open.
-        // No index has an expression, so none needs an executor state.
+        // No index has an expression, so forming its keys needs no executor state.
         unsafe {
             pg_sys::MemoryContextSwitchTo(self.inside);
             let none = ptr::null_mut();
             pg_sys::heap_multi_insert(self.partition, slots, filled, self.command, 0, none);
             let (mut values, mut nulls) = ([Datum::from(0); KEYS], [false; KEYS]);
             for slot in &self.slots[..self.filled] {
-                for (index, info) in each(self.indexes).filter(|(_, it)| (**it).ii_ReadyForInserts)
-                {
+                self.predicates.look_at(*slot);
+                for (at, (index, info)) in each(self.indexes).enumerate() {
+                    if !(*info).ii_ReadyForInserts || !self.predicates.hold(at) {
+                        continue;
+                    }
                     let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
                     pg_sys::FormIndexDatum(info, *slot, ptr::null_mut(), values, nulls);
                     // The slot's place, not the tuple's: a row with toast was inserted as a copy.
@@ -177,10 +183,78 @@ impl PartitionWriter {
         unsafe {
             pg_sys::MemoryContextDelete(self.inside);
             self.slots.iter().for_each(|slot| pg_sys::ExecDropSingleTupleTableSlot(*slot));
+            self.predicates.free();
             pg_sys::CatalogCloseIndexes(self.indexes);
             pg_sys::table_close(self.partition, KEEP);
             pg_sys::table_close(self.finished, KEEP);
         }
+    }
+}
+
+/// The predicates of partial indexes, and what evaluates them for a row.
+struct Predicates {
+    executor: *mut pg_sys::EState,
+    context: *mut pg_sys::ExprContext,
+    /// Of each index; null: it has every row.
+    states: Vec<*mut pg_sys::ExprState>,
+}
+
+impl Predicates {
+    /// # Safety
+    /// The indexes are open.
+    unsafe fn of(indexes: pg_sys::CatalogIndexState) -> Predicates {
+        // SAFETY: as the caller says; the executor lives in the context that is current now, until
+        // `free`.
+        unsafe {
+            let executor = pg_sys::CreateExecutorState();
+            let context = pg_sys::MakePerTupleExprContext(executor);
+            let prepare = |(_, info): (_, *mut pg_sys::IndexInfo)| match (*info).ii_Predicate {
+                none if none.is_null() => ptr::null_mut(),
+                predicate => pg_sys::ExecPrepareQual(predicate, executor),
+            };
+            Predicates { executor, context, states: each(indexes).map(prepare).collect() }
+        }
+    }
+
+    /// Takes the row of a slot.
+    ///
+    /// # Safety
+    /// The slot keeps its row until the predicates were asked for.
+    unsafe fn look_at(&mut self, slot: *mut pg_sys::TupleTableSlot) {
+        // SAFETY: this one's own context.
+        unsafe {
+            pg_sys::MemoryContextReset((*self.context).ecxt_per_tuple_memory);
+            (*self.context).ecxt_scantuple = slot;
+        }
+    }
+
+    /// Whether the row is one for the index.
+    ///
+    /// # Safety
+    /// As in `look_at`.
+    unsafe fn hold(&self, index: usize) -> bool {
+        let state = self.states[index];
+        if state.is_null() {
+            return true;
+        }
+        // SAFETY: as PostgreSQL's ExecQual, which is no function of the server's: a qualification is
+        // never null.
+        unsafe {
+            let before = pg_sys::MemoryContextSwitchTo((*self.context).ecxt_per_tuple_memory);
+            let mut is_null = false;
+            let holds = (*state)
+                .evalfunc
+                .is_some_and(|evaluate| evaluate(state, self.context, &mut is_null).value() != 0);
+            pg_sys::MemoryContextSwitchTo(before);
+            holds
+        }
+    }
+
+    /// # Safety
+    /// Not used after that.
+    unsafe fn free(&mut self) {
+        // SAFETY: made by `of`.
+        unsafe { pg_sys::FreeExecutorState(self.executor) };
     }
 }
 
@@ -213,7 +287,8 @@ unsafe fn partition(finished: Relation, at: Wall) -> Option<pg_sys::Oid> {
     }
 }
 
-/// The indexes of an open table; `None` when one is more than a btree over plain columns.
+/// The indexes of an open table; `None` when one is more than a btree over plain columns, of all rows
+/// or of those that a predicate of PostgreSQL's own operators tells.
 ///
 /// # Safety
 /// The relation is open and locked.
@@ -225,13 +300,30 @@ unsafe fn indexes(table: Relation) -> Option<pg_sys::CatalogIndexState> {
             (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
                 && (*(*index).rd_index).indimmediate
                 && (*info).ii_Expressions.is_null()
-                && (*info).ii_Predicate.is_null()
                 && (*info).ii_ExclusionOps.is_null()
+                && !calls_other_functions((*info).ii_Predicate.cast(), ptr::null_mut())
         });
         if !are_plain {
             pg_sys::CatalogCloseIndexes(indexes);
         }
         are_plain.then_some(indexes)
+    }
+}
+
+/// Whether an expression calls functions that are not PostgreSQL's: those must run with the rights of
+/// the tables' owner, as the statement has them run.
+unsafe extern "C-unwind" fn calls_other_functions(
+    node: *mut pg_sys::Node,
+    context: *mut c_void,
+) -> bool {
+    unsafe extern "C-unwind" fn is_other(function: pg_sys::Oid, _context: *mut c_void) -> bool {
+        function.to_u32() >= pg_sys::FirstNormalObjectId
+    }
+    // SAFETY: a node of an expression, or null.
+    unsafe {
+        !node.is_null()
+            && (pg_sys::check_functions_in_node(node, Some(is_other), context)
+                || pg_sys::expression_tree_walker(node, Some(calls_other_functions), context))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{id_at, ids, session};
+use board::QUEUE_MAX;
 use pgrx::pg_sys::{self, Oid};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -64,6 +65,15 @@ impl Privileges {
     }
 }
 
+/// A name that no queue's comes after: the highest character as often as a name has room for it.
+fn name_of_highest() -> Vec<u8> {
+    // SAFETY: reads a variable of this process's.
+    match unsafe { pg_sys::GetDatabaseEncoding() } as u32 == pg_sys::pg_enc::PG_UTF8 {
+        true => char::MAX.to_string().repeat(QUEUE_MAX / char::MAX.len_utf8()).into_bytes(),
+        false => vec![u8::MAX; QUEUE_MAX],
+    }
+}
+
 /// The name that means all queues in a grant.
 pub const EVERY_QUEUE: &[u8] = b"*";
 
@@ -89,6 +99,20 @@ impl Access {
     /// Whether the role may see the numbers of a queue.
     pub fn may_monitor(&self, queue: &[u8]) -> bool {
         self.is_monitor || self.on(queue).has_any(Privileges::LOOK)
+    }
+
+    /// A first and a last name: the queues that the role may look at are among those in between. The
+    /// first comes after the last where there are no such queues.
+    pub fn queues_to_look_at(&self) -> (Vec<u8>, Vec<u8>) {
+        let highest = name_of_highest();
+        if self.everywhere.has_any(Privileges::LOOK) {
+            return (Vec::new(), highest);
+        }
+        let queues = || {
+            let may_look = self.queues.iter().filter(|(_, some)| some.has_any(Privileges::LOOK));
+            may_look.map(|(queue, _)| queue.to_vec())
+        };
+        queues().min().zip(queues().max()).unwrap_or((highest, Vec::new()))
     }
 
     /// Whether the role has the privileges of another one, such as the owner of what it would change.

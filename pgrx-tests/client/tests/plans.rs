@@ -1,4 +1,4 @@
-//! Plans are kept for the life of a connection, however the tables grow.
+//! Plans are kept for the life of a connection, however the tables grow, and looking reads little.
 
 use client::*;
 
@@ -52,4 +52,108 @@ fn plan_made_on_an_empty_table_does_not_stay_a_scan() {
     every_move(&mut s);
     let read = read(&mut s) - before;
     assert!(read < 2_000, "{read} rows and entries were read for eleven calls");
+}
+
+/// A live task for each two settled ones, of which few are in the queue `few`, were aborted or
+/// cancelled, have the worker `rare`, or run.
+const MANY_TASKS: &str = "
+    do $$ declare d date; begin
+        for d in select current_date - n from generate_series(2, 12) n loop
+            execute format('create table scylla.day_%s partition of scylla.finished
+                for values from (%L) to (%L)', d - date '2020-01-01', d, d + 1);
+            execute (select string_agg(format(replace(replace(pg_get_indexdef(i.indexrelid),
+                    'finished_default', 'day_%1$s'), 'ON ONLY', 'ON'), d - date '2020-01-01'), ';')
+                from pg_index i where i.indrelid = 'scylla.finished_default'::regclass);
+        end loop;
+    end $$;
+    insert into scylla.finished (id, queue, action, priority, post_result, created, updated, tries,
+        num_failures, progress, status, key, owner, spec, errors, history)
+    select gen_random_uuid(), case when n % 5000 = 7 then 'few' else 'many' end, '', 0, false, t, t, 1,
+        0, 1, case n % 5000 when 3 then 'aborted' when 4 then 'cancelled' when 7 then 'aborted'
+            else 'completed' end,
+        'key ' || n, case when n % 5000 = 9 then 'rare' else 'worker ' || n % 9 end, '{}', '[]', '[]'
+    from generate_series(1, 60000) n, lateral (select now() - n * interval '17 s' as t) x;
+    insert into scylla.task (id, queue, action, priority, ready, post_result, created, updated, due,
+        key, group_key, spec)
+    select gen_random_uuid(), case when n % 5000 = 7 then 'few' else 'many' end, '', 0, n % 5000 <> 4,
+        false, now(), now(), case when n % 5000 = 4 then now() + interval '1 day' end, 'live ' || n,
+        case when n % 2 = 0 then 'group ' || n % 99 end, '{}'
+    from generate_series(1, 30000) n;
+    analyze scylla.task; analyze scylla.finished;
+    select scylla.refresh()";
+
+/// Looking reads few rows, as the owner and as a role that may look at one queue,
+/// however many tasks there are.
+#[test]
+fn looking_reads_little_however_many_tasks_there_are() {
+    let server = Server::start(&["max_connections = 50", "scylla.retention = '100 d'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    eventually(seconds(20), "the partitions are made", || {
+        (s.count("select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass")
+            > 4)
+        .then_some(())
+    });
+    let definitions = "select string_agg(replace(pg_get_indexdef(i.indexrelid), r.relname, ''), ';'
+             order by replace(i.indexrelid::regclass::text, r.relname, ''))
+         from pg_index i where i.indrelid = r.oid and i.indexrelid::regclass::text !~ '_updated$'";
+    let differing = format!(
+        "select count(*) from pg_inherits h join pg_class r on r.oid = h.inhrelid
+         where ({definitions}) is distinct from
+             (select d from pg_class r, lateral ({definitions}) x (d) where relname = 'finished_default')"
+    );
+    assert_eq!(s.count(&differing), 0, "partitions whose indexes are not the default one's");
+    s.run(MANY_TASKS);
+    s.run("create role looks_at_few; select scylla.grant('few', 'looks_at_few', '{look}')");
+    eventually(seconds(20), "the tables are surveyed", || {
+        (!s.own("busy", "many", 50).is_empty()).then_some(())
+    });
+    let live = s.value::<Uuid>("select id from scylla.task where key = 'live 777'", &[]);
+    let settled = s.value::<Uuid>("select id from scylla.finished where key = 'key 777'", &[]);
+    let finished = "status in ('completed', 'aborted', 'cancelled')";
+    let conditions = [
+        format!("tasks where id = '{live}'"),
+        format!("tasks where id = '{settled}'"),
+        "tasks where queue = 'few' limit 99".to_owned(),
+        "tasks where queue = 'many' limit 99".to_owned(),
+        "tasks where queue = 'none' limit 99".to_owned(),
+        "tasks where key = 'live 777'".to_owned(),
+        "tasks where key = 'key 777'".to_owned(),
+        "tasks where owner = 'busy' limit 99".to_owned(),
+        "tasks where owner = 'rare' limit 99".to_owned(),
+        "tasks where status = 'waiting' limit 99".to_owned(),
+        "tasks where status = 'ready' limit 99".to_owned(),
+        "tasks where status = 'running' limit 99".to_owned(),
+        "tasks where status = 'completed' limit 99".to_owned(),
+        "tasks where status = 'aborted' limit 99".to_owned(),
+        "tasks where status = 'cancelled' limit 99".to_owned(),
+        "tasks where queue = 'few' and status = 'waiting' limit 99".to_owned(),
+        "tasks where queue = 'few' and status = 'aborted' limit 99".to_owned(),
+        format!(
+            "tasks where queue = 'many' and updated > now() - interval '1 hour' and {finished}"
+        ),
+        "failed limit 9".to_owned(),
+        "failed where queue = 'few' limit 9".to_owned(),
+        "failed where queue = 'many' limit 9".to_owned(),
+        "queues".to_owned(),
+        "stats".to_owned(),
+    ];
+    for role in ["none", "looks_at_few"] {
+        for condition in &conditions {
+            s.run("select pg_stat_force_next_flush()");
+            s.run(&format!("begin; set local role {role}; select * from scylla.{condition}"));
+            // What this transaction has read.
+            let row = s.query_one(
+                "select sum(n)::bigint, string_agg(relname || ': ' || n, ', ') filter (where n > 9)
+                 from pg_stat_xact_all_tables,
+                     lateral (select seq_tup_read + coalesce(idx_tup_fetch, 0)) x (n)
+                 where schemaname = 'scylla'",
+                &[],
+            );
+            let row = row.expect("a row");
+            let (read, tables): (i64, Option<String>) = (row.get(0), row.get(1));
+            s.run("rollback");
+            assert!(read < 1_500, "{condition} as {role} read {tables:?}");
+        }
+    }
 }

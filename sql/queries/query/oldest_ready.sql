@@ -42,7 +42,7 @@ cross join lateral (
             coalesce(- f.lowest, h.rank),
             coalesce(f.created, '-infinity'),
             coalesce(f.id, '00000000-0000-0000-0000-000000000000'))
-        and not exists (select from scylla._leases(t.id))
+        and not scylla._is_owned(t.id)
     order by t.created, t.id
     limit 1
 ) o

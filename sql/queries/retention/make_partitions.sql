@@ -1,18 +1,33 @@
 -- The commands that make the missing partitions of scylla.finished: one a day, in UTC, from
 -- yesterday to three days ahead. Not made: a day of which all tasks would be past, and a day of
--- which the default partition has tasks already. Each partition has an index and a replica identity
--- of its own, and comments.
+-- which the default partition has tasks already. Each partition has indexes, a replica identity and
+-- comments of its own, as the default partition has.
 -- Parameters: $1 the time up to which settled tasks are past. Result: of each its name, and a text
---   of five commands.
+--   of commands.
 -- Reads the catalog and scylla.finished_default; changes and locks nothing.
 select d.name, pg_catalog.format(
     'create table scylla.%1$I partition of scylla.finished for values from (%2$L) to (%3$L);'
     'alter table scylla.%1$I replica identity full;'
-    'create index %4$I on scylla.%1$I (id);'
-    'comment on table scylla.%1$I is %5$L;'
-    'comment on index scylla.%4$I is ''finds a settled task by its id''',
-    d.name, d.day at time zone 'UTC', (d.day + interval '1 day') at time zone 'UTC', d.name || '_id',
+    'comment on table scylla.%1$I is %4$L;',
+    d.name, d.day at time zone 'UTC', (d.day + interval '1 day') at time zone 'UTC',
     'tasks settled on ' || pg_catalog.to_char(d.day, 'YYYY-MM-DD') || ' (UTC)')
+    || (
+        select pg_catalog.string_agg(
+            pg_catalog.format(
+                'create index %1$I on scylla.%2$I %3$s; comment on index scylla.%1$I is %4$L;',
+                d.name || '_' || i.name, d.name, i.definition, i.comment),
+            '')
+        from (values
+            ('id', '(id)', 'finds a settled task by its id'),
+            ('queue', '(queue, updated)', 'finds settled tasks by queue and time'),
+            ('owner', '(owner, updated)', 'finds settled tasks by their last worker'),
+            ('key', '(key) where key is not null', 'finds settled tasks by their key'),
+            ('status', '(status, updated) where status operator(pg_catalog.<>) ''completed''',
+                'finds aborted and cancelled tasks by time'),
+            ('failed', '(queue, status, updated) where status operator(pg_catalog.<>) ''completed''',
+                'finds a queue''s aborted and cancelled tasks by time')
+        ) i (name, definition, comment)
+    )
 from (
     select g.day, 'finished_' || pg_catalog.to_char(g.day, 'YYYYMMDD') as name
     from pg_catalog.generate_series(-1, 3) as n,

@@ -18,7 +18,7 @@ use std::ffi::CStr;
 /// How many privileges one call takes: more than there are, as a word may be repeated.
 const WORDS_MAX: usize = 1_000;
 
-sql_functions!(grant, revoke, may_look, role_in, role_out, group_hash);
+sql_functions!(grant, revoke, may_look, first_queue, last_queue, role_in, role_out, group_hash);
 
 /// `grant(queue, role, privileges)`
 ///
@@ -68,6 +68,20 @@ fn may_look(call: &mut Call) -> Result<Option<Datum>> {
         })
         || monitoring && access.is_monitor;
     Ok(Some(Datum::from(may)))
+}
+
+/// `_first_queue() → text`
+///
+/// Takes nothing. Returns a name that is not behind any queue that the caller may look at.
+fn first_queue(_call: &mut Call) -> Result<Option<Datum>> {
+    Ok(Some(datum::varlena(&access(&current_database()).queues_to_look_at().0)))
+}
+
+/// `_last_queue() → text`
+///
+/// Takes nothing. Returns a name that is not before any queue that the caller may look at.
+fn last_queue(_call: &mut Call) -> Result<Option<Datum>> {
+    Ok(Some(datum::varlena(&access(&current_database()).queues_to_look_at().1)))
 }
 
 /// Reads a role by its name.

@@ -177,7 +177,7 @@ pub fn front(db: &Database, queue: &[u8], action: &[u8], priority: u32) -> Optio
 
 /// Whether there is a lease, as this transaction sees it, or a reservation. A withheld task still
 /// has its lease: no call for work gets it yet.
-fn is_owned(slot: &Slot) -> bool {
+pub fn is_owned(slot: &Slot) -> bool {
     slot.has_lease_for(process::id())
         || slot.reserved_by().is_some()
         || slot.state() == State::Withheld

@@ -1,4 +1,5 @@
 //! Looking at tasks, and waiting for them.
 
 pub mod inspect;
+pub mod owned;
 pub mod wait;

@@ -4,13 +4,14 @@ use crate::error::{self, Result};
 use crate::ops::dependencies::add::{Predecessors, add_edges};
 use crate::ops::dependencies::graph;
 use crate::ops::submit::draft::{Draft, Entry, Submitted};
+use crate::ops::submit::numbers::{Numbers, by_queue};
 use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{distinct, session};
-use board::{Event, Micros};
+use board::Micros;
 use std::collections::HashSet;
 
 pub mod back_pressure;
@@ -20,6 +21,7 @@ pub mod draft;
 pub mod insert;
 pub mod keys;
 pub mod messages;
+pub mod numbers;
 pub mod resubmit;
 
 /// Submits one task; returns its id, or that of the live task with its key (`on_conflict =>
@@ -31,7 +33,7 @@ pub fn submit(db: &Database, draft: &Draft) -> Result<(Uuid, bool)> {
         back_pressure::announce(db, std::iter::once(&entry))?;
         insert::insert_plain(&session(db), &entry);
         xact::at_commit(db, [Change::Offer(entry.offer())]);
-        count(db, &entry);
+        numbers::count(db, &draft.queue, Numbers { ready: 1, waiting: 0 });
         return Ok((entry.id, true));
     }
     let submitted = submit_tasks(db, std::slice::from_ref(draft)).pop();
@@ -65,7 +67,9 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     error::unwrap_or_raise(back_pressure::announce(db, others));
     let free = inserted.iter().filter(|entry| entry.after.is_empty());
     xact::at_commit(db, free.map(|entry| entry.change()));
-    inserted.iter().for_each(|entry| count(db, entry));
+    for (queue, numbers) in by_queue(inserted.iter().copied()) {
+        numbers::count(db, queue, numbers);
+    }
     if let Some(mut predecessors) = predecessors {
         if replaced {
             // A replaced task may be among the predecessors.
@@ -76,14 +80,6 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
         add_edges(db, &session, edges.collect(), &predecessors, &new);
     }
     ids.into_iter().zip(answers).collect()
-}
-
-/// Counts an inserted task.
-fn count(db: &Database, entry: &Entry) {
-    xact::count(db, &entry.draft.queue, |counts| {
-        counts.add_tasks(entry.is_ready(), 1);
-        counts.events.note(Event::Submitted, 1);
-    });
 }
 
 /// Within one array the first of two equal ids wins.

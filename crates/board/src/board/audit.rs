@@ -133,7 +133,7 @@ impl Board<'_> {
                 is_head: it.turns.lanes > 0,
             });
         }
-        let mut configured = 0;
+        let (mut configured, mut refusing) = (0, 0);
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
             let it = &self.queues[at];
             let counts = (it.lanes, it.queued, it.running);
@@ -141,8 +141,10 @@ impl Board<'_> {
             let wanted = self.is_needed(at) || it.to_announce;
             assert!(wanted, "queue {at} is needed, or is to be announced");
             configured += u32::from(it.settings.version > 0 || it.pins > 0);
+            refusing += u32::from(it.settings.max_ready > 0);
         }
         assert_eq!(configured, self.globals.configured, "queues with settings");
+        assert_eq!(refusing, self.globals.refusing, "queues that refuse tasks");
 
         self.audit_workers(&slots, &mut trees, &mut audit.depth);
         for (at, trees) in (0..).zip(trees) {

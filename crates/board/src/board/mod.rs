@@ -219,6 +219,7 @@ impl<'a> Board<'a> {
             seed,
             parked: 0,
             configured: 0,
+            refusing: 0,
             waiting: 0,
             joined: 0,
             signalled: ListHead::EMPTY,
@@ -232,6 +233,11 @@ impl<'a> Board<'a> {
     /// make its trees and chains long.
     pub fn set_seed(&mut self, seed: u32) {
         self.globals.seed = seed;
+    }
+
+    /// Whether any queue refuses more ready tasks than it may have.
+    pub fn refuses(&self) -> bool {
+        self.globals.refusing > 0
     }
 
     /// How full the board is.

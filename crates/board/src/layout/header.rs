@@ -39,6 +39,8 @@ pub struct Globals {
     pub(crate) parked: u32,
     /// How many queues have settings, or are about to get some.
     pub(crate) configured: u32,
+    /// How many queues refuse more ready tasks than `max_ready`.
+    pub(crate) refusing: u32,
     /// How many processes wait.
     pub(crate) waiting: u32,
     /// The number of the process that joined its lines last.

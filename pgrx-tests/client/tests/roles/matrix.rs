@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 73] = [
+const CALLS: [(&str, &str); 78] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -91,6 +91,11 @@ const CALLS: [(&str, &str); 73] = [
     ("_fire_schedules", "select scylla._fire_schedules(now(), now())"),
     ("_errors_with", "select scylla._errors_with('[]', '{}')"),
     ("_leases", "select scylla._leases()"),
+    ("_owned", "select scylla._owned(true)"),
+    ("_is_owned", "select scylla._is_owned(gen_random_uuid())"),
+    ("_first_queue", "select scylla._first_queue()"),
+    ("_last_queue", "select scylla._last_queue()"),
+    ("_group_hash", "select scylla._group_hash('g')"),
     ("_front", "select scylla._front('q', '', 0)"),
     ("_oldest_ready", "select scylla._oldest_ready('q')"),
     ("_queue_stats", "select scylla._queue_stats()"),

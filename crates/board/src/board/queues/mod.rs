@@ -79,8 +79,13 @@ impl Board<'_> {
         let it = &self.queues[queue];
         let was_parked = !self.is_needed(queue) && it.to_announce;
         let was_configured = it.is_configured();
+        let refused = it.settings.max_ready > 0;
         change(&mut self.queues[queue]);
-        let is_configured = self.queues[queue].is_configured();
+        let it = &self.queues[queue];
+        let is_configured = it.is_configured();
+        let refuses = it.settings.max_ready > 0;
+        self.globals.refusing -= u32::from(refused);
+        self.globals.refusing += u32::from(refuses);
         self.globals.parked -= u32::from(was_parked);
         self.globals.configured -= u32::from(was_configured);
         self.globals.configured += u32::from(is_configured);

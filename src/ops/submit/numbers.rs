@@ -1,0 +1,36 @@
+//! How many tasks of which queue are submitted together.
+
+use crate::ops::submit::draft::Entry;
+use crate::shmem::database::Database;
+use crate::shmem::xact;
+use board::Event;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Tasks of one queue.
+#[derive(Clone, Copy, Default)]
+pub struct Numbers {
+    pub ready: u32,
+    pub waiting: u32,
+}
+
+/// The numbers of tasks, by queue.
+pub fn by_queue<'e>(
+    entries: impl Iterator<Item = &'e Entry<'e>>,
+) -> HashMap<&'e Rc<[u8]>, Numbers> {
+    let mut queues: HashMap<&Rc<[u8]>, Numbers> = HashMap::new();
+    for entry in entries {
+        let numbers = queues.entry(&entry.draft.queue).or_default();
+        *(if entry.is_ready() { &mut numbers.ready } else { &mut numbers.waiting }) += 1;
+    }
+    queues
+}
+
+/// Counts inserted tasks of a queue at the commit.
+pub fn count(db: &Database, queue: &Rc<[u8]>, numbers: Numbers) {
+    xact::count(db, queue, |counts| {
+        counts.add_tasks(true, numbers.ready.into());
+        counts.add_tasks(false, numbers.waiting.into());
+        counts.events.note(Event::Submitted, (numbers.ready + numbers.waiting) as usize);
+    });
+}
