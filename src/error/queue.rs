@@ -32,6 +32,10 @@ pub fn blocked(why: Blocked, queue: &[u8], database: &str) -> Error {
             .hint("Use scylla.critical_only(false) if all queues should hand out tasks."),
         Blocked::MaxRunning(_) => wrong_state(format!("queue \"{queue}\" has reached its limit"))
             .detail("As many of its tasks run as max_running allows."),
+        Blocked::MaxRunningPerGroup(_) => {
+            wrong_state(format!("a group of queue \"{queue}\" has reached its limit"))
+                .detail("As many of its tasks run as max_running_per_group allows.")
+        }
         Blocked::MaxPerSecond => wrong_state(format!("queue \"{queue}\" has reached its limit"))
             .detail("It has handed out as many tasks as max_per_second allows by now."),
     }

@@ -8,8 +8,9 @@ use crate::shmem::database::{self, Database, EntryKey};
 use crate::shmem::durability;
 use crate::shmem::segment::{broadcast, discard_board, wake_launcher, wake_scheduler, with_board};
 use board::{
-    Board, Bucket, Configured, Counts, GroupHash, Id, LaneName, LaneRef, Micros, Monotonic, Name,
-    Offered, QUEUE_MAX, QueueSettings, Rank, RunningPlace, Ticket, Timestamp, WaitFor, Wall,
+    Board, Bucket, Configured, Counts, FreedPlace, GroupHash, GroupPlace, Id, LaneName, LaneRef,
+    Micros, Monotonic, Name, Offered, QUEUE_MAX, QueueSettings, Rank, RunningPlace, Ticket,
+    Timestamp, WaitFor, Wall,
 };
 use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
@@ -65,11 +66,11 @@ pub enum Change {
     RunsSettled,
     /// A reservation becomes a lease, or goes back into its lane.
     Own(Ticket),
-    /// The task has settled, was deleted, or waits: its slot goes, and the place that it had in its
-    /// queue is free. At a rollback the slot is as before.
-    Finish(Ticket, Option<RunningPlace>),
+    /// The task has settled, was deleted, or waits: its slot goes, and the places that it had in its
+    /// queue and group are free. At a rollback the slot is as before.
+    Finish(Ticket, Option<FreedPlace>),
     /// The task is ready again, or its lease goes on.
-    Release(Ticket, Option<RunningPlace>),
+    Release(Ticket, Option<FreedPlace>),
     /// As `Release`, by the scheduler: the token stays valid until another worker owns the task.
     Expire(Ticket),
     /// The task is no longer ready (settled, deleted or waiting): its slot goes, whatever its
@@ -185,13 +186,26 @@ pub fn at_commit_of(database: u32, extension: u32, changes: impl IntoIterator<It
     });
 }
 
+/// The places that this transaction makes free when it commits.
+fn with_freed<T>(count: impl FnOnce(&mut dyn Iterator<Item = FreedPlace>) -> T) -> T {
+    let freed = |it: &PendingChange| match it.change {
+        Change::Finish(_, freed) | Change::Release(_, freed) => freed,
+        _ => None,
+    };
+    PENDING.with_borrow(|pending| count(&mut pending.iter().filter_map(freed)))
+}
+
 /// How many places of a queue this transaction makes free when it commits.
 pub fn endings_in(place: RunningPlace) -> u32 {
-    let is_in = |it: &&PendingChange| match it.change {
-        Change::Finish(_, freed) | Change::Release(_, freed) => freed == Some(place),
-        _ => false,
-    };
-    PENDING.with_borrow(|pending| pending.iter().filter(is_in).count() as u32)
+    with_freed(|freed| freed.filter(|it| it.queue == place).count() as u32)
+}
+
+/// As `endings_in`, of all groups.
+pub fn endings_in_groups() -> Vec<(GroupPlace, u32)> {
+    let mut places: Vec<GroupPlace> = with_freed(|freed| freed.map(|it| it.group).collect());
+    places.sort_unstable();
+    let counts = places.chunk_by(|one, other| one == other);
+    counts.map(|some| (some[0], some.len() as u32)).collect()
 }
 
 /// How many of the last changes are looked at for one that counts the same queue.

@@ -34,7 +34,7 @@ pub use board::leases::{
 pub use board::notify::NotifyRound;
 pub use board::offers::Offered;
 pub use board::queues::Configured;
-pub use board::queues::limits::{Blocked, Bucket, Freed, RunningPlace};
+pub use board::queues::limits::{Blocked, Bucket, Freed, FreedPlace, GroupPlace, RunningPlace};
 pub use board::refill::NeedsRefill;
 pub use board::shares::Room;
 pub use board::waiters::WaitFor;

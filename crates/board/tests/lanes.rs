@@ -5,8 +5,8 @@ mod memory;
 use std::collections::{BTreeMap, BTreeSet};
 
 use board::{
-    Board, BuildState, Extended, GroupHash, LaneName, Micros, Monotonic, Next, Offered, Rank,
-    Sizes, Wall,
+    Board, Bucket, BuildState, Extended, GroupHash, LaneName, Micros, Monotonic, Next, Offered,
+    QueueSettings, Rank, Sizes, Wall,
 };
 use memory::Memory;
 use memory::small::*;
@@ -451,5 +451,71 @@ fn a_full_board_cuts_the_tail_of_a_huge_group() {
     }
     let served: Vec<_> = (0..999).filter_map(|_| serve(&mut board)).collect();
     assert_eq!(served.iter().collect::<BTreeSet<_>>().len(), 999, "one turn of each");
+    board.audit();
+}
+
+/// B132: as many tasks of each group run as may; a group at its limit is not in the way of others, and
+/// a place that comes free lets its next task run.
+#[test]
+fn no_more_tasks_of_a_group_run_than_may() {
+    let mut memory = small(64, 16);
+    let mut board = memory.board();
+    let limit = |board: &mut Board, version, most| {
+        let settings =
+            QueueSettings { version, max_running_per_group: most, ..QueueSettings::NONE };
+        board.configure(0, b"work", &settings, NOW.monotonic, Bucket::Full);
+        assert_eq!(board.release_lanes(0, Some(b"work"), 0, 99), None);
+    };
+    limit(&mut board, 1, 2);
+    for number in 0..6 {
+        (0..3).for_each(|group| _ = submit(&mut board, group, number));
+    }
+    let own = |board: &mut Board| -> Vec<u128> {
+        std::iter::from_fn(|| match board.next_task(0, b"work", None) {
+            Next::Task(at) => {
+                let id = board.slot_at(at, 0).expect("a task").id;
+                let taken = board.reserve(at, &claim(NOW.monotonic.0, None), token_hash(1));
+                board.commit_claim(taken.ticket);
+                Some(id)
+            }
+            _ => None,
+        })
+        .collect()
+    };
+    let first = own(&mut board);
+    let groups: Vec<_> = first.iter().map(|id| id >> 64).collect();
+    assert_eq!(groups, [0, 1, 2, 0, 1, 2]);
+    let begin = |board: &mut Board, id| {
+        let (ticket, slot) = board.begin_end(0, id, &token_hash(1), 7).expect("a lease");
+        (ticket, board.freed_place(&slot).expect("a place").group)
+    };
+    // Only the transaction that ends the lease may own in its place before it commits.
+    let (ticket, place) = begin(&mut board, first[1]);
+    let queue = board.find_queue(0, b"work");
+    assert!(own(&mut board).is_empty());
+    let other = begin(&mut board, first[2]);
+    assert_ne!(place, other.1);
+    let Next::Task(at) = board.next_in_freed(queue, None, &[(place, 1)]) else {
+        panic!("a place");
+    };
+    assert_eq!(board.slot_at(at, 0).expect("a task").id >> 64, 1);
+    assert_eq!(board.slot_blocked(at, &[(place, 1)]), None);
+    assert!(board.slot_blocked(at, &[(other.1, 1)]).is_some());
+    assert!(board.slot_blocked(at, &[]).is_some());
+    // The task of the ending goes meanwhile: its place counts once.
+    board.remove_task(0, first[1]);
+    board.commit_end(ticket);
+    assert!(matches!(board.next_in_freed(queue, None, &[(place, 1)]), Next::Empty));
+    assert_eq!(own(&mut board).iter().map(|id| id >> 64).collect::<Vec<_>>(), [1]);
+    board.undo_end(other.0, NOW.monotonic);
+    assert!(own(&mut board).is_empty());
+    limit(&mut board, 2, 1);
+    let (ticket, _) = begin(&mut board, first[2]);
+    board.commit_end(ticket);
+    assert!(own(&mut board).is_empty(), "a lower limit holds from now on");
+    limit(&mut board, 3, 3);
+    assert_eq!(own(&mut board).len(), 1 + 1 + 2);
+    limit(&mut board, 4, 0);
+    assert_eq!(own(&mut board).len(), 18 - 12 + 1);
     board.audit();
 }

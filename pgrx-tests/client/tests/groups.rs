@@ -2,6 +2,7 @@
 
 use client::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 /// Submits tasks of one group each to the queue q: numbers of tasks and their groups' keys.
 fn submit(s: &mut Session, groups: &[(i32, &str)]) {
@@ -143,4 +144,186 @@ fn every_way_to_become_ready_knows_the_group() {
     assert_eq!(s.status(lease.id), "ready");
     let served = serve(&mut s, 12);
     assert_eq!(turns(&served), (3, 3), "{served:?}");
+}
+
+/// A time throughout which a lease ran: from a moment after its start to one before its end.
+type Ran = (Instant, Instant);
+
+/// The most that ran at one time.
+fn most_at_once(log: &[Ran]) -> usize {
+    let at = |time: Instant| log.iter().filter(|ran| ran.0 <= time && time < ran.1).count();
+    log.iter().map(|ran| at(ran.0)).max().unwrap_or(0)
+}
+
+fn limit(s: &mut Session, most: i32) {
+    s.run(&format!("select scylla.configure_queue('q', max_running_per_group => {most})"));
+}
+
+/// The group of a lease's task.
+fn group(s: &mut Session, lease: &Lease) -> String {
+    s.value("select coalesce(scylla.task($1) ->> 'group_key', '')", &[&lease.id])
+}
+
+/// B132: workers of all sorts come and go, and of no group do more tasks run than may.
+#[test]
+fn never_more_tasks_of_a_group_run_than_may() {
+    let database = database();
+    let mut s = database.connect();
+    limit(&mut s, 2);
+    submit(&mut s, &[(150, "a"), (150, "b"), (150, ""), (20, "c")]);
+    let worker = |n: usize| {
+        let mut s = database.connect();
+        let mut log = Vec::new();
+        for round in 0.. {
+            s.run("begin");
+            let leases = s.own("w", "q", 1 + n as i32 % 4);
+            let begun = Instant::now();
+            if (n + round).is_multiple_of(5) {
+                log.extend(leases.iter().map(|it| (it.id, (begun, Instant::now()))));
+                s.run("rollback");
+                continue;
+            }
+            s.run("commit");
+            if leases.is_empty() {
+                if s.count("select count(*) from scylla.task") == 0 {
+                    break;
+                }
+                s.run("call scylla.wait_for_work('q', '200 ms')");
+                continue;
+            }
+            sleep(milliseconds(2));
+            log.extend(leases.iter().map(|it| (it.id, (begun, Instant::now()))));
+            let outcome = if (n + round) % 7 == 1 { "yield" } else { "completed" };
+            for lease in &leases {
+                s.return_task(lease, outcome).expect("a lease");
+            }
+        }
+        log
+    };
+    let logs: Vec<(Uuid, Ran)> = std::thread::scope(|scope| {
+        let worker = &worker;
+        let threads: Vec<_> = (0..32).map(|n| scope.spawn(move || worker(n))).collect();
+        threads.into_iter().flat_map(|it| it.join().expect("a worker")).collect()
+    });
+    let sql = "select id, coalesce(group_key, '') from scylla.finished";
+    let rows = s.query(sql, &[]).expect("rows");
+    let group_of: BTreeMap<Uuid, String> =
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    assert_eq!(group_of.len(), 470);
+    let mut by_group: BTreeMap<&str, Vec<Ran>> = BTreeMap::new();
+    for (id, ran) in &logs {
+        by_group.entry(&group_of[id]).or_default().push(*ran);
+    }
+    for group in ["a", "b", ""] {
+        assert_eq!(most_at_once(&by_group[group]), 2, "{group}");
+    }
+    assert!(most_at_once(&by_group["c"]) <= 2);
+}
+
+/// B132, I2: what a transaction ends makes room for what it owns of the same group; no other gets the
+/// place before it commits, and a rollback, to a savepoint too, takes it back.
+#[test]
+fn a_transaction_owns_in_the_group_of_what_it_returns() {
+    let database = database();
+    let (mut s, mut other) = (database.connect(), database.connect());
+    limit(&mut s, 1);
+    submit(&mut s, &[(5, "a"), (1, "b")]);
+    let leases = s.own("w", "q", 9);
+    assert_eq!(leases.len(), 2);
+    let (of_a, of_b) = if group(&mut s, &leases[0]) == "a" {
+        (&leases[0], &leases[1])
+    } else {
+        (&leases[1], &leases[0])
+    };
+    assert!(other.own("w", "q", 9).is_empty());
+    s.run("begin");
+    assert!(s.own("w", "q", 9).is_empty(), "nothing is returned yet");
+    s.run("savepoint one");
+    s.complete(of_b);
+    assert!(s.own("w", "q", 9).is_empty(), "the other group has a place, and no task");
+    s.complete(of_a);
+    assert!(other.own("w", "q", 9).is_empty());
+    let next = s.own("w", "q", 9);
+    assert_eq!(next.len(), 1, "one for one");
+    assert_eq!(group(&mut s, &next[0]), "a");
+    s.run("rollback to one");
+    assert!(s.own("w", "q", 9).is_empty());
+    assert!(s.extend(of_a), "it goes on");
+    s.complete(of_a);
+    assert_eq!(s.try_own_task(next[0].id).expect("by id").id, next[0].id);
+    s.run("commit");
+    assert!(other.own("w", "q", 9).is_empty());
+
+    s.run("begin");
+    let third = s.text("select id::text from scylla.tasks where status = 'ready' limit 1");
+    assert_eq!(s.refused(&format!("select scylla.own_task('{third}', 'w')")), "55000");
+    s.run("rollback");
+    let why = s.text(&format!("select scylla.why('{third}')"));
+    assert!(why.contains("max_running_per_group"), "{why}");
+}
+
+/// B132: a limit that is lowered holds from then on, one that is raised or reset lets more run, and
+/// wakes processes that wait.
+#[test]
+fn a_limit_of_groups_may_change() {
+    let server = Server::start(&["scylla.notify_interval = '1 min'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    limit(&mut s, 3);
+    submit(&mut s, &[(9, "a"), (1, "b")]);
+    let mut leases = s.own_with("w", "q", 9, "timeout => '1 h'");
+    assert_eq!(leases.len(), 4);
+    leases.sort_by_key(|lease| lease.id);
+    limit(&mut s, 2);
+    assert!(s.own("w", "q", 9).is_empty());
+    let waiter = wait_for_work(&database, "q");
+    sleep(milliseconds(300));
+    assert!(!waiter.1.is_finished(), "the group is full");
+    let of_a: Vec<Lease> = leases
+        .into_iter()
+        .filter(|lease| {
+            s.value::<String>("select scylla.task($1) ->> 'group_key'", &[&lease.id]) == "a"
+        })
+        .collect();
+    s.complete(&of_a[0]);
+    sleep(milliseconds(300));
+    assert!(!waiter.1.is_finished() && s.own("w", "q", 9).is_empty(), "it is full still");
+    s.complete(&of_a[1]);
+    assert!(waiter.1.join().expect("a waiter"), "a place came free");
+    assert_eq!(s.own_with("w", "q", 9, "timeout => '1 h'").len(), 1);
+    let waiter = wait_for_work(&database, "q");
+    limit(&mut s, 4);
+    assert!(waiter.1.join().expect("a waiter"), "the limit was raised");
+    assert_eq!(s.own_with("w", "q", 9, "timeout => '1 h'").len(), 2);
+    s.run("select scylla.reset_queue('q', 'max_running_per_group')");
+    assert_eq!(s.own("w", "q", 9).len(), 3, "all that is left");
+}
+
+/// B132, I1: after a crash the restored leases count in their groups.
+#[test]
+fn after_a_crash_the_restored_leases_count_in_their_groups() {
+    let server =
+        Server::start(&["scylla.persist_leases_after = 0", "scylla.sweep_interval = '10 ms'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    limit(&mut s, 2);
+    submit(&mut s, &[(5, "a"), (5, "b")]);
+    let leases = s.own_with("w", "q", 9, "timeout => '1 h'");
+    assert_eq!(leases.len(), 4);
+    eventually(seconds(10), "they are written", || {
+        (s.count("select count(*) from scylla.lease") == 4).then_some(())
+    });
+    // The scheduler's commit does not wait for the disk.
+    s.run("checkpoint");
+    for crash in 1..=2 {
+        server.kill();
+        server.start_again();
+        let owned = database.connect().own("w", "q", 9);
+        assert!(owned.is_empty(), "{} after crash {crash}", owned.len());
+    }
+    let mut s = database.connect();
+    let ended = group(&mut s, &leases[0]);
+    s.complete(&leases[0]);
+    let next = s.own("w", "q", 9);
+    assert_eq!((next.len(), group(&mut s, &next[0])), (1, ended));
 }

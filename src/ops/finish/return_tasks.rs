@@ -12,7 +12,7 @@ use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{Whereabouts, session, whereabouts};
 use crate::storage::settle::{release, settle};
-use board::{End, Lease, Outcome, READY, Refusal, RunningPlace, Ticket, TokenHash, Wall};
+use board::{End, FreedPlace, Lease, Outcome, READY, Refusal, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
 /// One task to return, and what comes with it.
@@ -105,7 +105,7 @@ fn begin_ends(
     db: &Database,
     returns: &[Return],
     hashed: &[(usize, TokenHash)],
-    change: fn(Ticket, Option<RunningPlace>) -> Change,
+    change: fn(Ticket, Option<FreedPlace>) -> Change,
 ) -> Vec<(usize, Result<Begun, Refusal>)> {
     let me = process::id();
     let mut held = Vec::with_capacity(hashed.len());

@@ -16,7 +16,8 @@ use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, settled, share};
 use board::{
-    Blocked, Claim, Claimed, Event, Events, Freed, Micros, Next, State, TokenHash, Wall, bucket,
+    Blocked, Claim, Claimed, Event, Events, Freed, GroupPlace, Micros, Next, State, TokenHash,
+    Wall, bucket,
 };
 use pgrx::pg_sys::{self, Datum};
 
@@ -44,6 +45,9 @@ const READ_AT_ONCE: usize = 1_024;
 /// How many tasks of a queue with aging are taken under one hold of the lock: each takes a look at
 /// the first task of each priority (I8).
 const AGED_AT_ONCE: usize = 16;
+
+/// How many groups in which a transaction makes room are looked at for each task (I8).
+const GROUPS_AT_ONCE: usize = 16;
 
 /// Why taking from the board ended.
 #[allow(clippy::large_enum_variant, reason = "taken apart at once")]
@@ -83,10 +87,15 @@ pub fn own_tasks(
     let (mut owned, mut served_inline) = (0, false);
     let mut claim = claim_now(worker, length);
     let (mut held, mut freed) = (Vec::new(), None);
+    // What this transaction ends makes room in groups, once the others have nothing.
+    let (mut groups, mut in_groups) = (Vec::new(), 0..0);
     while owned < most {
         pgrx::check_for_interrupts!();
         let wanted = (most - owned - held.len()).min(most_at_once(actions));
-        let (taken, entry, stop) = take(db, queue, wanted, actions, &claim, freed, served_inline);
+        let (taken, entry, stop) = {
+            let freed = (freed, &groups[in_groups.clone()]);
+            take(db, queue, wanted, actions, &claim, freed, served_inline)
+        };
         held.extend(taken);
         if matches!(stop, Stop::Enough) && held.len() < READ_AT_ONCE.min(most - owned) {
             continue;
@@ -99,6 +108,18 @@ pub fn own_tasks(
             Stop::NoScheduler => {
                 served_inline = true;
                 inline::serve_inline(db, entry);
+            }
+            Stop::NoTask(Next::Spilled(_) | Next::Empty)
+                if in_groups.end == 0 && {
+                    groups = xact::endings_in_groups();
+                    !groups.is_empty()
+                } =>
+            {
+                in_groups = 0..groups.len().min(GROUPS_AT_ONCE);
+            }
+            Stop::NoTask(Next::Spilled(_) | Next::Empty) if in_groups.end < groups.len() => {
+                let end = groups.len().min(in_groups.end + GROUPS_AT_ONCE);
+                in_groups = in_groups.end..end;
             }
             Stop::NoTask(Next::Spilled(_)) if owned > 0 => break,
             Stop::NoTask(next) => match supply.bring(db, &session, entry, queue, next) {
@@ -143,6 +164,7 @@ pub fn own_task(
     let hashed = token_hash(token);
     xact::reserve(1);
     let mut freed = None;
+    let groups = xact::endings_in_groups();
     let found = loop {
         let (found, early) = db.on_board(|board, entry| {
             let queue = board.find_queue(entry, &place.queue);
@@ -151,10 +173,11 @@ pub fn own_task(
                 None => match board.ensure_slot(entry, place.lane(), place.rank, place.timeout) {
                     None => Found::Full,
                     Some(at) => match board.slot_at(at, entry).map(|it| it.state()) {
-                        Some(State::Queued) if !board.fits(at, &mut board.room_of(entry)) => {
-                            Found::Full
-                        }
-                        Some(State::Queued) => Found::Task(board.reserve(at, &claim, hashed)),
+                        Some(State::Queued) => match board.slot_blocked(at, &groups) {
+                            Some(why) => Found::Blocked(why),
+                            None if !board.fits(at, &mut board.room_of(entry)) => Found::Full,
+                            None => Found::Task(board.reserve(at, &claim, hashed)),
+                        },
                         _ => Found::Running,
                     },
                 },
@@ -217,7 +240,7 @@ fn take(
     wanted: usize,
     actions: Option<&[&[u8]]>,
     claim: &Claim,
-    freed: Freed,
+    (freed, groups): (Freed, &[(GroupPlace, u32)]),
     served_inline: bool,
 ) -> (Vec<(Claimed, Uuid)>, u32, Stop) {
     let tokens: Vec<(Uuid, TokenHash)> =
@@ -242,7 +265,14 @@ fn take(
             if let Some(why) = board.blocked(entry, found, claim.now.monotonic, freed) {
                 break Stop::Blocked(why);
             }
-            match board.next_in_queue(entry, found, actions, claim.now.wall) {
+            let mut next = board.next_in_queue(entry, found, actions, claim.now.wall);
+            if matches!(next, Next::Empty | Next::Spilled(_)) {
+                match board.next_in_freed(found, actions, groups) {
+                    Next::Empty => {}
+                    freed => next = freed,
+                }
+            }
+            match next {
                 Next::Task(at) if !board.fits(at, &mut room) => break Stop::Full,
                 Next::Task(at) => taken.push((board.reserve(at, claim, *token_hash), *token)),
                 next => break Stop::NoTask(next),

@@ -4,7 +4,7 @@ use crate::pg::datum::{self, BOOL, FLOAT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
-use crate::pg::uuid::Uuid;
+use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
@@ -45,11 +45,12 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
     let [status, ready, due, pending, given, oldest] = [0, 1, 2, 3, 4, 5].map(|it| rows.get(0, it));
     let pending = datum::number(pending);
     let queue = datum::text(rows.get(0, 6));
+    let group = rows.get(0, 7).map(|key| group_hash(&datum::text(Some(key))));
     let now = time::monotonic();
     let blocked = with_board(|board| {
         let entry = db.find(board)?;
         let queue = board.find_queue(entry, &queue);
-        board.blocked(entry, queue, now, None)
+        board.blocked(entry, queue, now, None).or_else(|| board.group_blocked(queue?, group))
     });
     let why = if status.is_some() {
         return Some([b"it is ", &*datum::text(status)].concat());
@@ -78,6 +79,9 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
                 "only critical queues hand out tasks; scylla.critical_only(false) lets all do so"
             }
             Blocked::MaxRunning(_) => "its queue runs as many tasks as max_running allows",
+            Blocked::MaxRunningPerGroup(_) => {
+                "its group runs as many tasks as max_running_per_group allows"
+            }
             Blocked::MaxPerSecond => "its queue hands out no more tasks than max_per_second allows",
         }
         .to_owned()

@@ -230,7 +230,7 @@ impl Board<'_> {
             assert_eq!(turns.first, by_turn.first().copied().unwrap_or(NIL), "head {head}'s first");
             let mut sorted = by_turn.clone();
             sorted.sort();
-            let has = |lane: &u32| self.front(*lane) != Rank::END;
+            let has = |lane: &u32| self.is_listed(*lane);
             let expected: Vec<u32> = below.iter().copied().filter(has).collect();
             assert_eq!(sorted, expected, "head {head}'s tree");
             for lane in below {
@@ -247,6 +247,10 @@ impl Board<'_> {
             let own: Vec<u32> = live().filter(|it| self.lanes[*it].turns.group == at).collect();
             assert_eq!(listed, own, "group {at}'s lanes");
             assert!(own.iter().all(|lane| self.lanes[*lane].queue == queue), "of one queue");
+            let has_place = |slot: &u32| self.slots[*slot].has_place();
+            let slots = (0..self.slots.end()).filter(|it| self.slots[*it].state != State::Free);
+            let running = slots.filter(has_place).filter(|it| own.contains(&self.slots[*it].lane));
+            assert_eq!(turns.running as usize, running.count(), "group {at}'s running");
             assert!(!own.is_empty() && turns.last <= self.queues[queue].last_turn);
         }
         for at in (0..self.queues.end()).filter(|at| self.queues[*at].lanes > 0) {

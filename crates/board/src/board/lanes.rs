@@ -277,7 +277,7 @@ impl Board<'_> {
     /// Puts a lane into its trees, if it has something.
     pub(crate) fn link_front(&mut self, lane: u32) {
         let head = self.head_of(lane);
-        if head != lane && self.front(lane) != Rank::END {
+        if head != lane && self.is_listed(lane) {
             self.unlink_head(head);
             self.link_turn(lane);
             self.link_head(head);
@@ -289,7 +289,7 @@ impl Board<'_> {
     /// Takes a lane out of its trees, before its front changes.
     pub(crate) fn unlink_front(&mut self, lane: u32) {
         let head = self.head_of(lane);
-        if head != lane && self.front(lane) != Rank::END {
+        if head != lane && self.is_listed(lane) {
             self.unlink_head(head);
             self.unlink_turn(lane);
             self.link_head(head);

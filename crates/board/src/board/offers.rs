@@ -151,6 +151,8 @@ impl Board<'_> {
     pub fn survey_level(&mut self, entry: u32, name: LaneName, priority: u32) -> bool {
         match self.find_or_add_lane(entry, name, priority) {
             Some(lane) => {
+                // Its limit may have been changed in the table.
+                self.park_or_unpark(lane);
                 self.leave_to_table(lane, self.first_rank(lane));
                 self.note_ready(lane);
                 true

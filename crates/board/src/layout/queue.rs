@@ -62,11 +62,20 @@ pub struct GroupTurns {
     pub(crate) last: u64,
     /// Its lanes.
     pub(crate) lanes: ListHead,
+    /// How many of its slots are reserved or leased, those included that a transaction in flight
+    /// ends.
+    pub(crate) running: u32,
+    /// A number that no other group had. It changes when a slot goes that a transaction in flight
+    /// was about to end.
+    pub(crate) epoch: u32,
+    /// As many run as may: its lanes are in no tree.
+    pub(crate) parked: bool,
 }
 
 impl GroupTurns {
     /// Of no lanes.
-    pub const NONE: GroupTurns = GroupTurns { last: 0, lanes: ListHead::EMPTY };
+    pub const NONE: GroupTurns =
+        GroupTurns { last: 0, lanes: ListHead::EMPTY, running: 0, epoch: 0, parked: false };
 }
 
 /// The settings of a queue that the board needs.

@@ -292,11 +292,13 @@ impl World<'_> {
 
     /// No task is handed out before a better one, on the board or in the table.
     pub fn check_front(&mut self, entry: u32, queue: u8, actions: Option<&[u8]>, front: &Next) {
-        let asked = |lane: LaneKey| {
+        let is_meant = |lane: LaneKey| {
             lane.0 == entry
                 && lane.1 == queue
                 && actions.is_none_or(|actions| actions.contains(&lane.2))
         };
+        let parked = self.queued().any(|(_, it)| is_meant(it.lane) && self.is_group_full(it.lane));
+        let asked = |lane: LaneKey| is_meant(lane) && !self.is_group_full(lane);
         let queued = self.queued().filter(|(_, it)| asked(it.lane));
         let queued = queued.map(|(_, it)| self.place(it.lane, it.rank)).min();
         let in_table = self.rows.iter().filter(|(key, row)| {
@@ -322,6 +324,7 @@ impl World<'_> {
                 let in_turn = others.any(|(_, it)| it.rank < slot.rank());
                 drop(others);
                 self.tally.in_turn += u64::from(in_turn);
+                self.tally.parked += u64::from(parked);
             }
             Next::NeedsRefill(wanted) => {
                 let lane = lanes().find(|(lane, it)| {

@@ -208,6 +208,7 @@ impl World<'_> {
                     && self.may_own(pid, (entry, self.rows[&key].lane.1))
                     && let Some(at) = self.ensure_slot(key)
                     && self.cards[&key].state == State::Queued
+                    && self.may_own_of_group(pid, at, key)
                 {
                     self.reserve(pid, at, key, None);
                 }
@@ -279,8 +280,9 @@ impl World<'_> {
             }
             Operation::Wreck => self.wreck(),
             Operation::Limit { lane, most } => {
-                let (entry, queue, ..) = lane_of(lane);
-                self.limits.insert((entry, queue), most.into());
+                let (entry, queue, _, group) = lane_of(lane);
+                let limits = if group > 0 { &mut self.group_limits } else { &mut self.limits };
+                limits.insert((entry, queue), most.into());
                 self.limit(entry);
             }
             Operation::Postpone { pick, by } => {
@@ -345,8 +347,17 @@ impl World<'_> {
             if taken >= max || !self.may_own(pid, (entry, queue)) {
                 break;
             }
-            let front = self.board.next_task(entry, &queue_name(queue), names.as_deref());
+            let mut front = self.board.next_task(entry, &queue_name(queue), names.as_deref());
             self.check_front(entry, queue, asked.as_deref(), &front);
+            if matches!(front, Next::Spilled(_) | Next::Empty) {
+                let (at, freed) =
+                    (self.board.find_queue(entry, &queue_name(queue)), self.freed_in_groups(pid));
+                if let Next::Task(slot) = self.board.next_in_freed(at, names.as_deref(), &freed) {
+                    let id = self.board.slot_at(slot, entry).expect("a task").id;
+                    self.check_freed(pid, self.cards[&(entry, id)].lane);
+                    front = Next::Task(slot);
+                }
+            }
             match front {
                 Next::Task(at) => {
                     let id = self.board.slot_at(at, entry).expect("a task of the entry").id;

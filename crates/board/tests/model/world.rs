@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use board::{
-    Board, BuildState, GroupHash, Id, LaneAudit, LaneName, Micros, Monotonic, NeedsRefill, Rank,
-    RunningPlace, State, Ticket, Timestamp, TokenHash, Wall,
+    Board, BuildState, FreedPlace, GroupHash, Id, LaneAudit, LaneName, Micros, Monotonic,
+    NeedsRefill, Rank, State, Ticket, Timestamp, TokenHash, Wall,
 };
 
 pub const MAX_DATABASES: u32 = 2;
@@ -76,7 +76,7 @@ pub struct Right {
     pub serial: u64,
     pub epoch: u64,
     /// The place of its queue that an ending makes free.
-    pub place: Option<RunningPlace>,
+    pub place: Option<FreedPlace>,
 }
 
 /// The effect of an ending when it commits.
@@ -167,6 +167,10 @@ pub struct Tally {
     pub forgotten: u64,
     /// Handed out before a task that is older, since that one's group had its turn.
     pub in_turn: u64,
+    /// As many of a group with a ready task ran as may.
+    pub parked: u64,
+    /// Owned in the place of one of its group whose lease the same transaction ends.
+    pub handed_in_group: u64,
 }
 
 pub struct World<'b> {
@@ -186,6 +190,8 @@ pub struct World<'b> {
     pub turns: BTreeMap<(QueueKey, u8), u64>,
     /// How many tasks of a queue may run.
     pub limits: BTreeMap<QueueKey, u32>,
+    /// How many of each of its groups.
+    pub group_limits: BTreeMap<QueueKey, u32>,
     /// Queues of which a task went while a transaction ended its lease: that transaction owns no
     /// more than it could without the ending.
     pub overtaken: BTreeSet<QueueKey>,
@@ -233,6 +239,7 @@ impl<'b> World<'b> {
             gones: Vec::new(),
             turns: BTreeMap::new(),
             limits: BTreeMap::new(),
+            group_limits: BTreeMap::new(),
             overtaken: BTreeSet::new(),
             withheld: Vec::new(),
             spent: Vec::new(),
@@ -290,7 +297,7 @@ impl<'b> World<'b> {
 }
 
 impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 21] {
+    pub fn all(&self) -> [(&'static str, u64); 23] {
         [
             ("evicted", self.evicted),
             ("left", self.left),
@@ -313,6 +320,8 @@ impl Tally {
             ("released", self.released),
             ("forgotten", self.forgotten),
             ("in_turn", self.in_turn),
+            ("parked", self.parked),
+            ("handed_in_group", self.handed_in_group),
         ]
     }
 }
@@ -342,6 +351,8 @@ impl std::ops::Add for Tally {
             released: self.released + it.released,
             forgotten: self.forgotten + it.forgotten,
             in_turn: self.in_turn + it.in_turn,
+            parked: self.parked + it.parked,
+            handed_in_group: self.handed_in_group + it.handed_in_group,
         }
     }
 }

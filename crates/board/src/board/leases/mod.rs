@@ -152,20 +152,31 @@ impl Board<'_> {
         actions: Option<&[&[u8]]>,
         now: Wall,
     ) -> Next {
-        let lane = queue.and_then(|queue| match actions {
-            _ if self.ages(queue) => self.best_aged_lane(queue, actions, now),
-            None => self.best_head(queue).map(|head| self.next_below(head)),
-            Some(actions) => actions
-                .iter()
-                .filter_map(|action| self.find_head(queue, action, None))
-                .filter(|head| self.has_next(*head))
-                .min_by_key(|head| self.head_key(*head))
-                .map(|head| self.next_below(head)),
-        });
-        let Some(lane) = lane else {
-            let spilled = self.entry(entry).lanes_spilled;
-            return if spilled > 0 { Next::Spilled(spilled) } else { Next::Empty };
-        };
+        loop {
+            let lane = queue.and_then(|queue| match actions {
+                _ if self.ages(queue) => self.best_aged_lane(queue, actions, now),
+                None => self.best_head(queue).map(|head| self.next_below(head)),
+                Some(actions) => actions
+                    .iter()
+                    .filter_map(|action| self.find_head(queue, action, None))
+                    .filter(|head| self.has_next(*head))
+                    .min_by_key(|head| self.head_key(*head))
+                    .map(|head| self.next_below(head)),
+            });
+            let Some(lane) = lane else {
+                let spilled = self.entry(entry).lanes_spilled;
+                return if spilled > 0 { Next::Spilled(spilled) } else { Next::Empty };
+            };
+            if !self.is_group_full(lane) {
+                return self.next_in_lane(lane);
+            }
+            // Its limit was lowered.
+            self.park_or_unpark(lane);
+        }
+    }
+
+    /// What is next in a lane that has something.
+    pub(crate) fn next_in_lane(&self, lane: u32) -> Next {
         let it = &self.lanes[lane];
         if it.first != NIL && self.slots[it.first].rank() < it.cursor {
             Next::Task(it.first)

@@ -6,9 +6,14 @@
 //! of its lanes: the group moves behind all others, and a group that is new comes last. Tasks
 //! without a group are one group. A queue without groups has heads only, and no turns.
 //!
+//! A group of which as many tasks run as may is *parked*: its lanes are in no tree until a place comes
+//! free, so that it costs the others nothing.
+//!
 //! In a queue with aging lanes have one priority each, and age alone decides between them.
 
 use crate::board::Board;
+use crate::board::leases::Next;
+use crate::board::queues::limits::GroupPlace;
 use crate::containers::hash::hash;
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
@@ -38,7 +43,8 @@ impl Board<'_> {
             return Some(group);
         }
         let last = self.next_turn(queue);
-        let turns = GroupTurns { last, ..GroupTurns::NONE };
+        let epoch = self.next_generation();
+        let turns = GroupTurns { last, epoch, ..GroupTurns::NONE };
         let group = Group { hash, turns, chain: Chain::NONE, queue };
         let group = self.groups.add(group_hash(queue, hash), group)?;
         self.queues[queue].groups += 1;
@@ -57,7 +63,15 @@ impl Board<'_> {
         (group != NIL).then(|| self.groups[group].hash)
     }
 
-    fn turns_of(&mut self, lane: u32) -> &mut GroupTurns {
+    pub(crate) fn turns(&self, lane: u32) -> &GroupTurns {
+        let Lane { queue, turns, .. } = &self.lanes[lane];
+        match turns.group {
+            NIL => &self.queues[*queue].turns,
+            group => &self.groups[group].turns,
+        }
+    }
+
+    pub(crate) fn turns_of(&mut self, lane: u32) -> &mut GroupTurns {
         let Lane { queue, turns, .. } = &self.lanes[lane];
         match turns.group {
             NIL => &mut self.queues[*queue].turns,
@@ -116,9 +130,14 @@ impl Board<'_> {
         it.counts.queued + it.turns.queued
     }
 
-    /// Whether a head, or a lane that it heads, has something.
+    /// Whether a lane has something that its group may hand out: it is in its tree.
+    pub(crate) fn is_listed(&self, lane: u32) -> bool {
+        self.front(lane) != Rank::END && !self.turns(lane).parked
+    }
+
+    /// Whether a head, or a lane that it heads, has something that may be handed out.
     pub(crate) fn has_next(&self, head: u32) -> bool {
-        self.front(head) != Rank::END || self.lanes[head].turns.first != NIL
+        self.is_listed(head) || self.lanes[head].turns.first != NIL
     }
 
     /// Of a head and the lanes that it heads, the one with the next task. The head, if none has
@@ -126,19 +145,15 @@ impl Board<'_> {
     pub(crate) fn next_below(&self, head: u32) -> u32 {
         match self.lanes[head].turns.first {
             NIL => head,
-            first if self.front(head) == Rank::END => first,
+            first if !self.is_listed(head) => first,
             first if self.lane_key(first) < self.lane_key(head) => first,
             _ => head,
         }
     }
 
-    fn lane_key(&self, lane: u32) -> LaneKey {
-        let Lane { queue, level, turns, .. } = &self.lanes[lane];
-        let turn = match (level, turns.group) {
-            (Some(_), _) => 0,
-            (None, NIL) => self.queues[*queue].turns.last,
-            (None, group) => self.groups[group].turns.last,
-        };
+    pub(crate) fn lane_key(&self, lane: u32) -> LaneKey {
+        let level = self.lanes[lane].level;
+        let turn = if level.is_some() { 0 } else { self.turns(lane).last };
         let front = self.front(lane);
         // Beside each other while the queue begins or ceases to age, the two kinds are not compared.
         (Reverse(front.priority), level.is_some(), turn, front, lane)
@@ -194,12 +209,89 @@ impl Board<'_> {
         self.each_of_group(first, Board::link_front);
     }
 
-    fn each_of_group(&mut self, first: u32, change: impl Fn(&mut Self, u32)) {
+    fn each_of_group(&mut self, first: u32, mut change: impl FnMut(&mut Self, u32)) {
         let mut lane = first;
         while lane != NIL {
             change(self, lane);
             lane = self.lanes[lane].turns.sibling.next;
         }
+    }
+
+    /// Whether as many tasks of a lane's group run as may.
+    pub(crate) fn is_group_full(&self, lane: u32) -> bool {
+        let most = self.queues[self.lanes[lane].queue].settings.max_running_per_group;
+        most > 0 && self.turns(lane).running >= most
+    }
+
+    /// Parks the group of a lane if as many of its tasks run as may, and takes it up again if not:
+    /// then a process is woken for what it has.
+    pub(crate) fn park_or_unpark(&mut self, lane: u32) {
+        let is_full = self.is_group_full(lane);
+        if is_full == self.turns(lane).parked {
+            return;
+        }
+        let first = self.turns(lane).lanes.first;
+        self.each_of_group(first, Board::unlink_front);
+        self.turns_of(lane).parked = is_full;
+        let mut best = None;
+        self.each_of_group(first, |it, lane| {
+            it.link_front(lane);
+            if it.is_listed(lane) {
+                best = best.into_iter().chain([(it.lane_key(lane), lane)]).min();
+            }
+        });
+        let queue = self.lanes[lane].queue;
+        if let Some((_, best)) = best
+            && !self.is_limited(queue)
+            && self.free_places(queue) > 0
+        {
+            self.wake_for(best, 1);
+            self.note_to_announce(queue);
+        }
+    }
+
+    /// The lane that has the next task in groups which are full, where a transaction that asks ends
+    /// leases itself: each group's place, and how many it makes free.
+    pub fn next_in_freed(
+        &self,
+        queue: Option<u32>,
+        actions: Option<&[&[u8]]>,
+        freed: &[(GroupPlace, u32)],
+    ) -> Next {
+        let mut best: Option<(LaneKey, u32)> = None;
+        for (place, count) in freed.iter().filter(|it| Some(it.0.queue) == queue) {
+            let Some(turns) = self.turns_at(*place) else { continue };
+            let most = self.queues[place.queue].settings.max_running_per_group;
+            if most > 0 && turns.running.saturating_sub(*count) >= most {
+                continue;
+            }
+            let mut lane = turns.lanes.first;
+            while lane != NIL {
+                let it = &self.lanes[lane];
+                let is_asked = actions.is_none_or(|actions| actions.contains(&it.action()));
+                if is_asked && self.front(lane) != Rank::END {
+                    best = best.into_iter().chain([(self.lane_key(lane), lane)]).min();
+                }
+                lane = it.turns.sibling.next;
+            }
+        }
+        best.map_or(Next::Empty, |(_, lane)| self.next_in_lane(lane))
+    }
+
+    /// The place that a slot has, or had, in its group.
+    pub(crate) fn group_place(&self, lane: u32) -> GroupPlace {
+        let Lane { queue, turns, .. } = &self.lanes[lane];
+        GroupPlace { queue: *queue, group: turns.group, epoch: self.turns(lane).epoch }
+    }
+
+    /// The group of a place, unless a place of it was overtaken since.
+    fn turns_at(&self, place: GroupPlace) -> Option<&GroupTurns> {
+        let turns = match place.group {
+            NIL => &self.queues[place.queue].turns,
+            group if group < self.groups.end() => &self.groups[group].turns,
+            _ => return None,
+        };
+        (turns.epoch == place.epoch).then_some(turns)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use crate::board::Board;
 use crate::containers::treap::{self, TreapNodes};
+use crate::layout::names::GroupHash;
 use crate::layout::nodes::{NIL, TreapLinks};
 use crate::layout::queue::{Permits, Queue, QueueSettings};
 use crate::layout::slot::{Slot, State};
@@ -23,6 +24,8 @@ pub enum Blocked {
     NotCritical,
     /// As many of its tasks run as may. A transaction that ends some of them may own as many.
     MaxRunning(RunningPlace),
+    /// As many tasks of the task's group run as may.
+    MaxRunningPerGroup(GroupPlace),
     /// As many of its tasks were handed out as may be by now.
     MaxPerSecond,
 }
@@ -33,6 +36,25 @@ pub enum Blocked {
 pub struct RunningPlace {
     queue: u32,
     epoch: u32,
+}
+
+/// A place of a group that an ending, when it commits, makes free. Places of one group are equal as
+/// long as no ending of the group was overtaken by the end of its task.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct GroupPlace {
+    pub(crate) queue: u32,
+    /// `NIL`: the tasks without a group.
+    pub(crate) group: u32,
+    pub(crate) epoch: u32,
+}
+
+/// The places that an ending makes free when it commits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FreedPlace {
+    /// Of the queue.
+    pub queue: RunningPlace,
+    /// Of the task's group.
+    pub group: GroupPlace,
 }
 
 /// The places that the claim's own transaction makes free in the queue, when it commits.
@@ -185,6 +207,9 @@ impl Board<'_> {
                 let worker = &mut self.workers[worker];
                 worker.running = worker.running.wrapping_add_signed(change);
             }
+            let turns = self.turns_of(lane);
+            turns.running = turns.running.wrapping_add_signed(change);
+            self.park_or_unpark(lane);
         }
     }
 
@@ -192,14 +217,22 @@ impl Board<'_> {
     pub(crate) fn may_revive(&self, at: u32) -> bool {
         let slot = &self.slots[at];
         let it = &self.queues[self.lanes[slot.lane].queue];
-        let others = it.running - u32::from(slot.has_place());
-        it.settings.max_running == 0 || others < it.settings.max_running
+        let has_place = slot.has_place();
+        let others = it.running - u32::from(has_place);
+        let others_of_group = self.turns(slot.lane).running - u32::from(has_place);
+        let may = |others, most| most == 0 || others < most;
+        may(others, it.settings.max_running)
+            && may(others_of_group, it.settings.max_running_per_group)
     }
 
-    /// The place that the ending of a lease makes free; `None`: its task had none any more.
-    pub fn freed_place(&self, slot: &Slot) -> Option<RunningPlace> {
-        let queue = self.lanes[slot.lane].queue;
-        slot.has_place().then(|| RunningPlace { queue, epoch: self.queues[queue].epoch })
+    /// The places that the ending of a lease makes free, in its queue and in its group; `None`: its
+    /// task had none any more.
+    pub fn freed_place(&self, slot: &Slot) -> Option<FreedPlace> {
+        let (lane, queue) = (slot.lane, self.lanes[slot.lane].queue);
+        slot.has_place().then(|| FreedPlace {
+            queue: RunningPlace { queue, epoch: self.queues[queue].epoch },
+            group: self.group_place(lane),
+        })
     }
 
     /// Notes that a slot goes while a transaction in flight ends its lease. That transaction cannot
@@ -207,9 +240,33 @@ impl Board<'_> {
     pub(crate) fn note_overtaken(&mut self, at: u32) {
         let slot = &self.slots[at];
         if slot.state == State::Ending && slot.has_place() {
-            let queue = self.lanes[slot.lane].queue;
+            let (lane, queue) = (slot.lane, self.lanes[slot.lane].queue);
             self.queues[queue].epoch = self.next_generation();
+            self.turns_of(lane).epoch = self.queues[queue].epoch;
         }
+    }
+
+    /// Whether the group of a slot's task is full for a transaction that ends leases of groups itself.
+    pub fn slot_blocked(&self, slot: u32, freed: &[(GroupPlace, u32)]) -> Option<Blocked> {
+        let lane = self.slots[slot].lane;
+        let place = self.group_place(lane);
+        let freed = freed.iter().find(|it| it.0 == place).map_or(0, |it| it.1);
+        let most = self.queues[place.queue].settings.max_running_per_group;
+        let is_full = most > 0 && self.turns(lane).running.saturating_sub(freed) >= most;
+        is_full.then_some(Blocked::MaxRunningPerGroup(place))
+    }
+
+    /// Whether a group of a queue is full, for all transactions.
+    pub fn group_blocked(&self, queue: u32, group: Option<GroupHash>) -> Option<Blocked> {
+        let group = match group {
+            None => NIL,
+            Some(group) => self.find_group(queue, group)?,
+        };
+        let it = &self.queues[queue];
+        let turns = if group == NIL { &it.turns } else { &self.groups[group].turns };
+        let most = it.settings.max_running_per_group;
+        let place = GroupPlace { queue, group, epoch: turns.epoch };
+        (most > 0 && turns.running >= most).then_some(Blocked::MaxRunningPerGroup(place))
     }
 
     /// Whether a queue limits how many of its tasks are handed out.

@@ -53,7 +53,7 @@ impl Board<'_> {
                 lanes: 0,
                 groups: 0,
                 last_turn: 0,
-                turns: GroupTurns::NONE,
+                turns: GroupTurns { epoch, ..GroupTurns::NONE },
                 queued: 0,
                 running: 0,
                 epoch,
@@ -201,6 +201,7 @@ impl Board<'_> {
                 && self.queues[queue].entry == entry
                 && wanted.is_none_or(|wanted| wanted == Some(queue))
             {
+                self.park_or_unpark(lane);
                 self.note_released(queue, lane);
             }
         }
