@@ -476,9 +476,8 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::Refresh | Change::Create | Change::Drop => {}
     });
     // What is dropped makes room for an extension that is created in the same transaction.
-    for dropped in pending.iter().filter(|it| matches!(it.change, Change::Drop)) {
-        remove_dropped(dropped.database, dropped.extension);
-    }
+    let drops = || pending.iter().filter(|it| matches!(it.change, Change::Drop));
+    drops().for_each(|it| remove_dropped(it.database, it.extension));
     let configures = |it: &&PendingChange| matches!(it.change, Change::Configure(_));
     if sorts_again {
         for change in pending.iter().filter(configures) {
@@ -487,8 +486,11 @@ fn apply(pending: &[PendingChange], withholds: bool) {
     }
     pending.iter().for_each(wake_released);
     let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
-    for change in pending.iter().filter(|it| refreshes(&it.change)) {
-        ask_for_refresh(change.database, change.extension);
+    for it in pending.iter().filter(|it| refreshes(&it.change)) {
+        // It would be registered again.
+        if !drops().any(|dropped| dropped.extension == it.extension) {
+            ask_for_refresh(it.database, it.extension);
+        }
     }
 }
 
