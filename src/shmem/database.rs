@@ -50,17 +50,7 @@ fn find_database() -> Option<Database> {
     }
     let task = members::table(extension, c"task")?;
     let finished = members::table(extension, c"finished")?;
-    // SAFETY: a catalog look-up inside a transaction; the tuple is released.
-    let owner = unsafe {
-        let key = pg_sys::SysCacheIdentifier::RELOID as i32;
-        let tuple = pg_sys::SearchSysCache1(key, task.into());
-        if tuple.is_null() {
-            return None;
-        }
-        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
-        pg_sys::ReleaseSysCache(tuple);
-        owner
-    };
+    let owner = members::owner(task)?;
     let db = Database { database: process::database(), extension, owner, task, finished };
     CURRENT.set(Some(db));
     Some(db)

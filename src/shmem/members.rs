@@ -61,6 +61,21 @@ pub fn table(extension: Oid, name: &CStr) -> Option<Oid> {
     (table != pg_sys::InvalidOid && is_member(extension, table)).then_some(table)
 }
 
+/// Whom a table or a sequence belongs to.
+pub fn owner(table: Oid) -> Option<Oid> {
+    // SAFETY: a catalog look-up inside a transaction; the tuple is released.
+    unsafe {
+        let key = pg_sys::SysCacheIdentifier::RELOID as i32;
+        let tuple = pg_sys::SearchSysCache1(key, table.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
+        pg_sys::ReleaseSysCache(tuple);
+        Some(owner)
+    }
+}
+
 fn is_member(extension: Oid, table: Oid) -> bool {
     // SAFETY: a catalog look-up inside a transaction.
     unsafe { pg_sys::getExtensionOfObject(pg_sys::RelationRelationId, table) == extension }

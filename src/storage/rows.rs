@@ -1,12 +1,14 @@
 //! Helpers for the rows of statements: ids, ranks, and what the board needs to know of a task.
 
+use crate::error;
 use crate::pg::datum::{self, UUID, UUIDS};
 use crate::pg::spi::{Rows, Session, Statement, statement};
 use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::database::Database;
+use crate::shmem::members;
 use crate::shmem::xact::Offer;
 use board::{GroupHash, Id, LaneName, Micros, Rank, Wall};
-use pgrx::pg_sys::{self, Datum};
+use pgrx::pg_sys::{self, Datum, Oid};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -161,6 +163,11 @@ impl BoardKey {
 
 pub fn session(db: &Database) -> Session {
     Session::new(db.owner)
+}
+
+/// As `session`, for a statement about one sequence, which may belong to another role than the tables.
+pub fn session_of(sequence: Oid) -> Session {
+    Session::new(members::owner(sequence).unwrap_or_else(|| error::not_in_place().raise()))
 }
 
 /// How many names a backend remembers.

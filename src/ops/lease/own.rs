@@ -14,7 +14,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
-use crate::storage::rows::{BoardKey, session, settled, share};
+use crate::storage::rows::{BoardKey, session, session_of, settled, share};
 use board::{
     Blocked, Claim, Claimed, Event, Events, Freed, GroupPlace, Micros, Next, State, TokenHash,
     Wall, bucket,
@@ -344,6 +344,6 @@ fn owned(seen: OwnedColumns, taken: Claimed, token: Uuid) -> Owned {
 
 /// The next number of the workers' sequence.
 pub fn next_worker(db: &Database) -> i64 {
-    let session = session(db);
+    let session = session_of(db.table(c"worker_number"));
     datum::number(session.run(&NEXT_WORKER, &[]).first())
 }

@@ -10,7 +10,7 @@ use crate::pg::lock::Locked;
 use crate::pg::spi::statement;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::storage::rows::session;
+use crate::storage::rows::session_of;
 use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;
 
@@ -36,8 +36,9 @@ pub fn take(db: &Database, now: Wall, count: usize) -> Wall {
 
 fn allow(db: &Database, until: Wall) {
     // Else a process that is late would set the sequence back.
-    let _lock = Locked::alone(db.table(c"created_until"));
-    let session = session(db);
+    let sequence = db.table(c"created_until");
+    let _lock = Locked::alone(sequence);
+    let session = session_of(sequence);
     let rows = session.run(&ALLOW_CREATED, &[Some(Datum::from(until.0))]);
     let [allowed, until] = [0, 1].map(|column| Wall(datum::number(rows.get(0, column))));
     with_board(|board| {
