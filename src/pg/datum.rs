@@ -192,6 +192,16 @@ pub fn text(datum: Option<Datum>) -> Vec<u8> {
     datum.map_or_else(Vec::new, |it| unsafe { bytes(it) })
 }
 
+/// As `text`, `None` for null.
+pub fn optional_text(datum: Option<Datum>) -> Option<Vec<u8>> {
+    datum.map(|it| text(Some(it)))
+}
+
+/// An oid column, 0 for null.
+pub fn oid(datum: Option<Datum>) -> Oid {
+    datum.map_or(Oid::INVALID, |it| Oid::from_u32(it.value() as u32))
+}
+
 /// A text column as a string, for words of the extension and for messages.
 pub fn string(datum: Option<Datum>) -> String {
     printable(text(datum))

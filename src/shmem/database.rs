@@ -69,7 +69,8 @@ fn table_changed(table: pg_sys::Oid) {
 }
 
 impl Database {
-    fn key(&self) -> EntryKey {
+    /// The key of this database's entry.
+    pub fn key(&self) -> EntryKey {
         (self.database.to_u32(), self.extension.to_u32())
     }
 

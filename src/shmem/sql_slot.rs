@@ -106,9 +106,10 @@ impl SqlSlot {
         }
     }
 
-    /// Whether the process may run this task's command now.
-    pub fn runs(&self, id: u128) -> bool {
-        !matches!(self.state(), Free | Idle | Leaving) && self.assignment().id == id
+    /// Whether the process has the command of this task, or its reply waits for the scheduler.
+    pub fn has_command_of(&self, home: (u32, u32), id: u128) -> bool {
+        let it = self.assignment();
+        self.state().has_command() && it.home == home && it.id == id
     }
 
     /// Notes which scheduler has taken the slot.

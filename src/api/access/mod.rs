@@ -101,7 +101,7 @@ fn role_in(call: &mut Call) -> Result<Option<Datum>> {
 
 /// Writes the name of a role.
 fn role_out(call: &mut Call) -> Result<Option<Datum>> {
-    let role = call.datum(0).map(|it| Oid::from_u32(it.value() as u32));
+    let role = call.datum(0).map(|it| datum::oid(Some(it)));
     let name = role.and_then(role::name);
     let name = name.as_deref().unwrap_or(NO_ROLE);
     // SAFETY: copies a text that ends with a zero.
@@ -110,7 +110,7 @@ fn role_out(call: &mut Call) -> Result<Option<Datum>> {
 
 /// Hashes the key of a group.
 fn group_hash(call: &mut Call) -> Result<Option<Datum>> {
-    let key = call.datum(0).map(|key| datum::text(Some(key)));
+    let key = datum::optional_text(call.datum(0));
     Ok(key.map(|key| Uuid(uuid::group_hash(&key)).datum()))
 }
 

@@ -12,6 +12,7 @@ use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
+use crate::shmem::sql_slot::SqlSlot;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{BoardKey, ROWS_PER_TX, id_at, ids, session};
 use board::{Lease, Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
@@ -117,7 +118,8 @@ pub fn restore(db: &Database, entry: u32) -> usize {
             let place = BoardKey::at(&rows, *row, 7, id_at(&rows, *row, 0));
             let worker = datum::text(rows.get(*row, 2));
             let mut lease = PersistedLease { worker: &worker, ..persisted_lease(&rows, *row) };
-            if place.queue == sql::QUEUE && !is_assigned(db, place.rank.id) {
+            let is_assigned = |slot: &SqlSlot| slot.has_command_of(db.key(), place.rank.id);
+            if place.queue == sql::QUEUE && !segment::sql_slots().iter().any(is_assigned) {
                 lease.length = Micros::ZERO;
             }
             !with_board(|board| {
@@ -126,15 +128,6 @@ pub fn restore(db: &Database, entry: u32) -> usize {
             })
         })
         .count()
-}
-
-/// Whether a process has the command of a task, or its reply waits for the scheduler.
-fn is_assigned(db: &Database, id: u128) -> bool {
-    let key = (db.database.to_u32(), db.extension.to_u32());
-    segment::sql_slots().iter().any(|slot| {
-        let it = slot.assignment();
-        slot.state().has_command() && it.home == key && it.id == id
-    })
 }
 
 /// A lease from its row, without the worker's name.

@@ -76,8 +76,8 @@ pub fn named(db: &Database, job: &[u8], owner: Oid) -> Option<(Vec<u8>, i64)> {
 pub fn numbered(db: &Database, id: i64) -> Option<(Vec<u8>, Oid, Option<Vec<u8>>)> {
     let rows = session(db).run(&NUMBERED, &[Some(Datum::from(id))]);
     (rows.len() > 0).then(|| {
-        let owner = rows.get(0, 1).map_or(Oid::INVALID, |it| Oid::from_u32(it.value() as u32));
-        (datum::text(rows.get(0, 0)), owner, rows.get(0, 2).map(|job| datum::text(Some(job))))
+        let owner = datum::oid(rows.get(0, 1));
+        (datum::text(rows.get(0, 0)), owner, datum::optional_text(rows.get(0, 2)))
     })
 }
 
@@ -101,13 +101,13 @@ pub fn foreign(db: &Database) -> Result<Vec<Foreign>> {
     }
     let session = Session::new(role::current());
     let rows = session.run_foreign(FOREIGN.as_bytes(), &[], &[]);
-    let text = |row, column| rows.get(row, column).map(|it| datum::text(Some(it)));
+    let text = |row, column| datum::optional_text(rows.get(row, column));
     let job = |row| Foreign {
         id: datum::number(rows.get(row, 0)),
         schedule: text(row, 1).unwrap_or_default(),
         command: text(row, 2).unwrap_or_default(),
         database: text(row, 3),
-        owner: rows.get(row, 4).map(|it| Oid::from_u32(it.value() as u32)),
+        owner: rows.get(row, 4).map(|it| datum::oid(Some(it))),
         active: datum::number(rows.get(row, 5)) != 0,
         name: text(row, 6),
     };

@@ -13,7 +13,7 @@ use crate::storage::rows::{ids, ids_in, rank};
 use crate::{error, error::Error};
 use board::{Event, Micros, Wall};
 use pgrx::PgLogLevel;
-use pgrx::pg_sys::{Datum, Oid};
+use pgrx::pg_sys::Datum;
 use recurrence::{Misfire, Overlap, Pending};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -87,7 +87,7 @@ fn schedule(db: &Database, rows: &Rows, row: usize) -> Result<Schedule, Error> {
     let time = |column| value(column).map(datum::wall);
     let name = text(1);
     let inactive = |why: &str| error::schedule_inactive(&name, why);
-    let owner = value(2).map_or(Oid::INVALID, |it| Oid::from_u32(it.value() as u32));
+    let owner = datum::oid(value(2));
     let queue = text(10);
     let is_sql = datum::number(value(15)) != 0;
     owner::may_fire(db, owner, &queue, is_sql).map_err(|why| inactive(&why))?;
@@ -138,22 +138,16 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
         }
     }
     let inserted = if runs.is_empty() { HashSet::new() } else { insert(session, &runs) };
-    let offers = runs.iter().filter(|(id, ..)| inserted.contains(id));
-    xact::at_commit(
-        db,
-        offers.map(|(id, schedule, _, created)| {
-            let Schedule { queue, action, priority, timeout, .. } = *schedule;
-            let rank = rank(*id, *created, *priority);
-            let (queue, action) = (queue.clone(), action.clone());
-            let (timeout, group) = (*timeout, None);
-            Change::OfferRun(Offer { queue, action, group, rank, timeout, aged_since: None })
-        }),
-    );
-    for (_, schedule, ..) in runs.iter().filter(|(id, ..)| inserted.contains(id)) {
-        xact::count(db, &schedule.queue, |counts| {
+    for (id, schedule, _, created) in runs.iter().filter(|(id, ..)| inserted.contains(id)) {
+        let Schedule { queue, action, priority, timeout, .. } = *schedule;
+        let rank = rank(*id, *created, *priority);
+        let (queue, action, timeout) = (queue.clone(), action.clone(), *timeout);
+        xact::count(db, &queue, |counts| {
             counts.add_tasks(true, 1);
             counts.events.note(Event::Submitted, 1);
         });
+        let offer = Offer { queue, action, group: None, rank, timeout, aged_since: None };
+        xact::at_commit(db, [Change::OfferRun(offer)]);
     }
     advance(session, steps, &runs, &inserted);
     let next = steps.iter().filter_map(|step| step.next_run).min();

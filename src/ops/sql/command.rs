@@ -41,8 +41,8 @@ pub fn read(db: &Database, id: Uuid) -> Option<Result<Command>> {
         return None;
     }
     let value = |column| rows.get(0, column);
-    let role = value(0).map_or(Oid::INVALID, |it| Oid::from_u32(it.value() as u32));
-    let name = value(1).map(|it| datum::text(Some(it)));
+    let role = datum::oid(value(0));
+    let name = datum::optional_text(value(1));
     let database =
         rights::check_role(role).and_then(|()| rights::find_database(name.as_deref(), role));
     Some(database.map(|database| Command {

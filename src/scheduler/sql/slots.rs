@@ -22,14 +22,9 @@ pub enum Assigned {
 #[derive(Default)]
 pub struct Processes(HashMap<usize, DynamicBackgroundWorker>);
 
-/// A database's creation of the extension, as slots know it.
-pub fn home(db: &Database) -> (u32, u32) {
-    (db.database.to_u32(), db.extension.to_u32())
-}
-
 /// The slots that the scheduler of a database uses, with their numbers.
 pub fn own(db: &Database) -> impl Iterator<Item = (usize, &'static SqlSlot)> {
-    let home = home(db);
+    let home = db.key();
     let is_own = move |it: &SqlSlot| it.state() != SqlState::Free && it.assignment().home == home;
     sql_slots().iter().enumerate().filter(move |(_, it)| is_own(it))
 }

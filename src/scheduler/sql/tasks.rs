@@ -16,7 +16,7 @@ use crate::scheduler::sql::exchange::{Request, read_reply};
 use crate::scheduler::sql::slots::{self, Assigned, Processes};
 use crate::shmem::database::Database;
 use crate::shmem::durability;
-use crate::shmem::segment::with_board;
+use crate::shmem::segment::{sql_slots, with_board};
 use crate::shmem::sql_slot::{Assignment, SqlState};
 use crate::shmem::xact::AT_ONCE;
 use board::{Micros, Monotonic, Next, TokenHash};
@@ -182,7 +182,7 @@ impl SqlTasks {
     /// Assigns a task to a process. True: it is assigned, or over.
     fn assign(&mut self, db: &Database, entry: u32, it: &Claimed) -> bool {
         // Its lease was released, and its command has not ended yet.
-        if slots::own(db).any(|(_, slot)| slot.runs(it.id.0)) {
+        if sql_slots().iter().any(|slot| slot.has_command_of(db.key(), it.id.0)) {
             return false;
         }
         let what = "read an SQL task";
@@ -197,7 +197,7 @@ impl SqlTasks {
             Some(Some(Ok(command))) => command,
         };
         let assignment = Assignment {
-            home: slots::home(db),
+            home: db.key(),
             entry,
             id: it.id.0,
             token_hash: it.token_hash,
