@@ -330,3 +330,43 @@ fn the_oldest_ready_task_is_found_behind_those_that_run() {
     agree(&mut s);
     assert_eq!(age(&mut s), "none");
 }
+
+/// The query for psql's \watch shows what holds a queue up, and from the second time on how fast it is.
+#[test]
+fn top_shows_limits_rates_and_workers() {
+    let database = database();
+    let mut s = database.connect();
+    let top = include_str!("../../../sql/top.sql");
+    let line = format!(
+        "select coalesce(string_agg(format('%s %s %s %s %s %s %s', kind, what, ready, running,
+             ended_s > 0, trim(tasks), held_by), E'\\n' order by kind, what), '') from ({}) t",
+        top.trim_end().trim_end_matches(';')
+    );
+    s.run(
+        "select scylla.submit('limited') from generate_series(1, 4);
+         select scylla.submit('paused');
+         select scylla.configure_queue('limited', max_running => 1);
+         select scylla.pause('paused')",
+    );
+    agree(&mut s);
+    let lease = s.own_one("limited");
+    assert_eq!(
+        s.text(&line),
+        "all 2 queues 4 1  ####---------------- 
+queue limited 3 1  #####--------------- max_running 1
+queue paused 1 0  ----- paused
+worker limited: w  1  #################### "
+    );
+    s.return_task(&lease, "completed").expect("return_task");
+    sleep(milliseconds(600));
+    let lines = s.text(&line);
+    assert!(lines.contains("queue limited 3 0 t "), "{lines}");
+    assert!(lines.contains("queue paused 1 0 f "), "{lines}");
+    // It shows what the role may look at.
+    s.run(
+        "create role glances; select scylla.grant('paused', 'glances', '{look}'); set role glances",
+    );
+    let lines = s.text(&line);
+    assert!(lines.starts_with("all 1 queues 1 0"), "{lines}");
+    s.run("reset role; drop owned by glances; drop role glances");
+}
