@@ -18,6 +18,12 @@ pub fn try_lock_database(database: pg_sys::Oid, mode: u32) -> bool {
     got != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
 }
 
+/// Takes the lock of a reader on a relation, which need not exist, for this transaction.
+pub fn share(relation: pg_sys::Oid) {
+    // SAFETY: a lock of the transaction, which its end releases.
+    unsafe { pg_sys::LockRelationOid(relation, pg_sys::AccessShareLock as i32) };
+}
+
 /// A lock on a relation that one process has at a time. It keeps no other from reading or writing.
 pub struct Locked(pg_sys::Oid);
 

@@ -3,6 +3,7 @@
 use crate::error::{self, Result};
 use crate::ops::maintenance::refill::{Supplied, Supply};
 use crate::pg::datum::{self, UUID};
+use crate::pg::lock;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
@@ -24,7 +25,7 @@ pub fn wait_for_work(
 ) -> Option<usize> {
     let filter = ActionFilter::new(actions);
     latch_wait::poll_until(until, || {
-        let db = current_database();
+        let db = lasting_database();
         xact::wait_for(&db, WaitFor::Work { queues, filter });
         let find = |(at, queue): (usize, &&[u8])| Some((at, find_work(&db, queue, actions)?));
         let found = queues.iter().enumerate().find_map(find);
@@ -34,6 +35,13 @@ pub fn wait_for_work(
         }
         found.map(|(at, _)| at)
     })
+}
+
+/// This backend's database, whose tables stay until the transaction ends. A process that was about to
+/// drop them has done so by then.
+fn lasting_database() -> Database {
+    lock::share(current_database().task);
+    current_database()
 }
 
 /// The lane of a queue's next ready task, on the board or in the table.
@@ -83,7 +91,7 @@ pub fn wait_for_task<T>(
     show: impl Fn(String, Option<Datum>) -> T,
 ) -> Result<Option<T>> {
     let look = || {
-        let db = current_database();
+        let db = lasting_database();
         xact::wait_for(&db, WaitFor::Settled(id.0));
         let session = session(&db);
         let rows = session.run(&ENDING, &[Some(id.datum())]);
