@@ -1,13 +1,12 @@
-//! Rows: finding, moving and linking them, below any policy.
+//! Rows: finding, writing and linking them, below any policy.
 
-pub mod column_map;
 pub mod edges;
 pub mod ending;
 pub mod lookup;
 pub mod move_rows;
-pub mod partition_writer;
 pub mod privileges;
 pub mod queue_counts;
 pub mod rows;
 pub mod run_counts;
 pub mod settle;
+pub mod writers;

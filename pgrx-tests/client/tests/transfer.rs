@@ -191,7 +191,7 @@ const CHANGES: [(&str, bool, &str, &str); 18] = [
     ),
     (
         "create index expressed on scylla.finished ((spec ->> 'n'))",
-        true,
+        false,
         "(select count(*) = 1 from scylla.finished where spec ->> 'n' is null and id = $1)",
         "drop index scylla.expressed",
     ),

@@ -4,8 +4,8 @@
 -- Result: the id of each task inserted. A task whose id or key a live task has is left out; with a
 --   conflict of keys only, another one is PostgreSQL's error.
 -- Reads nothing; changes scylla.task. Locks: only what it inserts, in the order given.
-insert into scylla.task ({columns}, updated, ready)
-select {values}, least(s.created, pg_catalog.clock_timestamp()), s.due is null and s.pending is null
+insert into scylla.task ({columns})
+select {values}
 from unnest({parameters}) as s ({columns})
 on conflict {conflict} do nothing
 returning id

@@ -82,6 +82,8 @@ pub type KeyName<'n> = (&'n [u8], &'n [u8]);
 pub struct Entry<'d> {
     pub id: Uuid,
     pub created: Wall,
+    /// When its row was last written.
+    pub updated: Wall,
     pub draft: &'d Draft,
     /// When the scheduler makes it ready; `None`: it is ready now.
     pub due: Option<Wall>,
@@ -101,6 +103,8 @@ impl<'d> Entry<'d> {
         Entry {
             id,
             created,
+            // By the clock, which may have been set back.
+            updated: created.min(now),
             draft,
             due: draft.run_at.filter(|at| due::is_ahead(*at, now)),
             after: Vec::new(),

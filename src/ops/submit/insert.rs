@@ -7,23 +7,27 @@ use crate::pg::datum::{
 };
 use crate::pg::spi::{Session, Statement, statement};
 use crate::pg::uuid::Uuid;
-use crate::storage::rows::{id_at, ids, ids_in, settled, text_of_array};
+use crate::shmem::database::Database;
+use crate::storage::rows::{ids, ids_in, settled, text_of_array};
+use crate::storage::writers::task_writer::{TaskColumn, TaskWriter};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
 
 /// A column of `scylla.task` that a submission writes, and its parameter in the statements.
 struct Column {
-    name: &'static str,
-    /// The array that carries the values of many tasks.
-    kind: Kind,
+    column: TaskColumn,
     /// The column's value, of the parameter `s.name`.
     expression: Option<&'static str>,
     /// A task's value; `None`: null.
     value: fn(&Entry) -> Option<Datum>,
 }
 
-const fn column(name: &'static str, kind: Kind, value: fn(&Entry) -> Option<Datum>) -> Column {
-    Column { name, kind, expression: None, value }
+const fn not_null(name: &'static str, kind: Kind, value: fn(&Entry) -> Option<Datum>) -> Column {
+    Column { column: TaskColumn { name, kind, is_nullable: false }, expression: None, value }
+}
+
+const fn nullable(name: &'static str, kind: Kind, value: fn(&Entry) -> Option<Datum>) -> Column {
+    Column { column: TaskColumn { name, kind, is_nullable: true }, expression: None, value }
 }
 
 impl Column {
@@ -32,87 +36,108 @@ impl Column {
     }
 }
 
-/// All columns, in the order of the statements' parameters. A plain task has nulls in those from
-/// `PLAIN_COLUMNS` on.
-static COLUMNS: &[Column] = &[
-    column("id", UUIDS, |it| Some(it.id.datum())),
-    column("queue", TEXTS, |it| Some(datum::varlena(&it.draft.queue))),
-    column("action", TEXTS, |it| Some(datum::varlena(&it.draft.action))),
-    column("priority", BIGINTS, |it| Some(Datum::from(i64::from(it.draft.priority)))),
-    column("spec", JSONBS, |it| it.draft.spec),
-    column("max_tries", INTEGERS, |it| it.draft.max_tries.map(Datum::from)),
-    column("timeout", INTERVALS, |it| it.draft.timeout.map(|(interval, _)| interval)),
-    column("post_result", BOOLS, |it| Some(Datum::from(it.draft.post_result))),
-    column("created", TIMESTAMPTZS, |it| Some(datum::timestamptz(it.created))),
-    column("key", TEXTS, |it| it.draft.key.as_deref().map(datum::varlena)),
-    column("run_at", TIMESTAMPTZS, |it| it.draft.run_at.map(datum::timestamptz)),
-    column("due", TIMESTAMPTZS, |it| {
+/// All columns, in the order of the statements' parameters. A task that is written past the executor
+/// has nulls in those from `WRITTEN_COLUMNS` on.
+const COLUMNS: &[Column] = &[
+    not_null("id", UUIDS, |it| Some(it.id.datum())),
+    not_null("queue", TEXTS, |it| Some(datum::varlena(&it.draft.queue))),
+    not_null("action", TEXTS, |it| Some(datum::varlena(&it.draft.action))),
+    not_null("priority", BIGINTS, |it| Some(Datum::from(i64::from(it.draft.priority)))),
+    not_null("spec", JSONBS, |it| it.draft.spec),
+    not_null("post_result", BOOLS, |it| Some(Datum::from(it.draft.post_result))),
+    not_null("created", TIMESTAMPTZS, |it| Some(datum::timestamptz(it.created))),
+    not_null("updated", TIMESTAMPTZS, |it| Some(datum::timestamptz(it.updated))),
+    not_null("ready", BOOLS, |it| Some(Datum::from(it.is_ready()))),
+    nullable("max_tries", INTEGERS, |it| it.draft.max_tries.map(Datum::from)),
+    nullable("timeout", INTERVALS, |it| it.draft.timeout.map(|(interval, _)| interval)),
+    nullable("run_at", TIMESTAMPTZS, |it| it.draft.run_at.map(datum::timestamptz)),
+    nullable("due", TIMESTAMPTZS, |it| {
         it.due.filter(|_| it.after.is_empty()).map(datum::timestamptz)
     }),
-    column("retry_interval", INTERVALS, |it| it.draft.retry_interval),
-    column("retry_jitter", INTERVALS, |it| it.draft.retry_jitter),
+    nullable("retry_interval", INTERVALS, |it| it.draft.retry_interval),
+    nullable("retry_jitter", INTERVALS, |it| it.draft.retry_jitter),
+    nullable("group_key", TEXTS, |it| it.draft.group_key.as_deref().map(datum::varlena)),
+    nullable("resubmitted_from", UUIDS, |it| it.draft.resubmitted_from.map(Uuid::datum)),
+    nullable("key", TEXTS, |it| it.draft.key.as_deref().map(datum::varlena)),
     // As texts, since an array of arrays cannot be ragged.
-    column("after", TEXTS, |it| {
+    nullable("after", TEXTS, |it| {
         (!it.draft.after.is_empty()).then(|| text_of_array(&it.draft.after))
     })
     .with_expression("s.after::uuid[]"),
-    column("run_on_failure", BOOLS, |it| it.draft.run_on_failure.then_some(Datum::from(true)))
+    nullable("run_on_failure", BOOLS, |it| it.draft.run_on_failure.then_some(Datum::from(true)))
         .with_expression("coalesce(s.run_on_failure, false)"),
-    column("pending", INTEGERS, |it| {
+    nullable("pending", INTEGERS, |it| {
         (!it.after.is_empty()).then(|| Datum::from(it.after.len() as i32))
     })
     .with_expression("coalesce(s.pending, 0)"),
-    column("followed", BOOLS, |it| it.has_dependents.then_some(Datum::from(true)))
+    nullable("followed", BOOLS, |it| it.has_dependents.then_some(Datum::from(true)))
         .with_expression("coalesce(s.followed, false)"),
-    column("resubmitted_from", UUIDS, |it| it.draft.resubmitted_from.map(Uuid::datum)),
-    column("role", OIDS, |it| it.draft.sql.as_ref().map(|sql| Datum::from(sql.role)))
+    nullable("role", OIDS, |it| it.draft.sql.as_ref().map(|sql| Datum::from(sql.role)))
         .with_expression("s.role::scylla.role"),
-    column("database", TEXTS, |it| {
+    nullable("database", TEXTS, |it| {
         it.draft.sql.as_ref().and_then(|sql| sql.database.as_deref()).map(datum::varlena)
     }),
-    column("group_key", TEXTS, |it| it.draft.group_key.as_deref().map(datum::varlena)),
-    column("command", TEXTS, |it| it.draft.sql.as_ref().map(|sql| datum::varlena(&sql.command))),
+    nullable("command", TEXTS, |it| it.draft.sql.as_ref().map(|sql| datum::varlena(&sql.command))),
 ];
 
-/// How many columns a plain task needs.
-const PLAIN_COLUMNS: usize = 9;
+/// How many columns can be written past the executor, as they are.
+const WRITTEN_COLUMNS: usize = 17;
 
-/// The types of the parameters: arrays, or single values.
-const fn kinds<const N: usize>(arrays: bool) -> [Kind; N] {
-    let mut kinds = [UUIDS; N];
+/// The types of the parameters.
+const KINDS: [Kind; COLUMNS.len()] = {
+    let mut kinds = [UUIDS; COLUMNS.len()];
     let mut at = 0;
-    while at < N {
-        kinds[at] = if arrays { COLUMNS[at].kind } else { COLUMNS[at].kind.element() };
+    while at < kinds.len() {
+        kinds[at] = COLUMNS[at].column.kind;
         at += 1;
     }
     kinds
-}
+};
 
 /// The text of a statement whose file leaves its columns open.
-fn fill_in(text: &str, columns: &[Column]) -> String {
+fn fill_in(text: &str, conflict: &str) -> String {
     let list = |item: &dyn Fn((usize, &Column)) -> String| {
-        columns.iter().enumerate().map(item).collect::<Vec<_>>().join(", ")
+        COLUMNS.iter().enumerate().map(item).collect::<Vec<_>>().join(", ")
     };
     let value = |column: &Column| match column.expression {
         Some(expression) => expression.to_owned(),
-        None => format!("s.{}", column.name),
+        None => format!("s.{}", column.column.name),
     };
-    text.replace("{columns}", &list(&|(_, column)| column.name.to_owned()))
+    text.replace("{columns}", &list(&|(_, column)| column.column.name.to_owned()))
         .replace("{values}", &list(&|(_, column)| value(column)))
         .replace("{parameters}", &list(&|(at, _)| format!("${}", at + 1)))
+        .replace("{conflict}", conflict)
 }
 
-statement!(INSERT, "submit/insert", kinds::<{ COLUMNS.len() }>(true), |text| {
-    fill_in(text, COLUMNS).replace("{conflict}", "")
-});
-statement!(INSERT_UNLESS_KEYED, "submit/insert", kinds::<{ COLUMNS.len() }>(true), |text| {
-    fill_in(text, COLUMNS).replace("{conflict}", "(queue, key) where key is not null")
-});
-statement!(INSERT_PLAIN, "submit/insert_plain", kinds::<PLAIN_COLUMNS>(false), |text| {
-    fill_in(text, &COLUMNS[..PLAIN_COLUMNS])
+statement!(INSERT, "submit/insert", KINDS, |text| fill_in(text, ""));
+statement!(INSERT_UNLESS_KEYED, "submit/insert", KINDS, |text| {
+    fill_in(text, "(queue, key) where key is not null")
 });
 statement!(SUPPRESSORS, "submit/suppressors", []);
 statement!(DISCARD, "submit/discard", [UUIDS]);
+
+/// Inserts tasks past the executor. False, and nothing is inserted: one may be a duplicate, or is not
+/// like most, or the table is not as the extension made it.
+pub fn write(db: &Database, session: &Session, entries: &[Entry]) -> bool {
+    let has_value = |entry: &Entry| {
+        let mut others = COLUMNS[WRITTEN_COLUMNS..].iter();
+        entry.draft.id.is_some() || others.any(|column| (column.value)(entry).is_some())
+    };
+    if entries.iter().any(has_value) {
+        return false;
+    }
+    let written = &COLUMNS[..WRITTEN_COLUMNS];
+    session.begin();
+    let Some(mut writer) = TaskWriter::open(db, written.iter().map(|it| it.column)) else {
+        return false;
+    };
+    for entry in entries {
+        pgrx::check_for_interrupts!();
+        writer.add(|at| (written[at].value)(entry));
+    }
+    writer.close();
+    true
+}
 
 /// How often a missing row is inserted again before the triggers and rules of the table are blamed.
 pub const ROUNDS: usize = 3;
@@ -144,7 +169,7 @@ fn insert_by(statement: &Statement, session: &Session, entries: &[&Entry]) -> Ha
     let column = |column: &Column| {
         let values: Vec<Option<Datum>> = entries.iter().map(|it| (column.value)(it)).collect();
         let is_used = values.iter().any(Option::is_some);
-        is_used.then(|| datum::array(column.kind, values.into_iter()))
+        is_used.then(|| datum::array(column.column.kind, values.into_iter()))
     };
     let columns: Vec<Option<Datum>> = COLUMNS.iter().map(column).collect();
     let mut inserted: HashSet<Uuid> = ids_in(&session.run(statement, &columns)).collect();
@@ -166,23 +191,4 @@ fn insert_by(statement: &Statement, session: &Session, entries: &[&Entry]) -> Ha
         }
     }
     inserted
-}
-
-/// Whether a task is ready at once, and its id and key cannot be taken: nothing needs to be
-/// checked.
-pub fn is_plain(entry: &Entry) -> bool {
-    let has_value = |column: &Column| (column.value)(entry).is_some();
-    entry.draft.id.is_none() && !COLUMNS[PLAIN_COLUMNS..].iter().any(has_value)
-}
-
-/// Inserts one plain task.
-pub fn insert_plain(session: &Session, entry: &Entry) {
-    let mut values = [None; PLAIN_COLUMNS];
-    for (value, column) in values.iter_mut().zip(COLUMNS) {
-        *value = (column.value)(entry);
-    }
-    let rows = session.run(&INSERT_PLAIN, &values);
-    if rows.len() == 0 || id_at(&rows, 0, 0) != entry.id {
-        refuse_suppressed(session, entry.id);
-    }
 }

@@ -4,12 +4,12 @@ use crate::error::{self, Result};
 use crate::ops::dependencies::add::{Predecessors, add_edges};
 use crate::ops::dependencies::graph;
 use crate::ops::submit::draft::{Draft, Entry, Submitted};
-use crate::ops::submit::numbers::{Numbers, by_queue};
+use crate::ops::submit::numbers::by_queue;
 use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
+use crate::shmem::xact;
 use crate::storage::rows::{distinct, session};
 use board::Micros;
 use std::collections::HashSet;
@@ -27,15 +27,6 @@ pub mod resubmit;
 /// Submits one task; returns its id, or that of the live task with its key (`on_conflict =>
 /// 'ignore'`), and whether it is the former.
 pub fn submit(db: &Database, draft: &Draft) -> Result<(Uuid, bool)> {
-    let now = time::now().wall;
-    let entry = Entry::new(draft, now, created::take(db, now, 1));
-    if insert::is_plain(&entry) {
-        back_pressure::announce(db, std::iter::once(&entry))?;
-        insert::insert_plain(&session(db), &entry);
-        xact::at_commit(db, [Change::Offer(entry.offer())]);
-        numbers::count(db, &draft.queue, Numbers { ready: 1, waiting: 0 });
-        return Ok((entry.id, true));
-    }
     let submitted = submit_tasks(db, std::slice::from_ref(draft)).pop();
     let (id, submitted) = submitted.unwrap_or_else(|| unreachable!("one answer for one draft"));
     submitted.map(|is_new| (id, is_new))
@@ -49,6 +40,7 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let session = session(db);
     let mut entries: Vec<Entry> =
         (0..).zip(drafts).map(|(at, draft)| Entry::new(draft, now, first + Micros(at))).collect();
+    order_ids(&mut entries);
     let mut answers: Vec<Submitted> = entries.iter().map(|_| Ok(true)).collect();
     let mut ids: Vec<Uuid> = entries.iter().map(|entry| entry.id).collect();
     refuse_second_ids(&ids, &mut answers);
@@ -59,7 +51,8 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let valid = entries.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
     let announced = back_pressure::announce(db, valid.map(|(entry, _)| entry).filter(is_new));
     error::unwrap_or_raise(announced);
-    let replaced = keys::insert_all(db, &session, &entries, &mut ids, &mut answers);
+    let replaced = !insert::write(db, &session, &entries)
+        && keys::insert_all(db, &session, &entries, &mut ids, &mut answers);
     let is_inserted = |at: &usize| matches!(answers[*at], Ok(true));
     let inserted: Vec<&Entry> =
         (0..entries.len()).filter(is_inserted).map(|at| &entries[at]).collect();
@@ -80,6 +73,17 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
         add_edges(db, &session, edges.collect(), &predecessors, &new);
     }
     ids.into_iter().zip(answers).collect()
+}
+
+/// Makes the generated ids ascend with the times of submission: tasks are found and settled in the order
+/// of their ids, and lie one after the other then.
+fn order_ids(entries: &mut [Entry]) {
+    let is_generated = |entry: &&mut Entry| entry.draft.id.is_none();
+    let mut ids: Vec<Uuid> =
+        entries.iter_mut().filter(is_generated).map(|entry| entry.id).collect();
+    ids.sort_unstable();
+    let generated = entries.iter_mut().filter(is_generated);
+    generated.zip(ids).for_each(|(entry, id)| entry.id = id);
 }
 
 /// Within one array the first of two equal ids wins.

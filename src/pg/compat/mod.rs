@@ -9,8 +9,8 @@ pub mod waiting;
 
 // Before a version is added here, look up in its sources and release notes:
 // * the number of AddinShmemInitLock, in `server`: lwlocknames.h, from 17 on lwlocklist.h.
-// * what a table can have that makes a write past the executor wrong: `is_plain`, `source` and
-//   `indexes` of `storage::partition_writer` name what they refuse.
+// * what a table can have that makes a write past the executor wrong: `storage::writers` names
+//   what it refuses.
 #[cfg(not(any(
     feature = "pg14",
     feature = "pg15",

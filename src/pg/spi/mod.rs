@@ -106,7 +106,8 @@ impl Session {
         self.run_under(statement, arguments, unsafe { pg_sys::GetLatestSnapshot() })
     }
 
-    fn begin(&self) {
+    /// Begins the session, if it has not begun: from now on this process acts with its owner's rights.
+    pub fn begin(&self) {
         self.begun.get_or_init(|| Begun::new(self.owner));
     }
 

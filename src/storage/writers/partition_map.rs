@@ -1,9 +1,13 @@
 //! How the columns of `scylla.task` become those of a partition of `scylla.finished`, and whether
 //! rows may be moved past the executor. They may when the tables are as the extension made them;
-//! only indexes and the order of columns may differ.
+//! only the partition's indexes and the order of columns may differ.
 
 use crate::pg::datum::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use crate::pg::relcache;
+use crate::storage::writers::columns::{
+    columns, find_column, has_type, is_computed, is_plain, name_of,
+};
+use crate::storage::writers::indexes::indexes;
 use pgrx::PgTupleDesc;
 use pgrx::pg_sys::{self, Oid, Relation};
 use std::cell::Cell;
@@ -64,7 +68,7 @@ pub enum Source {
 }
 
 /// What was found out about the tables.
-pub struct ColumnMap {
+pub struct PartitionMap {
     tables: [Oid; 3],
     /// For each column of the partition.
     pub sources: Vec<Source>,
@@ -81,17 +85,17 @@ pub struct ColumnMap {
 }
 
 thread_local! {
-    static KNOWN: Cell<Option<Rc<ColumnMap>>> = const { Cell::new(None) };
+    static KNOWN: Cell<Option<Rc<PartitionMap>>> = const { Cell::new(None) };
 }
 
 /// How rows move from `task` to `partition`, a partition of `finished`; `None`: only by the SQL
 /// statement. All three are open and locked, so none can change meanwhile. The answer is kept until
 /// one changes.
-pub fn column_map(
+pub fn partition_map(
     task: Relation,
     finished: Relation,
     partition: Relation,
-) -> Option<Rc<ColumnMap>> {
+) -> Option<Rc<PartitionMap>> {
     // SAFETY: open relations.
     let tables = [task, finished, partition].map(|table| unsafe { (*table).rd_id });
     let known = KNOWN.take().filter(|known| known.tables == tables);
@@ -116,7 +120,7 @@ unsafe fn find(
     task: Relation,
     finished: Relation,
     partition: Relation,
-) -> ColumnMap {
+) -> PartitionMap {
     // SAFETY: open relations.
     unsafe {
         let (live, settled) = (columns(task), columns(partition));
@@ -130,12 +134,13 @@ unsafe fn find(
             && is_plain(finished, pg_sys::RELKIND_PARTITIONED_TABLE)
             && is_partitioned_by_updated(tables[1])
             && is_plain(partition, pg_sys::RELKIND_RELATION)
+            && indexes(partition).all().iter().all(|it| it.is_plain && it.is_builtin)
             && [finished, partition].iter().all(|table| !has_checks(*table))
             && sources.as_deref().is_some_and(are_whole)
             && flags.iter().all(Option::is_some)
             && schedule.is_some()
             && queue.is_some();
-        ColumnMap {
+        PartitionMap {
             tables,
             sources: sources.unwrap_or_default(),
             last: live.len() as i16,
@@ -144,30 +149,6 @@ unsafe fn find(
             schedule: schedule.unwrap_or_default(),
             fits,
         }
-    }
-}
-
-/// # Safety
-/// The relation is open, and the columns are used no longer than that.
-unsafe fn columns<'r>(table: Relation) -> PgTupleDesc<'r> {
-    // SAFETY: the relation's descriptor.
-    unsafe { PgTupleDesc::from_pg_unchecked((*table).rd_att) }
-}
-
-/// Whether a write to the table has no side effects: no triggers, rules or policies.
-///
-/// # Safety
-/// The relation is open.
-unsafe fn is_plain(table: Relation, kind: u8) -> bool {
-    // SAFETY: an open relation's.
-    unsafe {
-        let class = &*(*table).rd_rel;
-        let heap = kind != pg_sys::RELKIND_RELATION || class.relam == pg_sys::HEAP_TABLE_AM_OID;
-        class.relkind as u8 == kind
-            && heap
-            && (*table).trigdesc.is_null()
-            && !class.relhasrules
-            && !class.relrowsecurity
     }
 }
 
@@ -187,24 +168,12 @@ fn is_partitioned_by_updated(finished: Oid) -> bool {
     key.as_deref() == Some("RANGE (updated)")
 }
 
-fn name_of(column: &pg_sys::FormData_pg_attribute) -> &CStr {
-    // SAFETY: a name ends with a zero.
-    unsafe { CStr::from_ptr(column.attname.data.as_ptr()) }
-}
-
-fn find_column<'c>(
-    columns: &'c PgTupleDesc,
-    name: &CStr,
-) -> Option<&'c pg_sys::FormData_pg_attribute> {
-    columns.iter().find(|it| !it.attisdropped && name_of(it) == name)
-}
-
 /// Where a column of the partition comes from; `None`: unknown, or computed.
 fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<Source> {
     if column.attisdropped {
         return Some(Source::Dropped);
     }
-    if column.attgenerated != 0 || column.attidentity != 0 {
+    if is_computed(column) {
         return None;
     }
     let name = name_of(column);
@@ -222,10 +191,6 @@ fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<
     } else {
         KEPT.contains(&name).then_some(Source::Kept(from.attnum))
     }
-}
-
-fn has_type(column: &pg_sys::FormData_pg_attribute, oid: Oid, modifier: i32) -> bool {
-    column.atttypid == oid && column.atttypmod == modifier
 }
 
 /// Whether every expected column is there. Column names are unique within a table, so counting is
