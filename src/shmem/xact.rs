@@ -9,8 +9,8 @@ use crate::shmem::durability;
 use crate::shmem::segment::{broadcast, discard_board, wake_launcher, wake_scheduler, with_board};
 use board::{
     Board, Bucket, Configured, Counts, FreedPlace, GroupHash, GroupPlace, Id, LaneName, LaneRef,
-    Micros, Monotonic, Name, Offered, QUEUE_MAX, QueueSettings, Rank, RunningPlace, Ticket,
-    Timestamp, WaitFor, Wall,
+    Micros, Monotonic, Name, Offered, QUEUE_MAX, QueueSettings, Rank, RowHint, RunningPlace,
+    Ticket, Timestamp, WaitFor, Wall,
 };
 use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
@@ -39,15 +39,20 @@ pub struct Offer {
     pub timeout: Micros,
     /// Since when the task ages, if that is later than its submission.
     pub aged_since: Option<Wall>,
+    /// Where its row is; none: not known.
+    pub row: Option<RowHint>,
 }
 
 impl Offer {
     fn put(&self, board: &mut Board, entry: u32) {
         let lane = LaneName { queue: &self.queue, action: &self.action, group: self.group };
-        if board.offer(entry, lane, self.rank, self.timeout) == Offered::Queued
-            && let Some(since) = self.aged_since
-        {
-            board.note_age(entry, self.rank.id, since);
+        if board.offer(entry, lane, self.rank, self.timeout) == Offered::Queued {
+            if let Some(since) = self.aged_since {
+                board.note_age(entry, self.rank.id, since);
+            }
+            if let Some(row) = self.row {
+                board.note_row(entry, self.rank.id, row);
+            }
         }
     }
 }

@@ -6,6 +6,8 @@ use crate::pg::compat::catalog;
 use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
+use crate::storage::rows::row_place;
+use board::RowHint;
 use pgrx::PgTupleDesc;
 use pgrx::pg_sys::{self, Datum, Oid, Relation};
 use std::cell::Cell;
@@ -48,6 +50,10 @@ pub struct TaskLookup {
     snapshot: pg_sys::Snapshot,
     key: pg_sys::ScanKeyData,
     columns: [i16; OWNED_COLUMNS.len()],
+    /// The column of the ids.
+    id: i16,
+    /// How many blocks the table has, at least.
+    blocks: u32,
 }
 
 /// The shape of the table of live tasks.
@@ -58,6 +64,8 @@ struct Shape {
     index: Oid,
     /// The numbers of `OWNED_COLUMNS`.
     columns: [i16; OWNED_COLUMNS.len()],
+    /// The number of the column of the ids.
+    id: i16,
 }
 
 thread_local! {
@@ -114,7 +122,7 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
         let keys = &*(*open).rd_index;
         let is_of_ids = keys.indnkeyatts == 1 && *keys.indkey.values.as_ptr() == id;
         pg_sys::index_close(open, lock);
-        is_of_ids.then_some(Shape { table: oid, index, columns: owned })
+        is_of_ids.then_some(Shape { table: oid, index, columns: owned, id })
     }
 }
 
@@ -165,7 +173,8 @@ impl TaskLookup {
                 pg_sys::Oid::from_u32(pg_sys::F_UUID_EQ),
                 Datum::from(0),
             );
-            Some(TaskLookup { table, index, scan, slot, snapshot, key, columns: shape.columns })
+            let Shape { columns, id, .. } = shape;
+            Some(TaskLookup { table, index, scan, slot, snapshot, key, columns, id, blocks: 0 })
         }
     }
 
@@ -182,6 +191,43 @@ impl TaskLookup {
             pg_sys::index_rescan(self.scan, &mut self.key, 1, ptr::null_mut(), 0);
             let forward = pg_sys::ScanDirection::ForwardScanDirection;
             pg_sys::index_getnext_slot(self.scan, forward, self.slot)
+        }
+    }
+
+    /// As `find`, of a row that may be at a place.
+    pub fn find_near(&mut self, id: Uuid, hint: RowHint) -> bool {
+        self.fetch(id, hint) || self.find(id)
+    }
+
+    /// Reads the row at a place, if it is the task's. The place may have another row by now, or none,
+    /// or lie behind the end of a table that was rewritten. The table's lock keeps it from shrinking.
+    fn fetch(&mut self, id: Uuid, hint: RowHint) -> bool {
+        if hint.line == 0 {
+            return false;
+        }
+        // SAFETY: an open heap; the place lies in it, in a block that may be empty. The scan's fetch
+        // follows it as it follows an index entry, so that a row is found that was updated in its
+        // block. The slot's columns are there up to that of the id, which is never null.
+        unsafe {
+            if hint.block >= self.blocks {
+                let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
+                self.blocks = pg_sys::RelationGetNumberOfBlocksInFork(self.table, fork);
+                if hint.block >= self.blocks {
+                    return false;
+                }
+            }
+            let Some(fetch) = (*(*self.table).rd_tableam).index_fetch_tuple else { return false };
+            let mut place = row_place(hint);
+            let (mut again, mut all_dead) = (false, false);
+            let found = fetch(
+                (*self.scan).xs_heapfetch,
+                &mut place,
+                self.snapshot,
+                self.slot,
+                &mut again,
+                &mut all_dead,
+            );
+            found && self.row(self.id).get(self.id).is_some_and(|it| Uuid::read(it) == id)
         }
     }
 
@@ -227,8 +273,8 @@ impl TaskLookup {
     }
 
     /// The task's row, if it is live and ready.
-    pub fn at(&mut self, id: Uuid) -> Option<OwnedColumns> {
-        if !self.find(id) {
+    pub fn at(&mut self, id: Uuid, hint: RowHint) -> Option<OwnedColumns> {
+        if !self.find_near(id, hint) {
             return None;
         }
         let row = self.row(self.columns.into_iter().max().unwrap_or(0));

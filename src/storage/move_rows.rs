@@ -9,7 +9,7 @@ use crate::storage::ending::{Ended, Ending};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::rows::share;
 use crate::storage::writers::partition_writer::PartitionWriter;
-use board::{Micros, Wall};
+use board::{Micros, RowHint, Wall};
 use pgrx::pg_sys;
 use std::ptr;
 
@@ -43,7 +43,8 @@ pub fn move_rows(
     let mut done = 0;
     for ending in endings {
         pgrx::check_for_interrupts!();
-        if live.find(ending.id) {
+        let row = ending.lease.as_ref().map_or(RowHint::default(), |lease| lease.row);
+        if live.find_near(ending.id, row) {
             if !delete(&live, command) {
                 break;
             }

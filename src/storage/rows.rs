@@ -7,7 +7,7 @@ use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::database::Database;
 use crate::shmem::members;
 use crate::shmem::xact::Offer;
-use board::{GroupHash, Id, LaneName, Micros, Rank, Wall};
+use board::{GroupHash, Id, LaneName, Micros, Rank, RowHint, Wall};
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -123,6 +123,26 @@ pub fn is_own(xmin: Option<Datum>) -> bool {
     })
 }
 
+/// A row's place, for the board.
+pub fn row_hint(place: &pg_sys::ItemPointerData) -> RowHint {
+    let block = u32::from(place.ip_blkid.bi_hi) << 16 | u32::from(place.ip_blkid.bi_lo);
+    RowHint { block, line: place.ip_posid }
+}
+
+/// The place of a row that a statement returned, its `ctid`, for the board.
+pub fn row_hint_at(rows: &Rows, row: usize, column: usize) -> RowHint {
+    // SAFETY: the statement's column is a tid, which points to a place.
+    rows.get(row, column).map_or(RowHint::default(), |it| {
+        row_hint(unsafe { &*it.cast_mut_ptr::<pg_sys::ItemPointerData>() })
+    })
+}
+
+/// The place of a row, as the board knows it.
+pub fn row_place(hint: RowHint) -> pg_sys::ItemPointerData {
+    let (bi_hi, bi_lo) = ((hint.block >> 16) as u16, hint.block as u16);
+    pg_sys::ItemPointerData { ip_blkid: pg_sys::BlockIdData { bi_hi, bi_lo }, ip_posid: hint.line }
+}
+
 pub fn rank(id: Uuid, created: Wall, priority: i64) -> Rank {
     let id: Id = id.0;
     Rank { id, created, priority: priority.clamp(0, u32::MAX.into()) as u32 }
@@ -153,7 +173,15 @@ impl BoardKey {
 
     pub fn offer(self) -> Offer {
         let BoardKey { queue, action, rank, timeout, group } = self;
-        Offer { queue: queue.into(), action: action.into(), group, rank, timeout, aged_since: None }
+        Offer {
+            queue: queue.into(),
+            action: action.into(),
+            group,
+            rank,
+            timeout,
+            aged_since: None,
+            row: None,
+        }
     }
 
     pub fn lane(&self) -> LaneName<'_> {

@@ -46,7 +46,7 @@ pub use layout::names::{ACTION_MAX, GroupHash, LaneName, Name, QUEUE_MAX, WORKER
 pub use layout::nodes::{ListHead, NIL};
 pub use layout::queue::{Group, Permits, Queue, QueueSettings};
 pub use layout::rank::{Id, Rank};
-pub use layout::slot::{Slot, State, Ticket, TokenHash};
+pub use layout::slot::{RowHint, Slot, State, Ticket, TokenHash};
 pub use layout::stats::{
     BUCKETS, Counted, Counts, EVENTS, Event, Events, Gauges, Histogram, QueueStats, bucket,
 };

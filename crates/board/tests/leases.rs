@@ -4,7 +4,7 @@ mod memory;
 
 use board::{
     Board, Claimed, Expired, Extended, Micros, Monotonic, Next, Offered, PersistedLease, Rank,
-    Refusal, State, Wall,
+    Refusal, RowHint, State, Wall,
 };
 
 use memory::small::*;
@@ -504,4 +504,26 @@ fn a_task_due_before_the_scheduler_means_to_wake_wakes_it() {
     board.entry_mut(0).next_due = Wall::NEVER;
     assert!(board.next_queue_to_announce(0).is_some(), "a notification is pending");
     assert_eq!(board.next_duty(0), board.next_expiry(0), "no task waits");
+}
+
+/// Where a task's row is, as far as the board was told, stays with the task and not with its slot.
+#[test]
+fn place_of_a_row_is_the_tasks() {
+    let mut memory = small(1, 4);
+    let mut board = memory.board();
+    let place = RowHint { block: 70_000, line: 3 };
+    board.note_row(0, 1, place);
+    board.offer(0, WORK, rank(1), NONE);
+    board.note_row(0, 1, place);
+    let taken = take(&mut board, 1);
+    assert_eq!(taken.row, place);
+    board.undo_claim(taken.ticket);
+    let taken = take(&mut board, 1);
+    assert_eq!(taken.row, place);
+    board.commit_claim(taken.ticket);
+    let (ticket, lease) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
+    assert_eq!(lease.row, place);
+    board.commit_end(ticket);
+    board.offer(0, WORK, rank(2), NONE);
+    assert_eq!(take(&mut board, 2).row, RowHint::default());
 }

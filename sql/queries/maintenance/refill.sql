@@ -1,10 +1,11 @@
 -- The next tasks of a lane, in order, from where its board entry stopped (I4).
 -- Parameters: $1 queue, $2 action, $3 minus priority, $4 created, $5 id of the first rank that
 --   counts, $6 how many.
--- Result: id, priority, created, timeout, the transaction that wrote the row, and run_at.
+-- Result: id, priority, created, timeout, the transaction that wrote the row, run_at, and where the
+--   row is.
 -- Reads scylla.task through the index task_lane, no row before the cursor; changes and locks
 --   nothing.
-select t.id, t.priority, t.created, t.timeout, t.xmin, t.run_at
+select t.id, t.priority, t.created, t.timeout, t.xmin, t.run_at, t.ctid
 from scylla.task t
 where t.queue = $1
     and t.action = $2

@@ -4,7 +4,7 @@
 -- Result: as of refill.sql.
 -- Reads scylla.task through the index task_group_lane, no row before the cursor; changes and locks
 --   nothing.
-select t.id, t.priority, t.created, t.timeout, t.xmin, t.run_at
+select t.id, t.priority, t.created, t.timeout, t.xmin, t.run_at, t.ctid
 from scylla.task t
 where t.queue = $1
     and t.action = $2

@@ -302,7 +302,7 @@ fn hand_out(
     let mut shown = 0;
     let mut events = Events::NONE;
     for (taken, token) in taken {
-        match lookup.at(Uuid(taken.id)) {
+        match lookup.at(Uuid(taken.id), taken.row) {
             Some(seen) => {
                 let [.., ready_since] = seen;
                 let waited = ready_since.map_or(Micros::ZERO, |since| now - datum::wall(since));

@@ -10,8 +10,8 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::lookup::{TaskLookup, View};
-use crate::storage::rows::{id_at, is_own, rank, session};
-use board::{Id, LaneName, LaneRef, Micros, NeedsRefill, Next, Rank, Wall};
+use crate::storage::rows::{id_at, is_own, rank, row_hint_at, session};
+use board::{Id, LaneName, LaneRef, Micros, NeedsRefill, Next, Rank, RowHint, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
@@ -109,10 +109,16 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
     let ages = tasks.iter().filter(|_| lane.level.is_some());
     let ages: Vec<(Id, Wall)> =
         ages.map(|it| (it.rank.id, it.run_at.unwrap_or(it.rank.created))).collect();
+    let places: Vec<(Id, RowHint)> = tasks.iter().map(|it| (it.rank.id, it.row)).collect();
     let tasks: Vec<(Rank, Micros)> = tasks.into_iter().map(|it| (it.rank, it.timeout)).collect();
     let mut room = true;
-    for some in tasks.chunks(AT_ONCE) {
-        room = room && with_board(|board| board.refill(entry, lane.lane, me, some));
+    for (some, places) in tasks.chunks(AT_ONCE).zip(places.chunks(AT_ONCE)) {
+        room = room
+            && with_board(|board| {
+                let room = board.refill(entry, lane.lane, me, some);
+                places.iter().for_each(|(id, row)| board.note_row(entry, *id, *row));
+                room
+            });
     }
     for some in ages.chunks(AT_ONCE) {
         with_board(|board| some.iter().for_each(|(id, since)| board.note_age(entry, *id, *since)));
@@ -131,6 +137,7 @@ struct Read {
     rank: Rank,
     timeout: Micros,
     run_at: Option<Wall>,
+    row: RowHint,
     /// This transaction wrote the row.
     is_own: bool,
 }
@@ -143,7 +150,7 @@ fn leave_own(db: &Database, tasks: &mut Vec<Read>) {
     }
     let view = View::OfOthers;
     let Some(mut others) = TaskLookup::open_with(db, pg_sys::AccessShareLock, view) else { return };
-    tasks.retain(|it| !it.is_own || others.at(Uuid(it.rank.id)).is_some());
+    tasks.retain(|it| !it.is_own || others.at(Uuid(it.rank.id), it.row).is_some());
     others.close();
 }
 
@@ -171,7 +178,13 @@ fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec
             let rank = rank(id_at(&rows, row, 0), Wall(number(row, 2)), number(row, 1));
             let timeout = datum::interval_length(rows.get(row, 3));
             let run_at = rows.get(row, 5).map(datum::wall);
-            Read { rank, timeout, run_at, is_own: is_own(rows.get(row, 4)) }
+            Read {
+                rank,
+                timeout,
+                run_at,
+                row: row_hint_at(&rows, row, 6),
+                is_own: is_own(rows.get(row, 4)),
+            }
         })
         .collect();
     rows.free();

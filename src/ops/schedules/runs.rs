@@ -146,7 +146,8 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
             counts.add_tasks(true, 1);
             counts.events.note(Event::Submitted, 1);
         });
-        let offer = Offer { queue, action, group: None, rank, timeout, aged_since: None };
+        let offer =
+            Offer { queue, action, group: None, rank, timeout, aged_since: None, row: None };
         xact::at_commit(db, [Change::OfferRun(offer)]);
     }
     advance(session, steps, &runs, &inserted);

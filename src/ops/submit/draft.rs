@@ -6,7 +6,7 @@ use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::xact::{Change, Offer};
 use crate::storage::rows::rank;
-use board::{Micros, Wall};
+use board::{Micros, RowHint, Wall};
 use pgrx::pg_sys::{Datum, Oid};
 use std::rc::Rc;
 
@@ -89,6 +89,8 @@ pub struct Entry<'d> {
     pub due: Option<Wall>,
     /// The predecessors that count: live ones, and failed ones.
     pub after: Vec<Uuid>,
+    /// Where its row is, if that is known.
+    pub row: Option<RowHint>,
     /// Other tasks of the same batch wait for it.
     pub has_dependents: bool,
 }
@@ -108,6 +110,7 @@ impl<'d> Entry<'d> {
             draft,
             due: draft.run_at.filter(|at| due::is_ahead(*at, now)),
             after: Vec::new(),
+            row: None,
             has_dependents: false,
         }
     }
@@ -138,6 +141,7 @@ impl<'d> Entry<'d> {
             rank: rank(self.id, self.created, self.draft.priority.into()),
             timeout: self.draft.timeout.map_or(Micros::ZERO, |(_, length)| length),
             aged_since: None,
+            row: self.row,
         }
     }
 }

@@ -109,16 +109,17 @@ fn fill_in(text: &str, conflict: &str) -> String {
         .replace("{conflict}", conflict)
 }
 
-statement!(INSERT, "submit/insert", KINDS, |text| fill_in(text, ""));
+statement!(INSERT, "submit/insert", KINDS, |text| fill_in(text, "on conflict do nothing"));
 statement!(INSERT_UNLESS_KEYED, "submit/insert", KINDS, |text| {
-    fill_in(text, "(queue, key) where key is not null")
+    fill_in(text, "on conflict (queue, key) where key is not null do nothing")
 });
+statement!(INSERT_NEW, "submit/insert", KINDS, |text| fill_in(text, ""));
 statement!(SUPPRESSORS, "submit/suppressors", []);
 statement!(DISCARD, "submit/discard", [UUIDS]);
 
 /// Inserts tasks past the executor. False, and nothing is inserted: one may be a duplicate, or is not
 /// like most, or the table is not as the extension made it.
-pub fn write(db: &Database, session: &Session, entries: &[Entry]) -> bool {
+pub fn write(db: &Database, session: &Session, entries: &mut [Entry]) -> bool {
     let has_value = |entry: &Entry| {
         let mut others = COLUMNS[WRITTEN_COLUMNS..].iter();
         entry.draft.id.is_some() || others.any(|column| (column.value)(entry).is_some())
@@ -131,11 +132,12 @@ pub fn write(db: &Database, session: &Session, entries: &[Entry]) -> bool {
     let Some(mut writer) = TaskWriter::open(db, written.iter().map(|it| it.column)) else {
         return false;
     };
-    for entry in entries {
+    for entry in &*entries {
         pgrx::check_for_interrupts!();
         writer.add(|at| (written[at].value)(entry));
     }
-    writer.close();
+    let rows = writer.close();
+    entries.iter_mut().zip(rows).for_each(|(entry, row)| entry.row = Some(row));
     true
 }
 
@@ -145,7 +147,9 @@ pub const ROUNDS: usize = 3;
 /// Inserts tasks; returns the ids of those whose id and key were free, among the live and the
 /// settled.
 pub fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
-    insert_by(&INSERT, session, entries)
+    // A table with rules takes no conflict clause.
+    let are_new = entries.iter().all(|it| it.draft.id.is_none() && it.draft.key.is_none());
+    insert_by(if are_new { &INSERT_NEW } else { &INSERT }, session, entries)
 }
 
 /// Inserts a task that was passed over although its id and key were free. Raises PostgreSQL's error

@@ -119,7 +119,7 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
             let (queue, action) = (queue.clone(), action.clone());
             let (rank, timeout) = (rank(id, created, 0), Micros::ZERO);
             let group = messages[at].group_key.as_deref().map(group_hash);
-            let offer = Offer { queue, action, group, rank, timeout, aged_since: None };
+            let offer = Offer { queue, action, group, rank, timeout, aged_since: None, row: None };
             (Delayed::Fired, Change::Offer(offer))
         } else {
             (Delayed::Waits, Change::Due(messages[at].deadline))

@@ -51,7 +51,7 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let valid = entries.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
     let announced = back_pressure::announce(db, valid.map(|(entry, _)| entry).filter(is_new));
     error::unwrap_or_raise(announced);
-    let replaced = !insert::write(db, &session, &entries)
+    let replaced = !insert::write(db, &session, &mut entries)
         && keys::insert_all(db, &session, &entries, &mut ids, &mut answers);
     let is_inserted = |at: &usize| matches!(answers[*at], Ok(true));
     let inserted: Vec<&Entry> =

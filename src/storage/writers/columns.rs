@@ -16,7 +16,7 @@ pub unsafe fn is_plain(table: Relation, kind: u8) -> bool {
         class.relkind as u8 == kind
             && heap
             && (*table).trigdesc.is_null()
-            && !class.relhasrules
+            && (*table).rd_rules.is_null()
             && !class.relrowsecurity
     }
 }

@@ -1,6 +1,8 @@
 //! Writes many rows of one table at a time, and their index entries after them, index by index.
 
+use crate::storage::rows::row_hint;
 use crate::storage::writers::indexes::{Indexes, Key, indexes};
+use board::RowHint;
 use pgrx::pg_sys::{self, Datum, Relation};
 use std::ptr;
 use std::rc::Rc;
@@ -29,6 +31,8 @@ pub struct TableWriter {
     values: Vec<Datum>,
     nulls: Vec<bool>,
     key: Key,
+    /// Where the rows are that were written.
+    written: Vec<RowHint>,
     outside: pg_sys::MemoryContext,
     inside: pg_sys::MemoryContext,
 }
@@ -62,6 +66,7 @@ impl TableWriter {
                 values: vec![Datum::from(0); width],
                 nulls: vec![true; width],
                 key: Key::new(),
+                written: Vec::new(),
                 outside,
                 inside,
             }
@@ -107,6 +112,8 @@ impl TableWriter {
             pg_sys::MemoryContextSwitchTo(self.inside);
             let none = ptr::null_mut();
             pg_sys::heap_multi_insert(self.table, slots, filled, self.command, 0, none);
+            let place = |slot: &*mut pg_sys::TupleTableSlot| row_hint(&(**slot).tts_tid);
+            self.written.extend(self.slots[..self.filled].iter().map(place));
             for (index, open) in self.indexes.all().iter().zip(&mut self.open) {
                 for slot in &self.slots[..self.filled] {
                     if !self.indexes.form_key(index, *slot, &mut self.key) {
@@ -126,8 +133,8 @@ impl TableWriter {
         (self.filled, self.bytes) = (0, 0);
     }
 
-    /// Writes what is buffered, and closes the table.
-    pub fn close(mut self) {
+    /// Writes what is buffered, and closes the table. Returns where the rows are, in their order.
+    pub fn close(mut self) -> Vec<RowHint> {
         if self.filled > 0 {
             self.flush();
         }
@@ -139,5 +146,6 @@ impl TableWriter {
             open.for_each(|index| pg_sys::index_close(*index, KEEP));
             pg_sys::table_close(self.table, KEEP);
         }
+        self.written
     }
 }

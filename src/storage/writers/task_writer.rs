@@ -8,6 +8,7 @@ use crate::storage::writers::columns::{
 };
 use crate::storage::writers::indexes::{Index, indexes};
 use crate::storage::writers::table_writer::TableWriter;
+use board::RowHint;
 use pgrx::PgTupleDesc;
 use pgrx::pg_sys::{self, Datum, FormData_pg_attribute, Oid, Relation};
 use std::cell::Cell;
@@ -105,11 +106,12 @@ impl TaskWriter {
         });
     }
 
-    /// Writes what is buffered, and closes the table.
-    pub fn close(self) {
-        self.writer.close();
+    /// Writes what is buffered, and closes the table. Returns where the rows are, in their order.
+    pub fn close(self) -> Vec<RowHint> {
+        let rows = self.writer.close();
         // SAFETY: makes the rows visible to what follows.
         unsafe { pg_sys::CommandCounterIncrement() };
+        rows
     }
 }
 

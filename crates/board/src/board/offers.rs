@@ -5,8 +5,8 @@ use crate::board::Board;
 use crate::board::lanes::ByRank;
 use crate::containers::treap;
 use crate::layout::names::LaneName;
-use crate::layout::rank::Rank;
-use crate::layout::slot::{Flag, Slot};
+use crate::layout::rank::{Id, Rank};
+use crate::layout::slot::{Flag, RowHint, Slot};
 use crate::time::Micros;
 
 /// What became of a task that was offered.
@@ -41,6 +41,13 @@ impl Board<'_> {
         };
         self.note_ready(lane);
         offered
+    }
+
+    /// Notes where the table has a task's row, if the task is on the board.
+    pub fn note_row(&mut self, entry: u32, id: Id, row: RowHint) {
+        if let Some(at) = self.find_slot(entry, id) {
+            self.slots[at].row = row;
+        }
     }
 
     /// Makes sure that a task has a slot, even one that its lane has not come to. Returns the

@@ -67,6 +67,16 @@ impl Flags {
     }
 }
 
+/// Where the table has a task's row, or had it: a hint, to be followed with a check of the id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct RowHint {
+    /// The block.
+    pub block: u32,
+    /// The line in the block, from 1; 0: not known.
+    pub line: u16,
+}
+
 /// One task on the board.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -105,6 +115,8 @@ pub struct Slot {
     /// The state that an ending goes back to when it rolls back.
     pub(crate) previous_state: State,
     pub(crate) flags: Flags,
+    /// Where its row is.
+    pub row: RowHint,
     /// The worker whose token is good: it has the lease, or its lease expired and no worker owned
     /// the task since. `NIL`: none.
     pub(crate) worker: u32,
@@ -132,6 +144,7 @@ impl Slot {
             previous_state: State::Free,
             flags: Flags::default(),
             claimed_by: 0,
+            row: RowHint::default(),
             worker: NIL,
         }
     }

@@ -10,7 +10,7 @@ use crate::layout::lane::Lane;
 use crate::layout::names::{Name, WORKER_MAX};
 use crate::layout::nodes::NIL;
 use crate::layout::rank::Id;
-use crate::layout::slot::{Flag, Flags, Slot, State, Ticket, TokenHash};
+use crate::layout::slot::{Flag, Flags, RowHint, Slot, State, Ticket, TokenHash};
 use crate::time::{Micros, Monotonic, Timestamp, Wall};
 
 /// A lease of this length or longer never expires (100 years).
@@ -40,6 +40,8 @@ pub struct Claimed {
     pub id: Id,
     /// `None`: the lease never expires.
     pub deadline_at: Option<Wall>,
+    /// Where its row is.
+    pub row: RowHint,
 }
 
 /// A lease as it was at one moment: its slot, and its worker.
@@ -215,6 +217,7 @@ impl Board<'_> {
             ticket: Ticket { slot: at, generation },
             id: slot.id,
             deadline_at: slot.deadline_at(),
+            row: slot.row,
         };
         self.start_timer(at);
         claimed
