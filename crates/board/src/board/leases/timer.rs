@@ -69,28 +69,38 @@ impl Board<'_> {
 
     /// Puts a slot, which has a worker, into the timers.
     pub(crate) fn start_timer(&mut self, at: u32) {
-        self.change_timer(at, |by_deadline, root| treap::insert(by_deadline, root, at));
+        let worker = self.slots[at].worker;
+        let Worker { leases, first, .. } = self.workers[worker];
+        let leases = treap::insert(&mut ByDeadline(self), leases, at);
+        let leads = first == NIL || ByDeadline(self).before(at, first);
+        self.set_timer(worker, leases, if leads { at } else { first });
     }
 
     /// Takes a slot out of the timers, before its deadline changes.
     pub(crate) fn stop_timer(&mut self, at: u32) {
-        self.change_timer(at, |by_deadline, root| treap::remove(by_deadline, root, at));
+        let worker = self.slots[at].worker;
+        let Worker { leases, first, .. } = self.workers[worker];
+        let leases = treap::remove(&mut ByDeadline(self), leases, at);
+        let first = match first == at {
+            true => treap::first(&mut ByDeadline(self), leases).unwrap_or(NIL),
+            false => first,
+        };
+        self.set_timer(worker, leases, first);
     }
 
-    fn change_timer(&mut self, at: u32, change: impl FnOnce(&mut ByDeadline, u32) -> u32) {
-        let worker = self.slots[at].worker;
-        let Worker { entry, leases: before, first: first_before, .. } = self.workers[worker];
-        let leases = change(&mut ByDeadline(self), before);
-        let first = treap::first(&mut ByDeadline(self), leases).unwrap_or(NIL);
-        let moves = first != first_before;
+    /// Sets the tree of a worker's leases. The worker keeps its place among the others as long as its
+    /// first deadline is the same, as it is when the leases of one call are returned.
+    fn set_timer(&mut self, worker: u32, leases: u32, first: u32) {
+        let Worker { entry, leases: before, next_expiry, .. } = self.workers[worker];
+        let next = if first == NIL { Monotonic::NEVER } else { self.slots[first].deadline };
+        let moves = (before == NIL) != (leases == NIL) || next != next_expiry;
         if moves && before != NIL {
             let root = self.entry(entry).timer;
             self.entry_mut(entry).timer = treap::remove(&mut ByExpiry(self), root, worker);
         }
         let it = &mut self.workers[worker];
-        (it.leases, it.first) = (leases, first);
+        (it.leases, it.first, it.next_expiry) = (leases, first, next);
         if moves && leases != NIL {
-            it.next_expiry = self.slots[first].deadline;
             let root = self.entry(entry).timer;
             self.entry_mut(entry).timer = treap::insert(&mut ByExpiry(self), root, worker);
         }
