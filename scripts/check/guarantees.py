@@ -14,6 +14,7 @@ PAGE = "docs/guarantees.md"
 TESTS = {  # how the page calls a test file: where it is; what belongs to a name in subfolders, too
     "board": ["crates/board/tests/{}.rs", "crates/board/tests/{}/*.rs", "crates/board/src/{}.rs"],
     "recurrence": ["crates/recurrence/tests/runs/{}.rs"],
+    "faults": ["pgrx-tests/client/src/bin/faults/scenarios/{}.rs"],
     "client": ["pgrx-tests/client/tests/{}.rs", "pgrx-tests/client/tests/{}/*.rs"],
     "isolation": ["pgrx-tests/isolation/specs/{}.spec"],
     "regress": ["pgrx-tests/regress/sql/{}.sql"],
@@ -28,7 +29,7 @@ def prose(file):
     with open(file, encoding="utf-8") as source:
         text = source.read()
     if file.endswith(".rs"):
-        if "/src/" in file:
+        if "/src/" in file and "/bin/" not in file:
             text = text.partition("#[cfg(test)]")[2]
         return only(text, "comment", "string")
     return "\n".join(re.findall(r"^(?:--|#).*", text, re.MULTILINE))

@@ -62,9 +62,9 @@ impl Record {
 
 /// A fault that the test injected into the server.
 #[derive(Debug, Clone, Copy)]
-pub enum Blow {
+pub enum Fault {
     /// A crash: all memory was lost at some time between these two.
     Crash { at: Instant, up: Instant },
     /// The scheduler was terminated, and persisted no lease between these two.
-    ClockTerminated { at: Instant },
+    SchedulerTerminated { at: Instant },
 }

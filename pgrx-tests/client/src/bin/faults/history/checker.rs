@@ -8,7 +8,7 @@
 //! shortly before. A restored lease gets its full length again, so an older deadline stays a lower
 //! bound.
 
-use crate::log::{Answer, Blow, Call, Record};
+use crate::history::log::{Answer, Call, Fault, Record};
 use client::{Uuid, milliseconds, seconds};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub struct Verdict {
     pub survivors: usize,
 }
 
-pub fn check(records: &[Record], blows: &[Blow], tables: &HashMap<Uuid, Vec<String>>) -> Verdict {
+pub fn check(records: &[Record], faults: &[Fault], tables: &HashMap<Uuid, Vec<String>>) -> Verdict {
     let mut by_task: HashMap<Uuid, Vec<&Record>> = HashMap::new();
     for record in records {
         by_task.entry(record.task()).or_default().push(record);
@@ -48,7 +48,7 @@ pub fn check(records: &[Record], blows: &[Blow], tables: &HashMap<Uuid, Vec<Stri
         let rows = tables.get(&id).map_or(&[][..], Vec::as_slice);
         exists_once(&mut verdict, id, &records, rows);
         settled_as_acknowledged(&mut verdict, id, &records, rows);
-        owned_by_one(&mut verdict, id, &records, blows);
+        owned_by_one(&mut verdict, id, &records, faults);
     }
     verdict
 }
@@ -88,13 +88,13 @@ fn settled_as_acknowledged(verdict: &mut Verdict, id: Uuid, records: &[&Record],
 }
 
 /// Whether a crash at `crash` may have lost a lease that was acknowledged at `owned`.
-fn forgettable(owned: Instant, crash: Instant, blows: &[Blow]) -> bool {
+fn forgettable(owned: Instant, crash: Instant, faults: &[Fault]) -> bool {
     let mut needed = PERSIST_AFTER + GRACE;
-    let scheduler_was_away = |blow: &Blow| match blow {
-        Blow::ClockTerminated { at } => *at < crash && crash - *at < needed + RESTART,
-        Blow::Crash { .. } => false,
+    let scheduler_was_away = |fault: &Fault| match fault {
+        Fault::SchedulerTerminated { at } => *at < crash && crash - *at < needed + RESTART,
+        Fault::Crash { .. } => false,
     };
-    if blows.iter().any(scheduler_was_away) {
+    if faults.iter().any(scheduler_was_away) {
         needed += RESTART;
     }
     crash.saturating_duration_since(owned) < needed
@@ -104,26 +104,26 @@ fn forgettable(owned: Instant, crash: Instant, blows: &[Blow]) -> bool {
 type Crash = (Instant, Instant);
 
 /// The crashes that may lose a lease acknowledged at `owned`, and those that must not.
-fn crashes(owned: Instant, blows: &[Blow]) -> (Vec<Crash>, Vec<Crash>) {
-    let crash = |blow: &Blow| match blow {
-        Blow::Crash { at, up } => Some((*at, *up)),
-        Blow::ClockTerminated { .. } => None,
+fn crashes(owned: Instant, faults: &[Fault]) -> (Vec<Crash>, Vec<Crash>) {
+    let crash = |fault: &Fault| match fault {
+        Fault::Crash { at, up } => Some((*at, *up)),
+        Fault::SchedulerTerminated { .. } => None,
     };
-    blows
+    faults
         .iter()
         .filter_map(crash)
         .filter(|(_, up)| *up >= owned)
-        .partition(|(at, _)| forgettable(owned, *at, blows))
+        .partition(|(at, _)| forgettable(owned, *at, faults))
 }
 
-fn owned_by_one(verdict: &mut Verdict, id: Uuid, records: &[&Record], blows: &[Blow]) {
+fn owned_by_one(verdict: &mut Verdict, id: Uuid, records: &[&Record], faults: &[Fault]) {
     let mut held: Vec<Held> = Vec::new();
     let mut owns: Vec<(&Record, Uuid)> = Vec::new();
     for own in records {
         let Call::Own { token, length, .. } = own.call else { continue };
         owns.push((own, token));
         verdict.leases += 1;
-        let (forgetting, sparing) = crashes(own.ended, blows);
+        let (forgetting, sparing) = crashes(own.ended, faults);
         let cancelled = records
             .iter()
             .filter(|r| matches!(r.call, Call::Cancel { .. }) && r.ended >= own.began)

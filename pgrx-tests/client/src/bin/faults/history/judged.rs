@@ -1,7 +1,7 @@
 //! Tests of the checker: it reports each kind of violation, and reports nothing else.
 
-use crate::checker::check;
-use crate::log::{Answer, Blow, Call, Record};
+use crate::history::checker::check;
+use crate::history::log::{Answer, Call, Fault, Record};
 use client::{Uuid, milliseconds, seconds};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ struct Story {
     start: Instant,
     task: Uuid,
     records: Vec<Record>,
-    blows: Vec<Blow>,
+    faults: Vec<Fault>,
 }
 
 const LENGTH: Duration = seconds(30);
@@ -22,7 +22,7 @@ impl Story {
             start: Instant::now(),
             task: Uuid::new_v4(),
             records: Vec::new(),
-            blows: Vec::new(),
+            faults: Vec::new(),
         };
         story.say(0, Call::Submit { id: story.task, answer: Answer::Yes(()) });
         story
@@ -57,13 +57,13 @@ impl Story {
     }
 
     fn crash(&mut self, time: u64) {
-        self.blows.push(Blow::Crash { at: self.at(time), up: self.at(time + 500) });
+        self.faults.push(Fault::Crash { at: self.at(time), up: self.at(time + 500) });
     }
 
     /// The number of violations that the checker reports for these rows.
     fn objections(&self, rows: &[&str]) -> usize {
         let rows = rows.iter().map(|row| row.to_string()).collect();
-        check(&self.records, &self.blows, &HashMap::from([(self.task, rows)])).violations.len()
+        check(&self.records, &self.faults, &HashMap::from([(self.task, rows)])).violations.len()
     }
 }
 
@@ -153,7 +153,7 @@ fn crash_may_take_young_leases_only() {
     assert_eq!(story.objections(&["running"]), 1, "it is valid still");
     let mut story = Story::begin();
     let token = story.own(5000);
-    story.blows.push(Blow::ClockTerminated { at: story.at(7000) });
+    story.faults.push(Fault::SchedulerTerminated { at: story.at(7000) });
     story.crash(8000);
     story.extend(11_000, token, false);
     assert_eq!(story.objections(&["running"]), 0, "no scheduler ran that could persist it");

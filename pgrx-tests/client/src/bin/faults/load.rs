@@ -1,7 +1,7 @@
 //! One client under load: submits, owns, extends, returns and cancels at random. It reconnects
 //! after every lost connection and keeps its leases.
 
-use crate::log::{Answer, Call, Record};
+use crate::history::log::{Answer, Call, Record};
 use client::{Database, Lease, Session, Uuid, an_error, code, is_lost, milliseconds, sleep};
 use postgres::Error;
 use rand::rngs::StdRng;

@@ -1,0 +1,72 @@
+//! One run of a scenario: its random choices, how many faults it makes, and how it ended.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{IsTerminal, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A way to torment a server.
+pub struct Scenario {
+    pub name: &'static str,
+    /// How many faults a whole run makes.
+    pub times: usize,
+    /// What must hold, for `--list`.
+    pub pass: &'static str,
+    /// Panics when that does not hold; returns what happened.
+    pub torment: fn(&mut Run) -> String,
+}
+
+pub enum Outcome {
+    Passed(String),
+    Failed(String),
+}
+
+pub struct Run {
+    /// The choices of this scenario. They do not depend on which others run.
+    pub random: StdRng,
+    pub seed: u64,
+    /// How many faults to make.
+    pub times: usize,
+    done: usize,
+}
+
+impl Run {
+    /// `share`: of the faults of a whole run.
+    pub fn new(scenario: &Scenario, seed: u64, share: f64) -> Run {
+        let mut hasher = DefaultHasher::new();
+        (seed, scenario.name).hash(&mut hasher);
+        let seed = hasher.finish();
+        let times = (scenario.times as f64 * share).ceil() as usize;
+        Run { random: StdRng::seed_from_u64(seed), seed, times, done: 0 }
+    }
+
+    /// Plays a scenario to its end. What the test harness asserts ends as a panic.
+    pub fn play(&mut self, scenario: &Scenario) -> Outcome {
+        let result = catch_unwind(AssertUnwindSafe(|| (scenario.torment)(self)));
+        self.clear_progress();
+        match result {
+            Ok(text) => Outcome::Passed(text),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                Outcome::Failed(text.unwrap_or("a panic without a message").to_owned())
+            }
+        }
+    }
+
+    /// Notes that one more fault was made, and shows how far the run is on a terminal.
+    pub fn made_one(&mut self) {
+        self.done += 1;
+        if std::io::stderr().is_terminal() {
+            eprint!("\r{} of {} ", self.done, self.times);
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn clear_progress(&self) {
+        if self.done > 0 && std::io::stderr().is_terminal() {
+            eprint!("\r{:20}\r", "");
+        }
+    }
+}
