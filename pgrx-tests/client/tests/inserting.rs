@@ -327,3 +327,33 @@ fn indexes_change_while_tasks_are_submitted() {
     check_indexes(&mut s);
     server.assert_log_is_clean();
 }
+
+/// What evaluates the indexes' expressions is used again by a submission within a function of theirs.
+#[test]
+fn index_function_may_submit() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 1);
+    s.run(
+        "create function nest(spec jsonb) returns boolean language plpgsql immutable as $$ begin
+             if spec ? 'outer' and current_setting('test.nest', true) = 'on' then
+                 perform scylla.submit_many('inner', array['{\"n\": 1}', '{\"n\": 2}']::jsonb[]);
+             end if;
+             return true;
+         end $$;
+         create index nested on scylla.task ((spec ->> 'n')) where nest(spec);
+         set test.nest = on",
+    );
+    let outer = r#"array['{"outer": true, "n": 7}', '{"outer": true, "n": 8}']::jsonb[]"#;
+    s.run(&format!("select scylla.submit_many('q', {outer})"));
+    s.run("set test.nest = off; set enable_seqscan = off; analyze scylla.task");
+    for (n, count) in [(1, 2), (2, 2), (7, 1), (8, 1)] {
+        let query =
+            format!("select count(*) from scylla.task where nest(spec) and spec ->> 'n' = '{n}'");
+        let plan = s.value::<Value>(&format!("explain (format json) {query}"), &[]).to_string();
+        assert!(plan.contains("nested"), "{plan}");
+        assert_eq!(s.count(&query), count, "{n}");
+    }
+    assert!(!used_statement(&mut s));
+    check_indexes(&mut s);
+}

@@ -49,7 +49,9 @@ pub struct Index {
 pub fn indexes(table: Relation) -> Rc<Indexes> {
     // SAFETY: an open relation.
     let oid = unsafe { (*table).rd_id };
-    let known = KNOWN.with_borrow(|known| known.iter().find(|it| it.table == oid).cloned());
+    // One that is in use evaluates a function that writes to the table, too.
+    let is_free = |it: &&Rc<Indexes>| it.table == oid && Rc::strong_count(it) == 1;
+    let known = KNOWN.with_borrow(|known| known.iter().find(is_free).cloned());
     known.unwrap_or_else(|| {
         relcache::on_change(changed);
         let before = CHANGES.get();
