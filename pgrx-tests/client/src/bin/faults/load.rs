@@ -2,7 +2,7 @@
 //! after every lost connection and keeps its leases.
 
 use crate::history::log::{Answer, Call, Record};
-use client::{Database, Lease, Session, Uuid, an_error, code, is_lost, milliseconds, sleep};
+use client::{Database, Lease, Session, Uuid, an_error, code, milliseconds, sleep};
 use postgres::Error;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -11,6 +11,12 @@ use std::time::{Duration, Instant};
 
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
 const HELD: usize = 40;
+
+/// Whether a call has no answer: the connection was lost, or the statement was cancelled or waited
+/// longer than it may.
+fn is_cut_off(error: &Error) -> bool {
+    client::is_lost(error) || ["57014", "55P03"].contains(&code(error).as_str())
+}
 
 struct Held {
     lease: Lease,
@@ -45,7 +51,7 @@ impl<'a> Load<'a> {
             while !stop.load(Ordering::Relaxed) {
                 match self.step(&mut s) {
                     Ok(()) => sleep(milliseconds(self.random.random_range(0..4))),
-                    Err(error) if is_lost(&error) => break,
+                    Err(error) if is_cut_off(&error) => break,
                     Err(error) => {
                         self.surprises.push(format!("client {}: {error:?}", self.client));
                         break;
@@ -91,7 +97,7 @@ impl<'a> Load<'a> {
     fn answer<T>(result: Result<T, Error>, allowed: &[&str]) -> (Answer<T>, Option<Error>) {
         match result {
             Ok(value) => (Answer::Yes(value), None),
-            Err(error) if is_lost(&error) => (Answer::Unknown, Some(error)),
+            Err(error) if is_cut_off(&error) => (Answer::Unknown, Some(error)),
             Err(error) if allowed.contains(&code(&error).as_str()) => {
                 (Answer::Refused(code(&error)), None)
             }

@@ -247,6 +247,38 @@ pub fn stop_fast(run: &mut Run) -> String {
     format!("{summary}; down within {} ms", slowest.as_millis())
 }
 
+/// Timeouts of a few milliseconds, cancelled statements and terminated sessions.
+pub fn cut_calls_off(run: &mut Run) -> String {
+    let mut left = run.times;
+    torment(run, |victim, run| {
+        left -= 1;
+        let mut s = victim.server.connect();
+        let a_client = format!(
+            "(select pid from pg_stat_activity where datname = '{}' and backend_type = 'client backend'
+              order by random() limit 1)",
+            victim.database.name
+        );
+        let most = run.random.random_range(1..50);
+        let setting = ["statement_timeout", "lock_timeout"][run.random.random_range(0..2)];
+        // Sessions that begin from now on have the timeout.
+        s.run(&format!("alter database {} set {setting} = '{most} ms'", victim.database.name));
+        for _ in 0..20 {
+            let end = ["pg_cancel_backend", "pg_terminate_backend"][run.random.random_range(0..2)];
+            s.run(&format!("select {end}({a_client})"));
+            sleep(milliseconds(run.random.random_range(0..10)));
+        }
+        if left == 0 {
+            s.run(&format!("alter database {} reset all", victim.database.name));
+            s.run(&format!(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{}'
+                            and backend_type = 'client backend'",
+                victim.database.name
+            ));
+        }
+        None
+    })
+}
+
 /// Reloads, settings of the server that change, roles that are dropped.
 pub fn change_settings(run: &mut Run) -> String {
     const SETTINGS: &[(&str, &[&str])] = &[

@@ -49,6 +49,12 @@ pub const SCENARIOS: &[Scenario] = &[
         crashes::stop_fast,
     ),
     scenario(
+        "cut-off-calls",
+        100,
+        "timeouts of 1 to 50 ms, cancelled statements, terminated sessions: nothing lost or shared",
+        crashes::cut_calls_off,
+    ),
+    scenario(
         "silent-clients",
         500,
         "clients that end between own and return: owned again by the lease's end and 1 s, none early",
