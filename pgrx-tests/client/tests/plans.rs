@@ -157,3 +157,47 @@ fn looking_reads_little_however_many_tasks_there_are() {
         }
     }
 }
+
+/// Right after a restart the view of queues does not read the tasks whose leases were restored.
+#[test]
+fn the_view_of_queues_passes_over_restored_leases() {
+    let server =
+        Server::start(&["scylla.persist_leases_after = 0", "scylla.sweep_interval = '10 ms'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.submit_many("q", 3_000);
+    s.submit_many("all", 1_000);
+    for (queue, leases) in [("q", 2_000), ("all", 1_000)] {
+        assert_eq!(s.own_with("w", queue, leases, "timeout => '1 h'").len() as i32, leases);
+    }
+    eventually(seconds(20), "the leases are written", || {
+        (s.count("select count(*) from scylla.lease") == 3_000).then_some(())
+    });
+    s.run("checkpoint");
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    eventually(seconds(20), "the tasks are counted", || {
+        (s.count("select count(ready) from scylla.queues") == 2).then_some(())
+    });
+    s.run("begin");
+    let queues = s.text(
+        "select string_agg(format('%s %s %s %s', queue, ready, running, oldest_ready is not null), ', '
+             order by queue)
+         from scylla.queues",
+    );
+    let read = s.count(
+        "select (seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint from pg_stat_xact_all_tables
+         where relid = 'scylla.task'::regclass",
+    );
+    s.run("rollback");
+    assert_eq!(queues, "all 0 1000 f, q 1000 2000 t");
+    assert!(read < 100, "{read} tasks were read");
+    // What was passed over is on the board: it is ready when the worker is released.
+    assert_eq!(s.value::<i32>("select scylla.release_worker('w')", &[]), 3_000);
+    eventually(seconds(20), "all are ready", || {
+        (s.count("select sum(ready)::bigint from scylla.queues") == 4_000).then_some(())
+    });
+    assert_eq!(s.own("w", "all", 2_000).len(), 1_000);
+    assert_eq!(s.own("w", "q", 4_000).len(), 3_000);
+}

@@ -1,8 +1,8 @@
 -- The lanes of tasks without a group that have ready tasks: hops from one lane to the next, however many tasks each has.
--- No parameters. Result: queue, action; in a queue with aging also the priority, else null;
---   null.
--- Reads scylla.task through the index task_lane and scylla.queue by primary key; changes and locks
---   nothing.
+-- No parameters. Result: queue, action; in a queue with aging also the priority, else null; null;
+--   and without aging id, priority and created of the first task that is not owned, null if all are.
+-- Reads scylla.task through the index task_lane, of each lane the tasks that are owned before the
+--   first one that is not, and scylla.queue by primary key; changes and locks nothing.
 with recursive lane (queue, action, priority) as (
     (
         select t.queue, t.action, t.priority
@@ -43,6 +43,18 @@ with recursive lane (queue, action, priority) as (
         )
     ) n
 )
-select l.queue, l.action, case when q.aging is not null then l.priority end, null
+select l.queue, l.action, case when q.aging is not null then l.priority end, null,
+    f.id, f.priority, f.created
 from lane l
 left join scylla.queue q on q.queue = l.queue
+left join lateral (
+    select t.id, t.priority, t.created
+    from scylla.task t
+    where t.ready
+        and t.group_key is null
+        and t.queue = l.queue
+        and t.action = l.action
+        and not scylla._is_owned(t.id)
+    order by -t.priority, t.created, t.id
+    limit 1
+) f on q.aging is null

@@ -28,7 +28,7 @@ select least(min(o.since), (
     where t.ready
         and t.group_key is not null
         and t.queue = $1
-        and not exists (select from scylla._leases(t.id))
+        and not scylla._is_owned(t.id)
     order by t.created, t.id
     limit 1
 ))

@@ -191,12 +191,13 @@ fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec
     tasks
 }
 
-/// Reads the settings of all queues, and marks all lanes of a database as to be refilled. False
-/// when the board has no room for some.
+/// Reads the settings of all queues, and marks all lanes of a database as to be refilled, from the
+/// first task on that is not owned: those before have slots. False when the board has no room for
+/// some.
 pub fn survey(db: &Database, entry: u32) -> bool {
     configure::load(db, entry);
     let spilled = with_board(|board| board.entry(entry).lanes_spilled);
-    let room = mark(entry, &session(db).run(&SURVEY, &[]));
+    let room = mark(entry, &session(db).run(&SURVEY, &[]), first_to_refill);
     let room = mark_groups(entry, &session(db), b"", true) && room;
     with_board(|board| {
         let entry = board.entry_mut(entry);
@@ -209,29 +210,41 @@ pub fn survey(db: &Database, entry: u32) -> bool {
 
 /// Marks all lanes of a queue as to be refilled. False when the board has no room for some.
 fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
-    let room = mark(entry, &session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]));
+    let rows = session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]);
+    let room = mark(entry, &rows, |_, _| Rank::FIRST);
     mark_groups(entry, session, queue, false) && room
 }
 
 /// As `mark`, of the lanes of groups, from a queue on.
 fn mark_groups(entry: u32, session: &Session, queue: &[u8], and_later: bool) -> bool {
     let values = [Some(datum::varlena(queue)), Some(Datum::from(and_later))];
-    mark(entry, &session.run(&SURVEY_GROUPS, &values))
+    mark(entry, &session.run(&SURVEY_GROUPS, &values), |_, _| Rank::FIRST)
 }
 
-fn mark(entry: u32, rows: &Rows) -> bool {
+/// Where the refill of a lane begins that the full survey found.
+fn first_to_refill(rows: &Rows, row: usize) -> Rank {
+    let number = |column| datum::number(rows.get(row, column));
+    match (rows.get(row, 2), rows.get(row, 4)) {
+        // A refill of a lane that ages also finds since when its tasks age.
+        (Some(_), _) => Rank::FIRST,
+        (None, None) => Rank::END,
+        (None, Some(_)) => rank(id_at(rows, row, 4), Wall(number(6)), number(5)),
+    }
+}
+
+fn mark(entry: u32, rows: &Rows, from: fn(&Rows, usize) -> Rank) -> bool {
     let name = |row, column| datum::text(rows.get(row, column));
     let level = |row| rows.get(row, 2).map(|it| it.value() as u32);
     let group = |row| rows.get(row, 3).is_some().then(|| id_at(rows, row, 3).0);
-    let lane = |row| (name(row, 0), name(row, 1), level(row), group(row));
+    let lane = |row| (name(row, 0), name(row, 1), level(row), group(row), from(rows, row));
     let lanes: Vec<_> = (0..rows.len()).map(lane).collect();
     let mut room = true;
     for some in lanes.chunks(AT_ONCE) {
         with_board(|board| {
-            for (queue, action, level, group) in some {
+            for (queue, action, level, group, from) in some {
                 let lane = LaneName { queue, action, group: *group };
                 room &= match level {
-                    None => board.survey(entry, lane),
+                    None => board.survey_from(entry, lane, *from),
                     Some(priority) => board.survey_level(entry, lane, *priority),
                 };
             }

@@ -146,21 +146,31 @@ impl Board<'_> {
     /// Marks one lane as known to the table only, from its first task on (rebuild, refresh). False
     /// when there is no place for the lane.
     pub fn survey(&mut self, entry: u32, name: LaneName) -> bool {
+        self.survey_from(entry, name, Rank::FIRST)
+    }
+
+    /// As `survey`, from a rank on: each ready task before it has, or had a moment ago, a slot.
+    pub fn survey_from(&mut self, entry: u32, name: LaneName, from: Rank) -> bool {
         if self.find_queue(entry, name.queue).is_some_and(|queue| self.ages(queue)) {
             // The caller's snapshot is from before the queue began to age. It surveys again.
             self.note_spilled(entry);
             return true;
         }
-        self.survey_level(entry, name, 0)
+        self.mark(entry, name, 0, from)
     }
 
-    /// As `survey`, of a queue whose tasks gain priority with time: for the tasks of one priority.
+    /// As `survey`, of a queue whose tasks gain priority with time: for the tasks of one priority,
+    /// from the first one on.
     pub fn survey_level(&mut self, entry: u32, name: LaneName, priority: u32) -> bool {
+        self.mark(entry, name, priority, Rank::FIRST)
+    }
+
+    fn mark(&mut self, entry: u32, name: LaneName, priority: u32, from: Rank) -> bool {
         match self.find_or_add_lane(entry, name, priority) {
             Some(lane) => {
                 // Its limit may have been changed in the table.
                 self.park_or_unpark(lane);
-                self.leave_to_table(lane, self.first_rank(lane));
+                self.leave_to_table(lane, from.max(self.first_rank(lane)));
                 self.note_ready(lane);
                 true
             }
