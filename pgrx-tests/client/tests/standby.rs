@@ -47,6 +47,10 @@ fn standby_refuses_and_after_promotion_serves() {
     ] {
         assert_eq!(s.refused(&format!("select {call}")), "25006", "{call}");
     }
+    assert_eq!(
+        s.text(&format!("select scylla.why('{late}')")),
+        "this server is a standby, which hands out no tasks"
+    );
     assert_eq!(s.refused("call scylla.wait_for_work('q', '1 s')"), "25006");
     assert_eq!(s.refused("call scylla.wait_for_any('{q}', '1 s')"), "25006");
     let done = format!("call scylla.wait_for_task('{}', '10 s')", awaited.id);

@@ -1,5 +1,6 @@
 //! Looking: one task's entry, why it does not run, and the leases.
 
+use crate::ops::sql;
 use crate::pg::datum::{self, BOOL, FLOAT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
 use crate::pg::spi::statement;
@@ -31,6 +32,8 @@ pub fn entry<T>(db: &Database, id: Uuid, show: impl FnOnce(Datum) -> T) -> Optio
 const CLOSED: &str =
     "the database is closed, as one that was copied or restored; scylla.open() opens it";
 
+const STANDBY: &str = "this server is a standby, which hands out no tasks";
+
 /// Why a task is not running, in one sentence, in the database's encoding; `None`: there is no such
 /// task.
 pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
@@ -46,23 +49,21 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
     let pending = datum::number(pending);
     let queue = datum::text(rows.get(0, 6));
     let group = rows.get(0, 7).map(|key| group_hash(&datum::text(Some(key))));
+    let tries = datum::number(rows.get(0, 8));
+    if status.is_some() {
+        return Some([b"it is ", &*datum::text(status)].concat());
+    }
+    if let Some(lease) = lease {
+        return Some(why_owned(&lease));
+    }
     let now = time::monotonic();
     let blocked = with_board(|board| {
         let entry = db.find(board)?;
         let queue = board.find_queue(entry, &queue);
         board.blocked(entry, queue, now, None).or_else(|| board.group_blocked(queue?, group))
     });
-    let why = if status.is_some() {
-        return Some([b"it is ", &*datum::text(status)].concat());
-    } else if let Some(lease) = lease {
-        let worker = lease.worker.as_bytes();
-        return Some(match reserved_elsewhere(&lease) {
-            None => [b"it is running, owned by worker \"", worker, b"\""].concat(),
-            Some(process) => {
-                let until = format!("\" until the transaction of process {process} commits");
-                [b"it is reserved for worker \"", worker, until.as_bytes()].concat()
-            }
-        });
+    let why = if process::is_in_recovery() {
+        STANDBY.to_owned()
     } else if blocked == Some(Blocked::Closed) {
         CLOSED.to_owned()
     } else if pending > 0 {
@@ -70,27 +71,51 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
             oldest.map_or(String::new(), |_| format!(", the oldest {}", id_at(&rows, 0, 5)));
         format!("waits for {pending} of {} tasks{oldest}", datum::number(given))
     } else if due.is_some() {
-        format!("due in {}", time::humanize(Micros(datum::number(due))))
-    } else if let Some(why) = blocked {
-        match why {
-            Blocked::Closed => CLOSED,
-            Blocked::Paused => "its queue is paused; scylla.resume() lets it hand out tasks",
-            Blocked::NotCritical => {
-                "only critical queues hand out tasks; scylla.critical_only(false) lets all do so"
-            }
-            Blocked::MaxRunning(_) => "its queue runs as many tasks as max_running allows",
-            Blocked::MaxRunningPerGroup(_) => {
-                "its group runs as many tasks as max_running_per_group allows"
-            }
-            Blocked::MaxPerSecond => "its queue hands out no more tasks than max_per_second allows",
+        let due = time::humanize(Micros(datum::number(due)));
+        match tries {
+            0 => format!("due in {due}"),
+            _ => format!("due in {due}, for try {}", tries + 1),
         }
-        .to_owned()
-    } else if datum::number(ready) != 0 {
-        "ready, and waits for a worker".to_owned()
-    } else {
+    } else if let Some(why) = blocked {
+        why_blocked(why).to_owned()
+    } else if datum::number(ready) == 0 {
         "waits for the scheduler".to_owned()
+    } else if queue == sql::QUEUE {
+        "ready, and waits for a process that runs SQL commands".to_owned()
+    } else {
+        "ready, and waits for a worker".to_owned()
     };
     Some(why.into_bytes())
+}
+
+/// Why a task does not run, or is not handed out, that a worker owns.
+fn why_owned(lease: &Lease) -> Vec<u8> {
+    let worker = lease.worker.as_bytes();
+    if let Some(process) = reserved_elsewhere(lease) {
+        let until = format!("\" until the transaction of process {process} commits");
+        return [b"it is reserved for worker \"", worker, until.as_bytes()].concat();
+    }
+    let has_expired = lease.deadline_at().is_some_and(|at| at <= time::now().wall);
+    if has_expired || lease.state() == State::Withheld {
+        return [b"its lease of worker \"", worker, b"\" has expired, and is being ended"].concat();
+    }
+    [b"it is running, owned by worker \"", worker, b"\""].concat()
+}
+
+/// Why a task's queue or group hands out nothing.
+fn why_blocked(why: Blocked) -> &'static str {
+    match why {
+        Blocked::Closed => CLOSED,
+        Blocked::Paused => "its queue is paused; scylla.resume() lets it hand out tasks",
+        Blocked::NotCritical => {
+            "only critical queues hand out tasks; scylla.critical_only(false) lets all do so"
+        }
+        Blocked::MaxRunning(_) => "its queue runs as many tasks as max_running allows",
+        Blocked::MaxRunningPerGroup(_) => {
+            "its group runs as many tasks as max_running_per_group allows"
+        }
+        Blocked::MaxPerSecond => "its queue hands out no more tasks than max_per_second allows",
+    }
 }
 
 /// Reads a task's row together with its lease. The lease must be the same before and after: the
