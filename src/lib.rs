@@ -41,6 +41,7 @@ pub extern "C-unwind" fn _PG_init() {
     memory::grow_stack();
     guc::define();
     pg::planner::register(shmem::members::require_members);
+    ops::query::live_paths::register();
     shmem::segment::request_memory();
     shmem::on_board::load_board_with(ops::maintenance::load_board::build);
     scheduler::register_launcher();

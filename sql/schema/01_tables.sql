@@ -264,10 +264,9 @@ alter table scylla.finished replica identity full;
 alter table scylla.finished_default replica identity full;
 
 -- Each partition has indexes of its own: of one on the parent, a dump and the attaching of the
--- partition would both make a part. A completed task without a key is in three of them.
+-- partition would both make a part. A completed task without a key is in two of them.
 create index finished_default_id on scylla.finished_default (id);
 create index finished_default_queue on scylla.finished_default (queue, updated);
-create index finished_default_owner on scylla.finished_default (owner, updated);
 create index finished_default_key on scylla.finished_default (key) where key is not null;
 create index finished_default_status on scylla.finished_default (status, updated)
 where status operator(pg_catalog.<>) 'completed';
@@ -318,7 +317,6 @@ comment on column scylla.finished.history is 'what became of earlier ownerships,
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
 comment on index scylla.finished_default_id is 'finds a settled task by its id';
 comment on index scylla.finished_default_queue is 'finds settled tasks by queue and time';
-comment on index scylla.finished_default_owner is 'finds settled tasks by their last worker';
 comment on index scylla.finished_default_key is 'finds settled tasks by their key';
 comment on index scylla.finished_default_status is 'finds aborted and cancelled tasks by time';
 comment on index scylla.finished_default_failed is

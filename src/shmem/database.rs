@@ -30,6 +30,11 @@ thread_local! {
 /// The version of the library, and of the extension's objects that it works with.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// This backend's database, if it was looked up already.
+pub fn cached() -> Option<Database> {
+    CURRENT.get()
+}
+
 /// This backend's database, from the cache or the catalogs; `None` where the extension does not
 /// exist or is of another version, or its tables are not where the statements look for them.
 pub fn cached_or_find() -> Option<Database> {

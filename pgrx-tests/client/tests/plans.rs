@@ -110,6 +110,8 @@ fn looking_reads_little_however_many_tasks_there_are() {
     });
     let live = s.value::<Uuid>("select id from scylla.task where key = 'live 777'", &[]);
     let settled = s.value::<Uuid>("select id from scylla.finished where key = 'key 777'", &[]);
+    // A session that has not called a function yet plans as any other.
+    let mut s = database.connect();
     let finished = "status in ('completed', 'aborted', 'cancelled')";
     let conditions = [
         format!("tasks where id = '{live}'"),
@@ -119,8 +121,8 @@ fn looking_reads_little_however_many_tasks_there_are() {
         "tasks where queue = 'none' limit 99".to_owned(),
         "tasks where key = 'live 777'".to_owned(),
         "tasks where key = 'key 777'".to_owned(),
-        "tasks where owner = 'busy' limit 99".to_owned(),
-        "tasks where owner = 'rare' limit 99".to_owned(),
+        "tasks where owner = 'busy' and status = 'running' limit 99".to_owned(),
+        "tasks where owner = 'rare' and queue = 'few' limit 99".to_owned(),
         "tasks where status = 'waiting' limit 99".to_owned(),
         "tasks where status = 'ready' limit 99".to_owned(),
         "tasks where status = 'running' limit 99".to_owned(),
@@ -142,18 +144,19 @@ fn looking_reads_little_however_many_tasks_there_are() {
         for condition in &conditions {
             s.run("select pg_stat_force_next_flush()");
             s.run(&format!("begin; set local role {role}; select * from scylla.{condition}"));
-            // What this transaction has read.
+            // The rows and index entries that this transaction has read.
             let row = s.query_one(
-                "select sum(n)::bigint, string_agg(relname || ': ' || n, ', ') filter (where n > 9)
-                 from pg_stat_xact_all_tables,
-                     lateral (select seq_tup_read + coalesce(idx_tup_fetch, 0)) x (n)
-                 where schemaname = 'scylla'",
+                "select sum(n)::bigint, string_agg(relname || ': ' || n, ', ') filter (where n > 99)
+                 from pg_class c, lateral (
+                     select pg_stat_get_xact_tuples_returned(c.oid)
+                         + pg_stat_get_xact_tuples_fetched(c.oid)) x (n)
+                 where relnamespace = 'scylla'::regnamespace and relkind in ('r', 'i')",
                 &[],
             );
             let row = row.expect("a row");
             let (read, tables): (i64, Option<String>) = (row.get(0), row.get(1));
             s.run("rollback");
-            assert!(read < 1_500, "{condition} as {role} read {tables:?}");
+            assert!(read < 3_000, "{condition} as {role} read {tables:?}");
         }
     }
 }

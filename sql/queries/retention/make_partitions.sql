@@ -20,7 +20,6 @@ select d.name, pg_catalog.format(
         from (values
             ('id', '(id)', 'finds a settled task by its id'),
             ('queue', '(queue, updated)', 'finds settled tasks by queue and time'),
-            ('owner', '(owner, updated)', 'finds settled tasks by their last worker'),
             ('key', '(key) where key is not null', 'finds settled tasks by their key'),
             ('status', '(status, updated) where status operator(pg_catalog.<>) ''completed''',
                 'finds aborted and cancelled tasks by time'),
