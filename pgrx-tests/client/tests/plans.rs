@@ -193,7 +193,9 @@ fn the_view_of_queues_passes_over_restored_leases() {
         "select (seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint from pg_stat_xact_all_tables
          where relid = 'scylla.task'::regclass",
     );
+    let blocks = s.count("select pg_stat_get_xact_blocks_fetched('scylla.task_lane'::regclass)");
     s.run("rollback");
+    assert!(blocks < 20, "{blocks} blocks of the index were read");
     assert_eq!(queues, "all 0 1000 f, q 1000 2000 t");
     assert!(read < 100, "{read} tasks were read");
     // What was passed over is on the board: it is ready when the worker is released.

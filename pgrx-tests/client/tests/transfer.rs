@@ -281,25 +281,6 @@ fn tasks_settle_in_changed_tables() {
     Server::shared().assert_log_is_clean();
 }
 
-/// A completed task without a key has no entry in the indexes of keys and of other statuses.
-#[test]
-fn a_row_has_entries_in_its_indexes_only() {
-    let database = database();
-    let mut s = database.connect();
-    let used = "select string_agg(name, ' ' order by name collate \"C\")
-        from pg_index i, right(i.indexrelid::regclass::text, -25) as name
-        where i.indrelid = (select tableoid from scylla.finished limit 1)
-            and pg_relation_size(i.indexrelid) > current_setting('block_size')::int";
-    s.submit_many("q", 20);
-    s.own("w", "q", 20).iter().for_each(|lease| s.complete(lease));
-    assert_eq!(s.text(used), "id queue");
-    let id = s.submit_with("q", "key => 'k'");
-    s.cancel(id);
-    assert_eq!(s.text(used), "failed id key queue status");
-    assert!(!used_statement(&mut s));
-    check_indexes(&mut s);
-}
-
 #[test]
 fn refused_row_leaves_the_task_as_it_was() {
     for (change, code, back) in [

@@ -1,8 +1,9 @@
 -- Since when the oldest task of a queue is ready that no worker owns: of each action and priority the
 -- first, of these the oldest; of all groups together the first.
 -- Parameters: $1 the queue. Result: one time, or null.
--- Reads scylla.task through the indexes task_lane and task_group_age, a row for each action and priority, from where the
---   board goes on, and the rows of lower priorities that are owned; changes and locks nothing.
+-- Reads scylla.task through the indexes task_lane, a row for each action and priority, from where the
+--   board goes on, and the rows of lower priorities that are owned, and task_group_age, the rows that
+--   are owned up to the first one that is not; changes and locks nothing.
 with recursive head as (
     (
         select t.action, - t.priority as rank
@@ -38,10 +39,18 @@ cross join lateral (
     select greatest(t.created, t.run_at) as since
     from scylla.task t
     where t.ready and t.group_key is null and t.queue = $1 and t.action = h.action and - t.priority = h.rank
-        and (- t.priority, t.created, t.id) >= (
-            coalesce(- f.lowest, h.rank),
-            coalesce(f.created, '-infinity'),
-            coalesce(f.id, '00000000-0000-0000-0000-000000000000'))
+        -- A comparison that begins with the priority would not lead to a place in the index, since the
+        -- priority is given.
+        and (t.created, t.id) >= (
+            case
+                when - f.lowest = h.rank then f.created
+                when - f.lowest > h.rank then 'infinity'
+                else '-infinity'
+            end,
+            case
+                when - f.lowest = h.rank then f.id
+                else '00000000-0000-0000-0000-000000000000'
+            end)
         and not scylla._is_owned(t.id)
     order by t.created, t.id
     limit 1
