@@ -3,6 +3,7 @@
 //! their own.
 
 mod address;
+mod counts;
 mod database;
 mod process;
 mod server;

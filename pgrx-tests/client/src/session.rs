@@ -141,6 +141,18 @@ impl Session {
         self.client.batch_execute("").expect("the connection lives");
     }
 
+    /// Checks that some B-tree indexes have the right entry for each row; returns how many there are.
+    /// `which` is a condition on `pg_index i`.
+    #[track_caller]
+    pub fn check_indexes(&mut self, which: &str) -> i64 {
+        self.run("create extension if not exists amcheck");
+        self.count(&format!(
+            "select count(bt_index_check(i.indexrelid, true)::text)
+             from pg_index i join pg_class c on c.oid = i.indexrelid join pg_am a on a.oid = c.relam
+             where {which} and a.amname = 'btree' and c.relkind = 'i'"
+        ))
+    }
+
     pub fn is_dead(&mut self) -> bool {
         self.client.batch_execute("select 1").is_err()
     }

@@ -5,32 +5,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the view says of each queue: waiting, ready, running.
-const SHOWN: &str =
-    "select coalesce(string_agg(format('%s %s %s %s', queue, waiting, ready, running),
-        ', ' order by queue), '')
-    from scylla.queues where waiting is null or waiting + ready + running > 0";
-
-/// The same, counted.
-const COUNTED: &str =
-    "select coalesce(string_agg(format('%s %s %s %s', queue, waiting, ready, running),
-        ', ' order by queue), '')
-    from (select queue, count(*) filter (where status = 'waiting') as waiting,
-            count(*) filter (where status = 'ready') as ready,
-            count(*) filter (where status = 'running') as running
-        from scylla.tasks where status in ('waiting', 'ready', 'running') group by queue) t";
-
+#[track_caller]
 fn agree(s: &mut Session) {
-    let counted = s.text(COUNTED);
-    // The scheduler counts in the background after the board was built.
-    let shown = eventually(seconds(20), "the tasks are counted", || {
-        let shown = s.text(SHOWN);
-        (shown == counted).then_some(shown).or_else(|| {
-            sleep(milliseconds(20));
-            None
-        })
-    });
-    assert_eq!(shown, counted);
+    s.counts_agree(seconds(20));
 }
 
 fn totals(s: &mut Session, queue: &str) -> String {

@@ -22,13 +22,7 @@ fn make_unusual(s: &mut Session) {
 /// Asserts that each index of the tables of tasks has the right entry for each row.
 #[track_caller]
 fn check_indexes(s: &mut Session) {
-    s.run("create extension if not exists amcheck");
-    let checked = s.count(
-        "select count(bt_index_check(i.indexrelid, true)::text)
-         from pg_index i join pg_class c on c.oid = i.indexrelid join pg_am a on a.oid = c.relam
-         where i.indrelid::regclass::text ~ '^scylla.(task|finished)' and a.amname = 'btree'
-           and c.relkind = 'i'",
-    );
+    let checked = s.check_indexes("i.indrelid::regclass::text ~ '^scylla.(task|finished)'");
     assert!(checked > 2, "{checked}");
 }
 

@@ -67,7 +67,7 @@ fn torment(run: &mut Run, mut fault: impl FnMut(&Victim, &mut Run) -> Option<Fau
         }
         (records, surprises)
     });
-    agree(&victim.database);
+    victim.database.connect().counts_agree(seconds(30));
     drain(&victim.database);
     let verdict = checker::check(&records, &faults, &final_rows(&victim.database));
     assert_none("violations", &verdict.violations);
@@ -86,32 +86,6 @@ fn torment(run: &mut Run, mut fault: impl FnMut(&Victim, &mut Run) -> Option<Fau
 
 fn assert_none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{} {what}, such as {}", found.len(), found[0]);
-}
-
-/// The board, by which the view `queues` counts, agrees with the tables.
-fn agree(database: &Database) {
-    let differ = "select coalesce(string_agg(format('%s: shown %s, %s, %s', queue, q.waiting, q.ready,
-                          q.running) || format(', counted %s, %s, %s', t.waiting, t.ready, t.running), '; '), '')
-                  from scylla.queues q
-                  full join (select queue, count(*) filter (where status = 'waiting') as waiting,
-                                 count(*) filter (where status = 'ready') as ready,
-                                 count(*) filter (where status = 'running') as running
-                             from scylla.tasks where status in ('waiting', 'ready', 'running')
-                             group by queue) t using (queue)
-                  where (q.waiting, q.ready, q.running) is distinct from
-                        (coalesce(t.waiting, 0), coalesce(t.ready, 0), coalesce(t.running, 0))";
-    let mut s = database.connect();
-    let mut last = String::new();
-    let ends = Instant::now() + seconds(30);
-    // The scheduler counts in the background after the board was built, and leases expire meanwhile.
-    while Instant::now() < ends {
-        last = s.text(differ);
-        if last.is_empty() {
-            return;
-        }
-        sleep(milliseconds(50));
-    }
-    panic!("the board and the tables differ: {last}");
 }
 
 /// Owns and completes tasks until all of them are settled.
