@@ -7,8 +7,8 @@ use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::storage::rows::row_place;
+use crate::storage::writers::columns::{columns, find_column};
 use board::RowHint;
-use pgrx::PgTupleDesc;
 use pgrx::pg_sys::{self, Datum, Oid, Relation};
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -102,13 +102,8 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
     // SAFETY: the relation's descriptor, used while it is open; the index is one of the table's,
     // which its lock keeps.
     unsafe {
-        let columns = PgTupleDesc::from_pg_unchecked((*table).rd_att);
-        let find = |name: &CStr| {
-            let is = |it: &&pg_sys::FormData_pg_attribute| {
-                !it.attisdropped && CStr::from_ptr(it.attname.data.as_ptr()) == name
-            };
-            columns.iter().find(is).map(|it| it.attnum)
-        };
+        let columns = columns(table);
+        let find = |name: &CStr| find_column(&columns, name).map(|it| it.attnum);
         let id = find(c"id")?;
         let owned = OWNED_COLUMNS.map(find);
         let [a, b, c, d, e, f, g, h, i] = owned;

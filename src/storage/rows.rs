@@ -8,6 +8,7 @@ use crate::shmem::database::Database;
 use crate::shmem::members;
 use crate::shmem::xact::Offer;
 use board::{GroupHash, Id, LaneName, Micros, Rank, RowHint, Wall};
+use pgrx::itemptr::{item_pointer_get_both, item_pointer_set_all};
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -125,8 +126,8 @@ pub fn is_own(xmin: Option<Datum>) -> bool {
 
 /// A row's place, for the board.
 pub fn row_hint(place: &pg_sys::ItemPointerData) -> RowHint {
-    let block = u32::from(place.ip_blkid.bi_hi) << 16 | u32::from(place.ip_blkid.bi_lo);
-    RowHint { block, line: place.ip_posid }
+    let (block, line) = item_pointer_get_both(*place);
+    RowHint { block, line }
 }
 
 /// The place of a row that a statement returned, its `ctid`, for the board.
@@ -139,8 +140,9 @@ pub fn row_hint_at(rows: &Rows, row: usize, column: usize) -> RowHint {
 
 /// The place of a row, as the board knows it.
 pub fn row_place(hint: RowHint) -> pg_sys::ItemPointerData {
-    let (bi_hi, bi_lo) = ((hint.block >> 16) as u16, hint.block as u16);
-    pg_sys::ItemPointerData { ip_blkid: pg_sys::BlockIdData { bi_hi, bi_lo }, ip_posid: hint.line }
+    let mut place = pg_sys::ItemPointerData::default();
+    item_pointer_set_all(&mut place, hint.block, hint.line);
+    place
 }
 
 pub fn rank(id: Uuid, created: Wall, priority: i64) -> Rank {

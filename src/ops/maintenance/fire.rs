@@ -38,7 +38,6 @@ pub fn fire(db: &Database, wanted: &[Uuid], until: Wall) -> Vec<Uuid> {
     for row in 0..rows.len() {
         let offer = Offer {
             aged_since: rows.get(row, 7).map(datum::wall),
-            row: None,
             ..BoardKey::at(&rows, row, 1, id_at(&rows, row, 0)).offer()
         };
         xact::count(db, &offer.queue, |counts| {

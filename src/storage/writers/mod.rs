@@ -1,7 +1,7 @@
 //! Writes rows past the executor and many at a time, as PostgreSQL does for its catalogs. Tables that
 //! are not as the extension made them are left to statements.
 
-mod columns;
+pub mod columns;
 mod indexes;
 pub mod partition_map;
 pub mod partition_writer;
