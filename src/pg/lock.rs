@@ -18,6 +18,12 @@ pub fn try_lock_database(database: pg_sys::Oid, mode: u32) -> bool {
     got != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
 }
 
+/// Takes a lock on a relation for this transaction, unless that takes waiting.
+pub fn try_relation(relation: pg_sys::Oid, mode: u32) -> bool {
+    // SAFETY: a lock of the transaction, which its end releases; the relation need not exist.
+    unsafe { pg_sys::ConditionalLockRelationOid(relation, mode as i32) }
+}
+
 /// Takes the lock of a reader on a relation, which need not exist, for this transaction.
 pub fn share(relation: pg_sys::Oid) {
     // SAFETY: a lock of the transaction, which its end releases.

@@ -229,7 +229,7 @@ fn send_scheduler_away(database: u32) {
     let until = time::monotonic() + SCHEDULER_EXIT_TIMEOUT;
     let mut told = None;
     let served_by =
-        || schedulers::scheduler_of(database).or_else(|| schedulers::counter_of(database));
+        || schedulers::scheduler_of(database).or_else(|| schedulers::helper_of(database));
     while let Some(process) = served_by()
         && time::monotonic() < until
     {

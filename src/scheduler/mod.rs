@@ -1,13 +1,12 @@
 //! The scheduler: one launcher a server, one worker a database that has the extension.
 
 mod ddl_hook;
-mod due_tasks;
 mod duties;
 mod firing;
+mod helper;
 mod launcher;
 mod process;
 mod retention;
-mod schedules;
 mod settings;
 mod sql;
 mod stats;

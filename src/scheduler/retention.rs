@@ -1,10 +1,12 @@
-//! The duty of retention: makes partitions ahead, drops those past retention, and deletes single
-//! rows when the retention is shorter than a day.
+//! The duty of retention: makes partitions ahead, has those of days that are over indexed, drops
+//! those past retention, and deletes single rows when the retention is shorter than a day.
 
 use crate::guc;
 use crate::ops::maintenance::retention::{self, Day, Past};
+use crate::ops::maintenance::worker_indexes;
 use crate::pg::time;
 use crate::scheduler::duties::in_extension_transaction;
+use crate::scheduler::helper;
 use crate::scheduler::process::Commit;
 use crate::shmem::database::Database;
 use board::{Micros, Monotonic};
@@ -74,6 +76,14 @@ impl Retention {
             // One partition per turn; the next turn comes at once.
             self.next = now + if dropped == Some(true) { Micros::ZERO } else { PARTITIONS_AGAIN };
             return dropped == Some(true);
+        }
+        if due {
+            let what = "list partitions without an index by worker";
+            let missing =
+                in_extension_transaction(db, what, Commit::Ahead, || worker_indexes::missing(db));
+            if missing.is_some_and(|missing| !missing.is_empty()) {
+                helper::start(db);
+            }
         }
         self.walks.retain(|oid, _| days.iter().any(|day| day.oid == *oid));
         let cut = days.iter().filter(|day| past.cuts(day) && !past.covers(day));

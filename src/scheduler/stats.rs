@@ -4,10 +4,9 @@ use crate::memory;
 use crate::ops::stats::{recount, totals};
 use crate::pg::time;
 use crate::scheduler::duties::in_extension_transaction;
-use crate::scheduler::process::{Commit, builder, install_signal_handlers, transaction};
-use crate::scheduler::settings;
-use crate::shmem::database::{self, Database};
-use crate::shmem::schedulers;
+use crate::scheduler::helper;
+use crate::scheduler::process::Commit;
+use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use board::{Micros, Monotonic};
 use pgrx::pg_sys;
@@ -49,7 +48,7 @@ impl Stats {
     }
 }
 
-/// Counts the tasks if they are few; else another process does, since that takes its time.
+/// Counts the tasks if they are few; else the helper does, since that takes its time.
 fn count(db: &Database) {
     let counted = in_extension_transaction(db, "count the tasks", Commit::Ahead, || {
         let is_short = recount::is_short(db);
@@ -59,34 +58,8 @@ fn count(db: &Database) {
         is_short
     });
     if counted == Some(false) {
-        // Without a background worker it is tried again.
-        _ = builder("scylla counter", "scylla_counter")
-            .set_argument(Some(pg_sys::Datum::from(db.database.to_u32())))
-            .set_restart_time(None)
-            .load_dynamic();
+        helper::start(db);
     }
-}
-
-/// Counts the tasks of a database, and ends.
-#[pg_guard]
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn scylla_counter(database: pg_sys::Datum) {
-    let database = database.value() as u32;
-    install_signal_handlers();
-    if schedulers::is_suspended(database) {
-        return;
-    }
-    // SAFETY: connects as the bootstrap superuser to the database that the scheduler named.
-    unsafe {
-        let database = pg_sys::Oid::from_u32(database);
-        pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
-    }
-    memory::with_reserve(|| {
-        settings::pin();
-        transaction("count the tasks", Commit::Ahead, || {
-            database::find_again().as_ref().map(recount::recount)
-        });
-    });
 }
 
 fn write(db: &Database, entry: u32) {

@@ -4,14 +4,14 @@ use crate::error;
 use crate::guc;
 use crate::memory;
 use crate::pg::{process, time};
-use crate::scheduler::due_tasks::DueTasks;
 use crate::scheduler::duties;
 use crate::scheduler::firing::Firing;
+use crate::scheduler::firing::due_tasks::DueTasks;
+use crate::scheduler::firing::schedules::Schedules;
 use crate::scheduler::process::{
     Commit, heed_interrupts, install_signal_handlers, publish_durable, sleep, transaction,
 };
 use crate::scheduler::retention::Retention;
-use crate::scheduler::schedules::Schedules;
 use crate::scheduler::settings;
 use crate::scheduler::sql::SqlTasks;
 use crate::scheduler::stats::{self, Stats};

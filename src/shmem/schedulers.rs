@@ -1,6 +1,6 @@
-//! Which process schedules which database: one at most, and none while a command wants the database
-//! for itself. This is kept apart from the board, which may be emptied while a scheduler runs, and
-//! what ends a process takes it back.
+//! Which process schedules which database, and which does long work beside it: one of each at most,
+//! and none while a command wants the database for itself. This is kept apart from the board, which
+//! may be emptied while a scheduler runs, and what ends a process takes it back.
 
 use crate::pg::process;
 use crate::shmem::segment::{
@@ -15,12 +15,22 @@ use pgrx::prelude::*;
 pub fn claim(database: u32) -> bool {
     // SAFETY: registered before this process enters the database, so called after it has left it.
     unsafe { pg_sys::on_shmem_exit(Some(scheduler_ends), Datum::from(0)) };
+    take(database, |it| it.schedules, ProcessRole { schedules: database, ..ProcessRole::default() })
+}
+
+/// As `claim`, for the process that does long work for a database.
+pub fn claim_help(database: u32) -> bool {
+    // SAFETY: as in `claim`.
+    unsafe { pg_sys::on_shmem_exit(Some(helper_ends), Datum::from(0)) };
+    take(database, |it| it.helps, ProcessRole { helps: database, ..ProcessRole::default() })
+}
+
+/// Gives this process a role that no process has for the database, unless that is suspended.
+fn take(database: u32, role: fn(&ProcessRole) -> u32, new: ProcessRole) -> bool {
     with_processes(|all| {
-        let is_taken = all.iter().any(|it| it.schedules == database || it.suspends == database);
+        let is_taken = all.iter().any(|it| role(it) == database || it.suspends == database);
         if !is_taken {
-            // SAFETY: reads this process's id.
-            all[process::number() as usize] =
-                ProcessRole { pid: unsafe { pg_sys::MyProcPid }, schedules: database, suspends: 0 };
+            all[process::number() as usize] = ProcessRole { pid: process::id(), ..new };
         }
         !is_taken
     })
@@ -44,9 +54,15 @@ pub fn scheduler_of(database: u32) -> Option<i32> {
     with_processes(|all| all.iter().find(|it| it.schedules == database).map(|it| it.pid))
 }
 
-/// The process that counts the tasks of a database.
-pub fn counter_of(database: u32) -> Option<i32> {
-    with_board(|board| board.counter_of(database))
+/// The process that does long work for a database.
+pub fn helper_of(database: u32) -> Option<i32> {
+    with_processes(|all| all.iter().find(|it| it.helps == database).map(|it| it.pid))
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn helper_ends(_code: core::ffi::c_int, _arg: Datum) {
+    with_processes(|all| all[process::number() as usize].helps = 0);
+    broadcast();
 }
 
 /// Keeps schedulers out of a database until this process lets them in again, or asks for another.

@@ -17,13 +17,15 @@ const NAME: &std::ffi::CStr = c"scylla";
 
 const CACHE_LINE: usize = 64;
 
-/// Which databases a process serves or suspends, by oid; 0: no database.
+/// Which databases a process serves, helps or suspends, by oid; 0: no database.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct ProcessRole {
     pub pid: i32,
     /// The database whose scheduler the process is.
     pub schedules: u32,
+    /// The database whose long work the process does, beside its scheduler.
+    pub helps: u32,
     /// The database that the process's command needs for itself.
     pub suspends: u32,
 }

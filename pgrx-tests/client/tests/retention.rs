@@ -249,3 +249,82 @@ fn queues_keep_settled_tasks_for_their_own_time() {
     assert_eq!(count(&mut s, "long"), 700, "today's stay");
     server.assert_log_is_clean();
 }
+
+/// The indexes by worker, of whatever name.
+fn worker_indexes(s: &mut Session) -> String {
+    s.text(
+        "select coalesce(string_agg(indexrelid::regclass::text, ', ' order by indexrelid::regclass::text), '')
+         from pg_index where pg_get_indexdef(indexrelid) like '%ON scylla.finished%(owner%'",
+    )
+}
+
+/// B9: what a worker has settled before today is found by an index, which is made when the day is
+/// over: then no row is written for it with each task. Nothing waits for that.
+#[test]
+fn a_day_that_is_over_gets_an_index_by_worker() {
+    let server = Server::start(&["scylla.retention = '100 d'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    assert!(s.own("w", "q", 1).is_empty(), "its scheduler has made the partitions");
+    for (name, days_ago) in [("finished_a", 2), ("finished_b", 3), ("finished_c", 4)] {
+        make_partition(&mut s, name, days_ago);
+        settle(&mut s, name, 4_000, &format!("{days_ago} days"));
+        settle(&mut s, "rare", 1, &format!("{days_ago} days"));
+    }
+    make_partition(&mut s, "finished_empty", 5);
+    s.run("update scylla.finished set owner = case queue when 'rare' then queue else 'w' end");
+    settle(&mut s, "q", 1, "0 s");
+    s.run("create index by_admin on scylla.finished_b (owner, updated); analyze scylla.finished");
+
+    let mut writer = database.connect();
+    writer.run("begin; delete from scylla.finished_c where queue = 'none'");
+    // A new setting makes the scheduler look at the partitions at once.
+    server.configure("scylla.retention", "101 d");
+    eventually(seconds(10), "the index is made", || {
+        (worker_indexes(&mut s) == "scylla.by_admin, scylla.finished_a_owner").then_some(())
+    });
+    sleep(seconds(1));
+    assert!(!server.log().contains("could not create an index"), "it did not wait for the lock");
+    assert_eq!(worker_indexes(&mut s), "scylla.by_admin, scylla.finished_a_owner");
+    writer.run("commit");
+    server.configure("scylla.retention", "102 d");
+    let all = "scylla.by_admin, scylla.finished_a_owner, scylla.finished_c_owner";
+    eventually(seconds(10), "the last one is made", || {
+        (worker_indexes(&mut s) == all).then_some(())
+    });
+    let gone = "select count(*) from pg_stat_activity where backend_type = 'scylla helper'";
+    eventually(seconds(10), "the helper has ended", || (s.count(gone) == 0).then_some(()));
+
+    s.run("begin");
+    assert_eq!(s.count("select count(*) from scylla.tasks where owner = 'rare'"), 3);
+    let read = s.count(
+        "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint from pg_stat_xact_all_tables
+         where schemaname = 'scylla'",
+    );
+    s.run("commit");
+    assert!(read < 100, "{read} rows were read");
+    server.assert_log_is_clean();
+}
+
+/// A command that needs the database for itself ends the helper, too.
+#[test]
+fn a_database_is_dropped_while_its_helper_works() {
+    let server = Server::start(&["scylla.retention = '100 d'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    assert!(s.own("w", "q", 1).is_empty(), "its scheduler has made the partitions");
+    make_partition(&mut s, "finished_a", 2);
+    settle(&mut s, "q", 1, "2 days");
+    s.run(
+        "create function slow() returns event_trigger language plpgsql as
+             'begin perform pg_catalog.pg_sleep(60); end';
+         create event trigger slow on ddl_command_start when tag in ('CREATE INDEX')
+             execute function slow()",
+    );
+    server.configure("scylla.retention", "101 d");
+    let works = "select count(*) from pg_stat_activity
+                 where backend_type = 'scylla helper' and wait_event = 'PgSleep'";
+    eventually(seconds(10), "the index is being made", || (s.count(works) == 1).then_some(()));
+    drop(s);
+    server.connect().run(&format!("drop database {}", database.name));
+}

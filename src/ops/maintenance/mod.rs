@@ -9,6 +9,7 @@ pub mod notify;
 pub mod persist_leases;
 pub mod refill;
 pub mod retention;
+pub mod worker_indexes;
 
 use board::Micros;
 

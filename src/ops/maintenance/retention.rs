@@ -6,7 +6,7 @@ use crate::ops::maintenance::identity;
 use crate::pg::datum::{self, BIGINT, Kind, OID, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::named::role;
 use crate::pg::spi::{Rows, Session, statement};
-use crate::pg::{settings, time};
+use crate::pg::{lock, settings, time};
 use crate::shmem::database::{self, Database};
 use crate::storage::rows::{ROWS_PER_TX, session};
 use board::{Micros, Wall};
@@ -206,8 +206,11 @@ pub fn drop_day(db: &Database, day: &Day) -> bool {
     unused
 }
 
-/// Deletes rows past retention from `BLOCKS` blocks of a partition.
+/// Deletes rows past retention from `BLOCKS` blocks of a partition, unless its index is being made.
 pub fn delete_past(db: &Database, past: &Past, day: &Day, from: i64) -> Deleted {
+    if !lock::try_relation(pg_sys::Oid::from_u32(day.oid), pg_sys::RowExclusiveLock) {
+        return Deleted { rows: 0, next: from };
+    }
     let session = session(db);
     let to = from.saturating_add(BLOCKS);
     let queues = past.own.iter().map(|(queue, ..)| Some(datum::varlena(queue)));

@@ -218,13 +218,6 @@ impl Board<'_> {
         self.globals.recount.counter
     }
 
-    /// The process that counts the tasks of a database.
-    pub fn counter_of(&self, database: u32) -> Option<i32> {
-        let it = &self.globals.recount;
-        let counts = it.counter != 0 && self.entry(it.entry).database == database;
-        counts.then_some(it.counter)
-    }
-
     /// Whether a database's tasks are to be counted, and a process may begin to.
     pub fn wants_recount(&self, entry: u32) -> bool {
         let it = self.entry(entry);
