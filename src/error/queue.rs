@@ -17,7 +17,7 @@ fn limit_exceeded(message: String) -> Error {
 pub fn no_such_queue(queue: &[u8]) -> Error {
     let queue = datum::printable(queue);
     Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("queue \"{queue}\" does not exist"))
-        .detail("A queue exists when it has settings or a task that has not settled.")
+        .detail("A queue exists when it has settings, or has had a task.")
 }
 
 /// Why a queue does not hand out the task that the caller asks for.

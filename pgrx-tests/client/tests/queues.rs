@@ -114,6 +114,27 @@ fn settings_outlive_restarts_and_crashes() {
     server.assert_log_is_clean();
 }
 
+/// A queue that the view shows can be paused: one whose only task has settled, too.
+#[test]
+fn a_queue_exists_as_long_as_the_view_shows_it() {
+    let server = Server::start(&["scylla.retention = 0"]);
+    let database = server.database();
+    let mut s = database.connect();
+    let shown = |s: &mut Session| s.text("select string_agg(queue, ' ') from scylla.queues");
+    s.submit("q");
+    let lease = s.own_one("q");
+    s.complete(&lease);
+    assert_eq!(shown(&mut s), "q");
+    s.run("begin; select scylla.pause('q'); rollback");
+    // The scheduler writes the totals as it exits.
+    server.stop("fast");
+    server.start_again();
+    let mut s = database.connect();
+    assert_eq!(shown(&mut s), "q");
+    s.run("select scylla.pause('q')");
+    assert_eq!(s.refused("select scylla.pause('none')"), "P0002");
+}
+
 /// Settings count in a database without a scheduler, too.
 #[test]
 fn settings_count_without_a_scheduler() {

@@ -147,6 +147,11 @@ impl Board<'_> {
         self.find_queue(stats.entry, stats.queue()).map_or(0, |queue| self.running(queue))
     }
 
+    /// Whether something is counted of a queue that the table of totals may not have.
+    pub fn has_stats(&self, entry: u32, queue: &[u8]) -> bool {
+        self.find_stats(entry, queue).is_some()
+    }
+
     /// The record at an index, if it is of a queue of this database.
     pub fn stats_at(&self, at: u32, entry: u32) -> Option<&QueueStats> {
         // A record that `clear` made unused still has the fields that it had.
