@@ -41,6 +41,7 @@ fn order(board: &mut Board, times: &[i64]) -> Vec<u128> {
     ids
 }
 
+/// B29.
 #[test]
 fn a_task_gains_a_point_of_priority_per_interval_and_255_at_most() {
     for (now, first) in [(1, 3), (19, 3), (20, 1), (2_549, 1)] {

@@ -131,7 +131,7 @@ select scylla.release_worker('worker 2');
 select scylla.return_task(:'id', :'token');
 select count(*) from scylla.own_tasks('worker 3', 'queues.release', 9);
 
--- Aging: a point of priority per interval, 255 at most; within one priority age never changes the
+-- B29: a point of priority per interval, 255 at most; within one priority age never changes the
 -- order.
 select scylla.configure_queue('queues.age', aging => '1 ms');
 select count(scylla.submit('queues.age', to_jsonb(n))) from generate_series(1, 2) n;
