@@ -1,7 +1,7 @@
 //! What the view `queues` says of each queue, against the tables.
 
 use crate::session::Session;
-use crate::wait::{milliseconds, sleep};
+use crate::wait::{milliseconds, patience, sleep};
 use std::time::{Duration, Instant};
 
 /// What the view says of each queue: waiting, ready, running.
@@ -20,11 +20,11 @@ const COUNTED: &str =
         from scylla.tasks where status in ('waiting', 'ready', 'running') group by queue) t";
 
 impl Session {
-    /// Asserts that the view and the tables agree within a time: the scheduler counts in the background
+    /// Asserts that the view and the tables agree at last: the scheduler counts in the background
     /// after the board was built, and leases expire meanwhile.
     #[track_caller]
-    pub fn counts_agree(&mut self, within: Duration) {
-        let ends = Instant::now() + within;
+    pub fn counts_agree(&mut self, quiet: Duration) {
+        let ends = Instant::now() + patience(quiet);
         loop {
             let (counted, shown) = (self.text(COUNTED), self.text(SHOWN));
             if counted == shown {

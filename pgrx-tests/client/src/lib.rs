@@ -15,7 +15,7 @@ pub use database::Database;
 pub use process::{limit_memory, processor_time, sleeps, spare_memory};
 pub use server::Server;
 pub use session::{Lease, Session, an_error, code, failure, is_lost};
-pub use wait::{eventually, milliseconds, seconds, sleep};
+pub use wait::{BACKSTOP, eventually, milliseconds, patience, promptly, seconds, sleep};
 pub use waiter::wait_for_work;
 
 pub use postgres::error::DbError;

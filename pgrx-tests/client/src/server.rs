@@ -42,6 +42,10 @@ impl Server {
         // STATEMENT lines would put tokens that a test wrote as literals into the log
         let ours = [
             "max_worker_processes = 40",
+            // Tests kill processes, not machines: what was written is there without the disk.
+            "fsync = off",
+            // Leases end when a test says so, however slow the machine.
+            "scylla.lease_timeout = '1 h'",
             "max_prepared_transactions = 4",
             "log_min_error_statement = panic",
             "log_line_prefix = '%m [%p] %b %e '",
@@ -58,7 +62,7 @@ impl Server {
     pub fn standby(&self) -> Server {
         let standby = Server::planned();
         let folder = standby.folder.to_str().unwrap();
-        self.tool("pg_basebackup", &["-D", folder, "-R", "-c", "fast"]);
+        self.tool("pg_basebackup", &["-D", folder, "-R", "-N", "-c", "fast"]);
         standby.launch(&[]);
         standby
     }

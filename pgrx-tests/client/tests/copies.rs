@@ -34,7 +34,8 @@ fn all(s: &mut Session) -> Vec<String> {
 fn own_nothing(s: &mut Session) {
     let begun = Instant::now();
     assert!(s.own("w", "q", 10).is_empty());
-    assert!(begun.elapsed() < seconds(2), "no call waits until a database is opened");
+    // For a board that is built it would wait for 10 s.
+    assert!(begun.elapsed() < seconds(8), "no call waits until a database is opened");
 }
 
 #[track_caller]

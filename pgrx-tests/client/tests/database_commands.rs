@@ -22,7 +22,7 @@ fn assert_undisturbed(database: &Database, before: i32, what: &str) {
 /// A role with CREATEDB cannot end the scheduler of a database that it does not own.
 #[test]
 fn role_that_may_create_databases_ends_no_scheduler() {
-    let server = Server::start(&["fsync = off"]);
+    let server = Server::start(&[]);
     let database = server.database();
     let before = database.scheduler();
     let name = &database.name;
@@ -42,7 +42,7 @@ fn role_that_may_create_databases_ends_no_scheduler() {
 /// A command that PostgreSQL refuses does not end the scheduler.
 #[test]
 fn command_that_is_refused_ends_no_scheduler() {
-    let server = Server::start(&["fsync = off"]);
+    let server = Server::start(&[]);
     let database = server.database();
     let before = database.scheduler();
     let name = &database.name;
@@ -87,7 +87,7 @@ fn command_that_is_refused_ends_no_scheduler() {
 /// The commands of one session never use up the slots that other sessions' commands need.
 #[test]
 fn no_session_uses_up_the_slots_for_such_commands() {
-    let server = Server::start(&["fsync = off"]);
+    let server = Server::start(&[]);
     let database = server.database();
     database.scheduler();
     let mut s = creator(&server);
@@ -97,27 +97,31 @@ fn no_session_uses_up_the_slots_for_such_commands() {
         s.run("savepoint s");
         s.run(&format!("alter database mine_{n} rename to renamed_{n}"));
     }
-    let begun = Instant::now();
+    // With a scheduler in it, it would fail.
     server.connect().run(&format!("drop database {}", database.name));
-    assert!(begun.elapsed() < seconds(3), "took {:?}", begun.elapsed());
     s.run("rollback");
 }
 
 /// A rollback to a savepoint before the command lets the scheduler start again at once.
 #[test]
 fn scheduler_is_back_when_a_savepoint_rolls_the_command_back() {
-    let server = Server::start(&["fsync = off"]);
+    let server = Server::start(&[]);
     let database = server.database();
-    let before = database.scheduler();
     let mut s = server.connect();
-    s.run("begin; savepoint s");
-    s.run(&format!("alter database {} rename to other", database.name));
-    assert!(database.schedulers().is_empty());
-    s.run("rollback to s");
-    let begun = Instant::now();
-    assert_ne!(database.scheduler(), before);
-    assert!(begun.elapsed() < seconds(2), "took {:?}", begun.elapsed());
-    s.run("commit");
+    let mut times = [(); 5].map(|_| {
+        let before = database.scheduler();
+        s.run("begin; savepoint s");
+        s.run(&format!("alter database {} rename to other", database.name));
+        assert!(database.schedulers().is_empty());
+        s.run("rollback to s");
+        let begun = Instant::now();
+        assert_ne!(database.scheduler(), before);
+        s.run("commit");
+        begun.elapsed()
+    });
+    // A launcher that is not told looks once in 5 s.
+    times.sort_unstable();
+    assert!(times[2] < seconds(2), "{times:?}");
     // While a command has not committed and is not rolled back, no scheduler tries to connect.
     s.run("begin");
     s.run(&format!("alter database {} rename to other", database.name));
@@ -133,7 +137,7 @@ fn scheduler_is_back_when_a_savepoint_rolls_the_command_back() {
 /// An owner who is not a superuser can drop a database while its scheduler runs, also with FORCE.
 #[test]
 fn owner_drops_a_database_with_its_scheduler() {
-    let server = Server::start(&["fsync = off"]);
+    let server = Server::start(&[]);
     let mut s = server.connect();
     s.run("create role owner createdb");
     for command in ["drop database", "drop database if exists"] {
@@ -142,9 +146,8 @@ fn owner_drops_a_database_with_its_scheduler() {
             s.run(&format!("alter database {} owner to owner", database.name));
             database.scheduler();
             s.run("set role owner");
-            let begun = Instant::now();
+            // With a scheduler in it, it would fail.
             s.run(&format!("{command} {}{force}", database.name));
-            assert!(begun.elapsed() < seconds(3), "took {:?}", begun.elapsed());
             s.run("reset role");
         }
     }

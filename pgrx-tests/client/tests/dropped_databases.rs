@@ -8,7 +8,6 @@ fn dropped_database_frees_its_leases() {
     for workers in [8, 0] {
         let server = Server::start(&[
             "scylla.board_size = 64",
-            "fsync = off",
             &format!("max_worker_processes = {workers}"),
         ]);
         for _ in 0..3 {
@@ -26,7 +25,7 @@ fn dropped_database_frees_its_leases() {
 /// Dropped databases free their entries, of which the board has 128.
 #[test]
 fn dropped_databases_make_room_for_others() {
-    let server = Server::start(&["fsync = off", "max_worker_processes = 2"]);
+    let server = Server::start(&["max_worker_processes = 2"]);
     let origin = server.database();
     let mut s = server.connect();
     for _ in 0..130 {
@@ -44,7 +43,7 @@ fn dropped_databases_make_room_for_others() {
 /// Dropping the extension frees its entry even where no scheduler runs.
 #[test]
 fn extension_created_again_and_again_makes_room() {
-    let server = Server::start(&["fsync = off", "max_worker_processes = 2"]);
+    let server = Server::start(&["max_worker_processes = 2"]);
     let database = server.bare_database();
     let mut s = database.connect();
     for _ in 0..130 {
@@ -59,13 +58,13 @@ fn extension_created_again_and_again_makes_room() {
 /// A creation of the extension that is rolled back, after a call, frees its entry.
 #[test]
 fn extension_whose_creation_is_rolled_back_makes_room() {
-    let server = Server::start(&["fsync = off", "max_worker_processes = 2"]);
+    let server = Server::start(&["max_worker_processes = 2"]);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 let database = server.bare_database();
                 let mut s = database.connect();
-                s.run("set statement_timeout = '1 s'");
+                s.run("set statement_timeout = '1 min'");
                 for _ in 0..65 {
                     s.run("begin; create extension scylla; set local statement_timeout = '20 ms'");
                     // It would wait for a board that is built of what has been committed.
@@ -85,8 +84,7 @@ fn extension_whose_creation_is_rolled_back_makes_room() {
 /// Dropping the extension frees the slots of its leases.
 #[test]
 fn dropped_extension_frees_its_leases() {
-    let server =
-        Server::start(&["scylla.board_size = 64", "max_worker_processes = 0", "fsync = off"]);
+    let server = Server::start(&["scylla.board_size = 64", "max_worker_processes = 0"]);
     let database = server.bare_database();
     for _ in 0..3 {
         let mut s = database.connect();

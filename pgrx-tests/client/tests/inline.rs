@@ -1,7 +1,6 @@
 //! A caller does maintenance for a database without a scheduler, without harm to other sessions.
 
 use client::*;
-use std::time::Instant;
 
 /// A server without slots for background workers, and a database whose board is built.
 fn without_schedulers() -> (Server, Database) {
@@ -23,12 +22,12 @@ fn open_transaction_of_another_session_keeps_no_lease_from_its_worker() {
     sleep(milliseconds(80));
     other.run("begin");
     assert!(other.own("w", "other", 1).is_empty());
-    let begun = Instant::now();
+    // A call that waits for the other one would do so for ever.
+    s.run("set statement_timeout = '30 s'");
     assert!(s.extend_with(&leases[0], "timeout => '1 hour'"));
     s.complete(&leases[0]);
     s.complete(&leases[1]);
     assert!(s.cancel(leases[2].id));
-    assert!(begun.elapsed() < seconds(1), "took {:?}", begun.elapsed());
     other.run("commit");
     let statuses = ids.iter().map(|id| s.status(*id)).collect::<Vec<_>>();
     assert_eq!(statuses.iter().filter(|it| *it == "completed").count(), 2);

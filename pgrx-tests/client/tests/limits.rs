@@ -1,7 +1,7 @@
 //! Limits of queues: how many tasks run at once, and how many are handed out in a second.
 
 use client::*;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -27,6 +27,12 @@ fn work<T: Send>(workers: usize, worker: impl Fn(usize) -> Vec<T> + Sync) -> Vec
             .collect();
         threads.into_iter().flat_map(|it| it.join().expect("a worker")).collect()
     })
+}
+
+/// What a worker does while the server is down.
+fn reconnect(database: &Database) -> Option<Session> {
+    sleep(milliseconds(20));
+    database.try_connect().ok()
 }
 
 /// Sets limits, once the board is built: before, the bucket of permits begins empty.
@@ -111,6 +117,15 @@ fn after_a_crash_the_restored_leases_count() {
     assert!(s.own("w", "q", 9).len() <= 1);
 }
 
+/// Lets the workers end with the thread that has this value, also when it fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// I4: workers go on through crashes of the server: no more leases that the server knows run than
 /// may.
 #[test]
@@ -122,25 +137,32 @@ fn crashes_let_no_more_tasks_run_than_may() {
     limit(&mut s, "max_running => 8");
     s.submit_many("q", 5_000);
     drop(s);
-    let ended = AtomicBool::new(false);
+    let (ended, done) = (AtomicBool::new(false), AtomicUsize::new(0));
     let crashes = std::sync::Mutex::new(Vec::new());
     let (mut log, mut restored) = (Vec::new(), 0);
     thread::scope(|scope| {
         scope.spawn(|| {
+            let ends = Ends(&ended);
+            let work = || {
+                let before = done.load(Ordering::SeqCst);
+                eventually(seconds(10), "a hundred leases have ended", || {
+                    (done.load(Ordering::SeqCst) > before + 100).then_some(())
+                });
+            };
             for _ in 0..3 {
-                sleep(milliseconds(700));
+                work();
                 crashes.lock().expect("crashes").push(Instant::now());
                 server.kill();
                 server.start_again();
             }
-            sleep(milliseconds(700));
-            ended.store(true, Ordering::SeqCst);
+            work();
+            drop(ends);
         });
         let run = |n: usize| -> Vec<(Ran, bool)> {
             let (mut log, mut session) = (Vec::new(), None);
             while !ended.load(Ordering::SeqCst) {
                 let Some(s) = session.as_mut() else {
-                    session = database.try_connect().ok();
+                    session = reconnect(&database);
                     continue;
                 };
                 let Ok(leases) = Session::try_own(s, "w", "q", 1, "timeout => '1 h'") else {
@@ -163,12 +185,13 @@ fn crashes_let_no_more_tasks_run_than_may() {
                         }
                         _ => {
                             crashed = true;
-                            session = database.try_connect().ok();
+                            session = reconnect(&database);
                         }
                     }
                 };
                 // A lease that a crash has made the server forget ended there at the latest.
                 let is_known = outcome || !crashed;
+                done.fetch_add(1, Ordering::SeqCst);
                 log.push(((begun, worked), is_known && crashed));
                 if !outcome {
                     let cut = crashes
@@ -189,7 +212,7 @@ fn crashes_let_no_more_tasks_run_than_may() {
         }
     });
     println!("{} leases, {restored} of them returned after a crash", log.len());
-    assert!(log.len() > 100, "{} leases", log.len());
+    assert!(log.len() > 400, "{} leases", log.len());
     let most = most_at_once(&log);
     assert!((1..=8).contains(&most), "{most} at once");
 }
@@ -201,15 +224,21 @@ fn never_more_tasks_are_handed_out_in_a_second_than_may() {
     let mut s = database.connect();
     limit(&mut s, "max_per_second => 40");
     s.submit_many("q", 1_000);
-    let ends = Instant::now() + seconds(4);
+    // Those of four seconds, or a quarter of the rate that may be, as long as it takes.
+    let (begun, least, done) = (Instant::now(), 40 + 40 * 3, AtomicUsize::new(0));
+    let is_over = || {
+        let (spent, done) = (begun.elapsed(), done.load(Ordering::SeqCst));
+        spent > seconds(4) && (done >= least || spent > patience(seconds(4)))
+    };
     let mut log: Vec<Ran> = work(64, |n| {
         let mut s = database.connect();
         let mut log = Vec::new();
-        while Instant::now() < ends {
+        while !is_over() {
             let before = Instant::now();
             for lease in s.own("w", "q", 1 + n as i32 % 8) {
                 log.push((before, Instant::now()));
                 s.complete(&lease);
+                done.fetch_add(1, Ordering::SeqCst);
             }
             s.run("call scylla.wait_for_work('q', '100 ms')");
         }
@@ -225,7 +254,6 @@ fn never_more_tasks_are_handed_out_in_a_second_than_may() {
             assert!(more as f64 <= most, "{more} in {:?}", last - log[from].0);
         }
     }
-    let least = 40 + 40 * 3;
     assert!(log.len() >= least, "{} tasks: the rate is reached", log.len());
 }
 
@@ -315,12 +343,14 @@ fn a_queue_at_its_limit_wakes_no_process_until_a_place_is_free() {
     s.submit("q");
     sleep(milliseconds(300));
     let before = waiters.each_ref().map(|(pid, _)| sleeps(*pid));
-    let scheduled = sleeps(scheduler);
+    let (scheduled, begun) = (sleeps(scheduler), Instant::now());
     sleep(seconds(2));
+    let most = 1 + begun.elapsed().as_secs() as i64 / 5;
     for ((pid, waits), before) in waiters.iter().zip(before) {
-        assert!(!waits.is_finished() && sleeps(*pid) - before <= 1, "its backstop only");
+        assert!(!waits.is_finished() && sleeps(*pid) - before <= most, "its backstop only");
     }
-    assert!(sleeps(scheduler) - scheduled <= 12, "the scheduler sweeps once a second");
+    let most = 12 * begun.elapsed().as_secs() as i64 / 2;
+    assert!(sleeps(scheduler) - scheduled <= most, "the scheduler sweeps once a second");
 
     let woken = || waiters.iter().filter(|(_, waits)| waits.is_finished()).count();
     s.run("begin");
@@ -355,13 +385,13 @@ fn the_next_permit_wakes_a_process_at_its_time() {
     assert_eq!(s.own("w", "q", 9).len(), 1);
     let waiters = [(); 2].map(|_| wait_for_work(&database, "q"));
     let woken = || waiters.iter().filter(|(_, waits)| waits.is_finished()).count();
-    sleep(seconds(1));
-    assert_eq!(woken(), 0);
-    eventually(seconds(4), "one wakes", || (woken() == 1).then_some(()));
+    eventually(seconds(4), "one wakes", || (woken() > 0).then_some(()));
+    // Unwoken, they would look after 5 s.
     let took = owned.elapsed();
-    assert!((1.9..3.0).contains(&took.as_secs_f64()), "{took:?}");
+    assert!((1.9..4.9).contains(&took.as_secs_f64()), "{took:?}");
     sleep(milliseconds(500));
-    assert_eq!(woken(), 1, "there is one permit");
+    let woken_by_now = woken();
+    assert!(woken_by_now == 1 || owned.elapsed() > milliseconds(3_900), "there is one permit");
     assert_eq!(s.own("w", "q", 9).len(), 1);
     eventually(seconds(5), "the other wakes", || (woken() == 2).then_some(()));
     assert!(owned.elapsed() >= milliseconds(3_900), "{:?}", owned.elapsed());
@@ -384,8 +414,10 @@ fn a_transaction_that_rolls_back_gives_permits_back() {
         assert_eq!(s.own("w", "q", 1).len(), 1);
         s.run("rollback");
     }
+    let begun = Instant::now();
     assert_eq!(s.own("w", "q", 9).len(), 3);
-    assert_eq!(s.own("w", "q", 9).len(), 0);
+    let more = s.own("w", "q", 9).len();
+    assert!(more as f64 <= 3.0 * begun.elapsed().as_secs_f64(), "{more}, which have become free");
 }
 
 /// B113: a queue has more tasks than the board has slots, and more workers than it may run tasks;
@@ -398,10 +430,13 @@ fn a_flooded_queue_keeps_no_other_from_its_tasks() {
     limit(&mut s, "max_running => 2");
     s.submit_many("q", 20_000);
     let mut waiter = database.connect();
+    let mut times = Vec::new();
     let mut serve_quiet = |round: i32| {
+        let begun = Instant::now();
         let id = s.submit("quiet");
-        let available: bool = waiter.value("call scylla.wait_for_work('quiet', '4 s')", &[]);
+        let available: bool = waiter.value("call scylla.wait_for_work('quiet', '20 s')", &[]);
         assert!(available, "round {round}");
+        times.push(begun.elapsed());
         let lease = waiter.own_one("quiet");
         assert_eq!(lease.id, id);
         waiter.complete(&lease);
@@ -434,4 +469,7 @@ fn a_flooded_queue_keeps_no_other_from_its_tasks() {
         flood.into_iter().map(|it| it.join().expect("a worker")).sum()
     });
     assert!(owned > 0, "the flooded queue goes on, too");
+    // Nine in ten, since a busy machine may delay one; unwoken, each would take 5 s.
+    times.sort_unstable();
+    assert!(times[99] < BACKSTOP, "{times:?}");
 }

@@ -1,19 +1,16 @@
 //! More databases than slots for background workers.
 
 use client::*;
-use std::time::Instant;
 
 /// Databases that use scylla get the slots. The launcher inspects the others one by one, without a
 /// warning.
 #[test]
 fn databases_without_the_extension_delay_no_other() {
-    let server = Server::start(&["max_worker_processes = 4", "fsync = off"]);
+    let server = Server::start(&["max_worker_processes = 4"]);
     let mut s = server.connect();
     (0..16).for_each(|n| s.run(&format!("create database bare_{n} template template0")));
-    let begun = Instant::now();
     let used = [server.database(), server.database()];
     used.iter().for_each(|database| assert!(database.scheduler() > 0));
-    assert!(begun.elapsed() < seconds(6), "took {:?}", begun.elapsed());
     drop(s);
     server.stop("fast");
     let before = server.log().len();
@@ -21,10 +18,8 @@ fn databases_without_the_extension_delay_no_other() {
     // The launcher has inspected none since; the database of the caller comes first.
     for database in &used {
         let mut s = database.connect();
-        let begun = Instant::now();
         assert!(s.own("w", "q", 1).is_empty());
         database.scheduler();
-        assert!(begun.elapsed() < seconds(6), "took {:?}", begun.elapsed());
     }
     let log = server.log().split_off(before);
     let warnings: Vec<&str> = log.lines().filter(|it| it.contains("WARNING")).collect();
@@ -35,11 +30,8 @@ fn databases_without_the_extension_delay_no_other() {
 /// without a call, and an expired lease ends.
 #[test]
 fn every_database_is_inspected_after_a_start() {
-    let server = Server::start(&[
-        "max_worker_processes = 3",
-        "fsync = off",
-        "scylla.persist_leases_after = '10 ms'",
-    ]);
+    let server =
+        Server::start(&["max_worker_processes = 3", "scylla.persist_leases_after = '10 ms'"]);
     let mut s = server.connect();
     (0..12).for_each(|n| s.run(&format!("create database bare_{n} template template0")));
     let database = server.database();
@@ -66,7 +58,7 @@ fn every_database_is_inspected_after_a_start() {
 /// one when a slot is free.
 #[test]
 fn databases_that_find_no_place_are_named_and_served_later() {
-    let server = Server::start(&["max_worker_processes = 3", "fsync = off"]);
+    let server = Server::start(&["max_worker_processes = 3"]);
     let first = server.database();
     first.scheduler();
     let others = [server.database(), server.database()];

@@ -4,8 +4,8 @@ use client::*;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How late a consumer may get a message while other tests keep both processors busy (B114).
-const LATE: f64 = 5.0;
+/// How late a consumer may get a message while others keep the machine busy (B114).
+const LATE: f64 = 60.0;
 
 /// Delays the messages 0 to n - 1; `first` is the deadline of the first, and the last is due
 /// `spread` ms later. Returns the outcomes.
@@ -23,7 +23,7 @@ fn delay_many(s: &mut Session, queue: &str, n: i32, first: &str, spread: i32) ->
 fn messages_fire_at_their_deadline_once() {
     let database = database();
     let mut s = database.connect();
-    assert_eq!(delay_many(&mut s, "q", 2_000, "300 ms", 1_500), ["delayed"]);
+    assert_eq!(delay_many(&mut s, "q", 2_000, "2 s", 1_500), ["delayed"]);
     assert!(s.own("w", "q", 1).is_empty());
     let consume = || {
         let (mut s, mut ids) = (database.connect(), Vec::new());
@@ -70,7 +70,7 @@ fn an_id_is_one_messages_at_a_time() {
             calls.into_iter().map(|it| it.join().expect("a call")).sum()
         })
     };
-    assert_eq!(all("1 second"), 100);
+    assert_eq!(all("5 seconds"), 100);
     let mut s = database.connect();
     eventually(seconds(20), "all fire", || (s.tasks("ready") == 100).then_some(()));
     assert_eq!(all("1 hour"), 100);

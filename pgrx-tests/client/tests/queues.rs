@@ -2,6 +2,7 @@
 
 use client::*;
 use std::thread;
+use std::time::Instant;
 
 /// B60: a setting counts from the next call on, in sessions that are open already and for tasks
 /// that are there; the task's own comes before the queue's, and that before the server's.
@@ -11,6 +12,7 @@ fn a_change_takes_effect_at_the_next_call_for_tasks_that_are_there() {
     let (mut s, mut worker) = (database.connect(), database.connect());
     let (plain, own) = (s.submit("q"), s.submit_with("q", "max_tries => 3, retry_interval => '0'"));
     worker.own("w", "other", 1);
+    worker.run("set scylla.lease_timeout = '10 s'");
     s.run("select scylla.configure_queue('q', timeout => '1 h', max_tries => 2, retry_interval => '1 h')");
     let leases = worker.own("w", "q", 2);
     assert!(leases.iter().all(|lease| lease.seconds_left.is_some_and(|left| left > 3_500.0)));
@@ -184,12 +186,15 @@ fn a_paused_queue_wakes_no_process_until_it_is_resumed() {
     let pids = waiters.each_ref().map(|(pid, _)| *pid);
     let before = pids.map(sleeps);
     let scheduled = sleeps(scheduler);
+    let begun = Instant::now();
     sleep(seconds(2));
     assert!(waiters.iter().all(|(_, waits)| !waits.is_finished()));
+    let most = 1 + begun.elapsed().as_secs() as i64 / 5;
     for (pid, before) in pids.iter().zip(before) {
-        assert!(sleeps(*pid) - before <= 1, "a waiter is only woken by its backstop");
+        assert!(sleeps(*pid) - before <= most, "a waiter is only woken by its backstop");
     }
-    assert!(sleeps(scheduler) - scheduled <= 12, "the scheduler sweeps once a second");
+    let most = 12 * begun.elapsed().as_secs() as i64 / 2;
+    assert!(sleeps(scheduler) - scheduled <= most, "the scheduler sweeps once a second");
 
     s.run("begin; select scylla.resume('q'); rollback");
     sleep(milliseconds(300));
@@ -220,12 +225,7 @@ fn the_end_of_critical_mode_wakes_waiting_processes() {
     sleep(milliseconds(300));
     assert!(waiters.iter().all(|waits| !waits.is_finished()));
     s.run("select scylla.critical_only(false)");
-    eventually(seconds(3), "they wake before their backstop", || {
-        waiters.iter().all(|waits| waits.is_finished()).then_some(())
-    });
-    for waits in waiters {
-        assert!(waits.join().expect("a waiter"));
-    }
+    promptly(|| waiters.map(|waits| assert!(waits.join().expect("a waiter"))));
 }
 
 /// All leases of a worker end at once, also while their rows are locked: then the call waits.

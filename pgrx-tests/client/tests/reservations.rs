@@ -126,10 +126,10 @@ fn a_reserved_task_is_extended_from_every_connection() {
     for end in ["commit", "rollback"] {
         let id = a.submit("q");
         a.run("begin");
-        let lease = a.own_one_with("q", "timeout => '400 ms'");
+        let lease = a.own_one_with("q", "timeout => '2 s'");
         for _ in 0..5 {
-            sleep(milliseconds(150));
-            assert!(b.extend_with(&lease, "timeout => '400 ms', progress => 0.5"), "{end}");
+            sleep(milliseconds(500));
+            assert!(b.extend_with(&lease, "timeout => '2 s', progress => 0.5"), "{end}");
         }
         let forged = Lease { token: Uuid::new_v4(), ..lease.clone() };
         assert!(!b.extend(&forged));

@@ -9,12 +9,12 @@ use std::time::Instant;
 fn retries_wait_longer_each_time() {
     let database = database();
     let mut s = database.connect();
-    let id = s.submit_with("q", "retry_interval => '100 ms', retry_jitter => '50 ms'");
+    let id = s.submit_with("q", "retry_interval => '400 ms', retry_jitter => '50 ms'");
     let mut began = Instant::now();
     for n in 0..4 {
         let lease = eventually(seconds(10), "it is offered again", || s.own("w", "q", 1).pop());
         if n > 0 {
-            let pause = milliseconds(100 << (n - 1));
+            let pause = milliseconds(400 << (n - 1));
             assert!(began.elapsed() >= pause, "try {n} came after {:?}", began.elapsed());
         }
         assert_eq!((lease.id, lease.tries), (id, n + 1));

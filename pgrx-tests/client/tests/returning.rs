@@ -5,7 +5,7 @@ use client::*;
 /// One task of each terminal status, with the lease that it was settled under.
 fn settled(s: &mut Session) -> Vec<(&'static str, Lease)> {
     s.submit_many("settled", 3);
-    let leases = s.own_with("w", "settled", 3, "timeout => '200 ms'");
+    let leases = s.own_with("w", "settled", 3, "timeout => '2 s'");
     s.complete(&leases[0]);
     assert_eq!(s.return_task(&leases[1], "aborted").unwrap(), "aborted");
     assert!(s.cancel(leases[2].id));
@@ -176,7 +176,7 @@ fn settled_task_refuses_every_operation() {
         let duplicate = s.refusal("select scylla.submit('q', id => $1)", &[&lease.id]);
         assert_eq!(duplicate.code().code(), "23505", "{status}: its id stays taken");
     }
-    sleep(milliseconds(400));
+    sleep(milliseconds(2_300));
     assert!(s.own("w", "settled", 5).is_empty() && s.own("w", "q", 5).is_empty());
     let after: Vec<Value> = all.iter().map(|(_, lease)| s.entry(lease.id)).collect();
     assert_eq!(after, before, "not even their old deadlines change them");
@@ -265,13 +265,13 @@ fn yield_makes_the_task_ready_and_undoes_the_try() {
     let mut s = database.connect();
     let id = s.submit_with("q", "max_tries => 1");
     for _ in 0..3 {
-        let lease = s.own_one_with("q", "timeout => '200 ms'");
+        let lease = s.own_one_with("q", "timeout => '2 s'");
         assert_eq!(lease.tries, 1);
         assert!(s.extend_with(&lease, "progress => 0.25"));
         assert_eq!(s.return_task(&lease, "yield").unwrap(), "ready");
         assert_eq!(s.entry(id)["tries"], 0);
     }
-    sleep(milliseconds(500));
+    sleep(milliseconds(2_300));
     assert_eq!(
         s.history(id),
         ["Assignment", "Yield", "Assignment", "Yield", "Assignment", "Yield"]

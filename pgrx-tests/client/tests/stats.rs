@@ -80,7 +80,7 @@ fn latencies_are_counted_in_powers_of_two() {
             .map(|(n, x)| (n.parse().unwrap(), x.parse().unwrap()))
             .collect();
         assert_eq!(buckets.iter().map(|it| it.1).sum::<i32>(), 2, "{histogram}: {found}");
-        assert!(buckets.iter().all(|it| (7..=12).contains(&it.0)), "{histogram}: {found}");
+        assert!(buckets.iter().all(|it| (7..=16).contains(&it.0)), "{histogram}: {found}");
     }
 }
 
@@ -105,8 +105,8 @@ fn totals_survive_a_clean_restart_and_a_crash_loses_seconds_at_most() {
     });
     // Nothing is counted twice while it is in both places.
     assert_eq!(totals(&mut s, "q"), "12 3 3 0 0 0 0 0 0");
-    // The commit of the totals waits for no disk.
-    sleep(seconds(1));
+    // The commit of the totals waits for no disk; another one does, for all before it.
+    s.run("create table flushed ()");
     server.kill();
     server.start_again();
     let mut s = database.connect();

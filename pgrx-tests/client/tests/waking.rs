@@ -19,9 +19,17 @@ fn heard(s: &mut Session, quiet: Duration) -> Vec<(String, String)> {
 #[track_caller]
 fn next(s: &mut Session) -> (String, String) {
     let mut notifications = s.notifications();
-    let next = notifications.timeout_iter(seconds(5)).next().expect("the connection lives");
-    let next = next.expect("a notification within five seconds");
+    let next = notifications.timeout_iter(patience(seconds(5))).next();
+    let next = next.expect("the connection lives").expect("a notification");
     (next.channel().to_owned(), next.payload().to_owned())
+}
+
+/// So many notifications, and those that come after them in a while.
+#[track_caller]
+fn next_ones(s: &mut Session, n: usize) -> Vec<(String, String)> {
+    let mut all: Vec<_> = (0..n).map(|_| next(s)).collect();
+    all.extend(heard(s, milliseconds(300)));
+    all
 }
 
 fn listening(database: &Database, channels: &[&str]) -> Session {
@@ -87,7 +95,7 @@ fn a_rollback_sends_no_notification() {
     s.run(&format!("begin; savepoint a; {both}; rollback to a; commit"));
     assert_eq!(heard(&mut l, milliseconds(200)), []);
     s.run(&both);
-    let all: HashSet<_> = heard(&mut l, milliseconds(200)).into_iter().collect();
+    let all: HashSet<_> = next_ones(&mut l, 2).into_iter().collect();
     assert_eq!(all, HashSet::from([on("scylla.q"), ("scylla_result".to_owned(), id.to_string())]));
 }
 
@@ -105,7 +113,7 @@ fn notifications_are_coalesced() {
         s.submit("b");
     }
     let most = started.elapsed().as_millis() as usize / 100 + 2;
-    let all = heard(&mut l, milliseconds(300));
+    let all = next_ones(&mut l, 2);
     for channel in ["scylla.a", "scylla.b"] {
         let count = all.iter().filter(|it| it.0 == channel).count();
         assert!((1..=most).contains(&count), "{count} times, {most} at most");
@@ -144,7 +152,7 @@ fn results_are_notified_by_their_ids() {
     expected.insert(s.submit_with("q", &after).to_string());
     let lease = s.own_one("root");
     s.return_task(&lease, "aborted").unwrap();
-    let all = heard(&mut l, milliseconds(500));
+    let all = next_ones(&mut l, expected.len());
     assert_eq!(all.len(), expected.len());
     assert_eq!(all.into_iter().map(|it| it.1).collect::<HashSet<_>>(), expected);
 
@@ -154,14 +162,20 @@ fn results_are_notified_by_their_ids() {
     s.run(sql);
     let done = "select count(scylla.return_tasks(array[id], array[token])) from scylla.own_tasks('w', 'many', 10000)";
     s.run(done);
-    let all = heard(&mut l, seconds(2));
+    let all = next_ones(&mut l, 10_000);
     assert_eq!(all.into_iter().map(|it| it.1).collect::<HashSet<_>>().len(), 10_000);
 }
 
 /// While no call is made, the scheduler writes nothing and sleeps.
 #[test]
 fn an_idle_server_is_idle() {
-    let server = Server::start(&["autovacuum = off", "checkpoint_timeout = '1 h'"]);
+    // With wal_level minimal, no snapshots for a standby.
+    let server = Server::start(&[
+        "autovacuum = off",
+        "checkpoint_timeout = '1 h'",
+        "wal_level = minimal",
+        "max_wal_senders = 0",
+    ]);
     let database = server.database();
     let mut s = database.connect();
     let _l = listening(&database, &["scylla.q", "scylla_result"]);
@@ -199,19 +213,20 @@ fn a_blocked_notification_queue_delays_no_task() {
         (s.value::<i64>(look, &[&pid]) == 1).then_some(())
     });
     let lines = server.log().lines().count();
-    for round in 0..5 {
+    let mut times = [(); 5].map(|_| {
         let started = Instant::now();
         s.submit("q");
         s.own_one_with("q", "timeout => '100 ms'");
-        eventually(milliseconds(400), "the lease expires in time", || {
-            (s.tasks("ready") == 1).then_some(())
-        });
+        eventually(seconds(1), "the lease expires", || (s.tasks("ready") == 1).then_some(()));
         let lease = s.own_one("q");
         s.complete(&lease);
         let queues = "select count(*) from pg_locks where not granted";
         assert_eq!(s.count(queues), 0, "no process queues for the lock");
-        assert!(started.elapsed() < milliseconds(600), "round {round}: {:?}", started.elapsed());
-    }
+        started.elapsed()
+    });
+    // A scheduler that waits for the lock gives up after a second or never.
+    times.sort_unstable();
+    assert!(times[2] < seconds(1), "{times:?}");
     assert!(server.log().lines().count() < lines + 5);
     assert_eq!(heard(&mut l, milliseconds(100)), []);
     s.value::<bool>("select pg_cancel_backend($1)", &[&pid]);

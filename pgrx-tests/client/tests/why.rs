@@ -43,11 +43,11 @@ fn every_reason_of_a_task_has_its_text() {
     owner.own_one_with("reserved", "timeout => '1 hour'");
     let mut holder = database.connect();
     let expired = s.submit("expired");
-    s.own_one_with("expired", "timeout => '10 ms'");
+    s.own_one_with("expired", "timeout => '2 s'");
     // The scheduler does not wait for the row.
     holder.run("begin; set local lock_timeout = '5 s'");
     holder.run(&format!("select from scylla.task where id = '{expired}' for update"));
-    sleep(milliseconds(50));
+    sleep(milliseconds(2_100));
 
     let unready = s.submit("unready");
     s.run(&format!("update scylla.task set ready = false where id = '{unready}'"));

@@ -110,7 +110,7 @@ fn abort_goes_deep_and_wide_and_can_be_interrupted() {
         s.run("set statement_timeout = '50 ms'");
         let complaint = s.refusal("select scylla.cancel($1)", &[&root]);
         assert_eq!(complaint.code().code(), "57014");
-        s.run("set statement_timeout = '60 s'");
+        s.run("reset statement_timeout");
         assert_eq!(s.count("select count(*) from scylla.task"), 110_000, "nothing is half done");
     }
     s.end(chain[0], "aborted");

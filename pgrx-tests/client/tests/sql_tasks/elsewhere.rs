@@ -90,7 +90,7 @@ fn a_dump_keeps_commands() {
     s.run("reset role");
     settled(&mut s, waits);
     s.run("set role mover");
-    let ready = submit(&mut s, "insert into t values (current_user)", ", run_at => now() + '2 s'");
+    let ready = submit(&mut s, "insert into t values (current_user)", ", run_at => now() + '6 s'");
     s.run("reset role");
     let begun = submit(&mut s, "select pg_sleep(603)", "");
     until_running(&mut s, "%sleep(603)%", 1);

@@ -111,8 +111,8 @@ fn a_command_ends_when_its_time_is_up() {
         assert_eq!(first_code(&entry), "57014", "{command}");
     }
     // The lease does not end with the command's time: a task without one runs for any time.
-    let id = submit(&mut s, "select pg_sleep(1.5)", ", timeout => '1 hour'");
-    until_running(&mut s, "%sleep(1.5)%", 1);
+    let id = submit(&mut s, "select pg_sleep(3)", ", timeout => '1 hour'");
+    until_running(&mut s, "%sleep(3)%", 1);
     assert_eq!(s.entry(id)["deadline"], Value::Null);
     assert_eq!(settled(&mut s, id)["status"], "completed");
     let entry = run(&mut s, "select 1", ", timeout => '100 years'");

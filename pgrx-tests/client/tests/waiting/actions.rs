@@ -3,7 +3,7 @@
 use crate::*;
 
 /// How often a backend has slept.
-fn sleeps(pid: i32) -> u64 {
+fn sleeps(pid: i32) -> i64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a backend");
     let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"));
     line.and_then(|line| line.split_whitespace().nth(1)).expect("a count").parse().unwrap()
@@ -32,7 +32,7 @@ fn while_only_other_actions_are_ready_nothing_happens() {
 
     let (pid, waiter) = waiting(&database, |s| for_actions(s, "q", &["print", "fax"], "20 s"));
     sleep(milliseconds(100));
-    let before = sleeps(pid);
+    let (before, begun) = (sleeps(pid), Instant::now());
     for _ in 0..200 {
         act(&mut s, "scan");
     }
@@ -40,7 +40,8 @@ fn while_only_other_actions_are_ready_nothing_happens() {
     s.return_task(&lease, "retry").unwrap();
     // Rounds of notifications continue for a while.
     sleep(milliseconds(300));
-    assert!(sleeps(pid) - before <= 2, "woken {} times", sleeps(pid) - before);
+    let most = 2 + begun.elapsed().as_secs() as i64 / 5;
+    assert!(sleeps(pid) - before <= most, "woken {} times", sleeps(pid) - before);
     act(&mut s, "fax");
     assert!(promptly(|| waiter.join().unwrap()));
 }

@@ -11,10 +11,8 @@ fn psql_waits_for_several_queues() {
     let waiter = psql(&database, &[wait, "select 'woken'"]);
     let mut s = database.connect();
     psql_waits(&mut s);
-    let submitted = Instant::now();
     s.submit("report");
-    let output = waiter.wait_with_output().unwrap();
-    assert!(submitted.elapsed() < seconds(1));
+    let output = promptly(|| waiter.wait_with_output().unwrap());
     assert_eq!(String::from_utf8_lossy(&output.stdout), "report\nwoken\n");
 }
 
@@ -112,7 +110,7 @@ fn no_task_is_left_beside_a_worker_that_waits_for_it() {
         sleep(Duration::from_micros(u64::from(n * 37 % 900)));
         if n % 4 == 3 {
             while !submitted.is_empty() {
-                let id = owns.recv_timeout(seconds(3));
+                let id = owns.recv_timeout(BACKSTOP);
                 let id = id.unwrap_or_else(|_| panic!("round {n}: {submitted:?} is left"));
                 submitted.remove(&id);
             }

@@ -87,14 +87,6 @@ fn waiting<T: Send + 'static>(
     (pid, thread)
 }
 
-/// Runs a wait that must be woken. Fails when it returns as late as its backstop would.
-fn promptly<T>(wait: impl FnOnce() -> T) -> T {
-    let started = Instant::now();
-    let answer = wait();
-    assert!(started.elapsed() < milliseconds(4_500), "{:?}", started.elapsed());
-    answer
-}
-
 /// The answer of a waiter, and its time.
 fn report(database: &Database, n: usize, queue: &'static str) -> Receiver<(bool, Instant)> {
     let (sender, receiver) = channel();

@@ -54,22 +54,22 @@ fn whatever_ends_a_session_ends_its_wait() {
             })
         };
         let soon = |s: &mut Session, pid: i32| {
-            eventually(seconds(1), "the backend has ended", || {
-                let look = "select count(*) from pg_stat_activity where pid = $1";
-                (s.value::<i64>(look, &[&pid]) == 0).then_some(())
+            promptly(|| {
+                eventually(seconds(1), "the backend has ended", || {
+                    let look = "select count(*) from pg_stat_activity where pid = $1";
+                    (s.value::<i64>(look, &[&pid]) == 0).then_some(())
+                })
             });
         };
-        let started = Instant::now();
         let (pid, waiter) = stopped("");
         s.value::<bool>("select pg_cancel_backend($1)", &[&pid]);
-        assert_eq!(code(&waiter.join().unwrap()), "57014");
+        assert_eq!(code(&promptly(|| waiter.join().unwrap())), "57014");
         let (_, waiter) = stopped("set statement_timeout = '300 ms'");
-        assert_eq!(code(&waiter.join().unwrap()), "57014");
+        assert_eq!(code(&promptly(|| waiter.join().unwrap())), "57014");
         let (pid, waiter) = stopped("");
         s.value::<bool>("select pg_terminate_backend($1)", &[&pid]);
-        assert!(is_lost(&waiter.join().unwrap()));
+        assert!(is_lost(&promptly(|| waiter.join().unwrap())));
         soon(&mut s, pid);
-        assert!(started.elapsed() < seconds(6));
 
         let mut client = psql(&database, &[&call]);
         let pid = psql_waits(&mut s);
@@ -87,9 +87,7 @@ fn a_fast_shutdown_ends_every_wait() {
     let waiters: Vec<_> = (0..5)
         .map(|_| waiting(&database, |s| s.try_value::<bool>(FOR_WORK, &[&"q", &"1 h"]).is_err()).1)
         .collect();
-    let started = Instant::now();
-    server.stop("fast");
-    assert!(started.elapsed() < seconds(3), "{:?}", started.elapsed());
+    promptly(|| server.stop("fast"));
     assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap()));
 }
 
@@ -109,11 +107,11 @@ fn dropping_the_extension_ends_every_wait() {
         refused(s, &format!("call scylla.wait_for_task('{id}', '1 h')"))
     });
     let started = Instant::now();
-    // They look again, and find the tables locked.
+    // They look again, and find the tables locked. Else they wait for an hour.
     s.run("begin; drop extension scylla cascade");
     sleep(seconds(6));
     s.run("commit");
     assert_eq!(work.join().unwrap(), "55000");
     assert_eq!(task.join().unwrap(), "55000");
-    assert!(started.elapsed() < seconds(14), "{:?}", started.elapsed());
+    assert!(started.elapsed() < patience(seconds(14)), "{:?}", started.elapsed());
 }

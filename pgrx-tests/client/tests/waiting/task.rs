@@ -23,9 +23,7 @@ fn waiting_after_the_end_returns_at_once() {
     }
     let id = s.submit_with("q", "post_result => true");
     s.cancel(id);
-    let started = Instant::now();
-    assert_eq!(for_task(&mut s, id, "10 s"), ending("cancelled", json!(null)));
-    assert!(started.elapsed() < seconds(1));
+    assert_eq!(promptly(|| for_task(&mut s, id, "10 s")), ending("cancelled", json!(null)));
 }
 
 /// B76: each waiter gets the exact status and result, including large results.
@@ -47,7 +45,7 @@ fn waiting_before_the_end_returns_the_exact_status_and_result() {
     for waiter in waiters {
         let (heard, at) = waiter.join().unwrap();
         assert_eq!(heard, ending("completed", result.clone()));
-        assert!(at.duration_since(returned) < seconds(2));
+        assert!(at.duration_since(returned) < BACKSTOP);
     }
     assert_eq!(bystander.join().unwrap(), (None, None), "a time-out is no error");
 }

@@ -38,18 +38,16 @@ fn nothing_is_lost_between_looking_and_waiting() {
     let work = thread::spawn(move || {
         for n in 0..ROUNDS {
             ready.send(()).unwrap();
-            let started = Instant::now();
-            assert!(for_work(&mut worker, "q", "4 s"), "round {n}: the wait did not end");
-            assert!(started.elapsed() < seconds(2), "round {n}: {:?}", started.elapsed());
+            let found = promptly(|| for_work(&mut worker, "q", "20 s"));
+            assert!(found, "round {n}: the wait did not end");
             let lease = worker.own_one("q");
             worker.complete(&lease);
         }
     });
     let wait = thread::spawn(move || {
         for id in told {
-            let started = Instant::now();
-            assert_eq!(for_task(&mut client, id, "4 s").0.as_deref(), Some("completed"));
-            assert!(started.elapsed() < seconds(2), "{:?}", started.elapsed());
+            let ended = promptly(|| for_task(&mut client, id, "20 s").0);
+            assert_eq!(ended.as_deref(), Some("completed"));
         }
     });
     for n in 0..ROUNDS {
@@ -165,7 +163,7 @@ fn while_a_queue_has_something_another_is_woken_each_interval() {
         .map(|at| at.duration_since(submitted).as_millis())
         .collect();
     for (n, time) in (0..).zip(&times) {
-        assert!((n * 300..n * 300 + 2_000).contains(time), "{times:?}");
+        assert!((n * 300..n * 300 + 4_000).contains(time), "{times:?}");
     }
 }
 
@@ -191,9 +189,7 @@ fn a_waiter_that_fails_passes_its_wake_up_on() {
             // the waiter was woken before the cancel
             s.submit("q");
         }
-        let started = Instant::now();
-        assert!(other.join().unwrap());
-        assert!(started.elapsed() < seconds(2), "round {round}, {lost}");
-        s.own("w", "q", 10);
+        assert!(promptly(|| other.join().unwrap()), "round {round}, {lost}");
+        s.own("w", "q", 10).iter().for_each(|lease| s.complete(lease));
     }
 }

@@ -17,7 +17,7 @@ fn served_exactly(server: &Server, databases: &[&str]) {
     let wanted = databases.join(",");
     let mut last = String::new();
     let began = Instant::now();
-    while began.elapsed() < SOON {
+    while began.elapsed() < patience(SOON) {
         last = s.text(look);
         if last == wanted {
             return;
@@ -31,7 +31,7 @@ fn served_exactly(server: &Server, databases: &[&str]) {
 const GONE: &[&str] = &["55000", "42P01", "42883", "3F000", "57P01", "0A000", "3D000", "lost"];
 
 pub fn race_extensions(run: &mut Run) -> String {
-    let server = Server::start(&["fsync = off"]);
+    let server = Server::start(&[]);
     let database = server.bare_database();
     let stop = AtomicBool::new(false);
     let calls = std::thread::scope(|scope| {
@@ -85,7 +85,7 @@ pub fn race_extensions(run: &mut Run) -> String {
 }
 
 pub fn command_databases(run: &mut Run) -> String {
-    let server = Server::start(&["fsync = off"]);
+    let server = Server::start(&[]);
     let mut s = server.connect();
     let mut slowest = Duration::ZERO;
     for n in 0..run.times {
