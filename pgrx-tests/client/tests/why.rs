@@ -115,5 +115,6 @@ fn every_reason_of_a_queue_has_its_text() {
     assert_why(&mut s, &[("not critical any more", ready, "ready, and waits for a worker")]);
     s.run("select scylla.open(false)");
     let text = "the database is closed, as one that was copied or restored; scylla.open() opens it";
-    assert_why(&mut s, &[("closed", ready, text)]);
+    let due = s.submit_with("due", "run_at => now() + interval '1 day'");
+    assert_why(&mut s, &[("closed", ready, text), ("closed, and not due", due, text)]);
 }
