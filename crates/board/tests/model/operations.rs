@@ -284,7 +284,7 @@ impl World<'_> {
                 // A limit of 1 keeps the order of submission: `lines` tests that.
                 let (limits, most) = match group {
                     0 => (&mut self.limits, most),
-                    _ => (&mut self.group_limits, if most > 0 { most + 1 } else { 0 }),
+                    _ => (&mut self.group_limits, if most > 0 { 2 } else { 0 }),
                 };
                 limits.insert((entry, queue), most.into());
                 self.limit(entry);
