@@ -103,6 +103,7 @@ pub fn own_tasks(
             continue;
         }
         if !held.is_empty() {
+            supply.found();
             owned += hand_out(db, queue, std::mem::take(&mut held), &mut show);
         }
         match stop {

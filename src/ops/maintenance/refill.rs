@@ -48,6 +48,9 @@ statement!(SURVEY_QUEUE, "maintenance/survey_queue", [TEXT]);
 const LEAST_READ: usize = AT_ONCE;
 const MOST_READ: usize = 2_048;
 
+/// How many refills one call makes without a task from any.
+const REFILLS_MAX: u32 = 1 << 17;
+
 /// How often one call surveys a queue whose lanes find no place.
 const SURVEYS_MAX: u32 = 100;
 
@@ -55,6 +58,7 @@ const SURVEYS_MAX: u32 = 100;
 #[derive(Default)]
 pub struct Supply {
     surveys: u32,
+    refills: u32,
     /// How often lanes of the database had found no place, at the last survey.
     spilled: u32,
     /// A survey found lanes for which there is no place.
@@ -73,6 +77,11 @@ pub enum Supplied {
 }
 
 impl Supply {
+    /// Notes that the board had something.
+    pub fn found(&mut self) {
+        self.refills = 0;
+    }
+
     /// Brings tasks of a queue onto the board, as far as what is next there calls for it; waits for
     /// another process that does.
     pub fn bring(
@@ -85,7 +94,14 @@ impl Supply {
     ) -> Supplied {
         match next {
             Next::Task(_) => Supplied::Again,
-            Next::NeedsRefill(lane) if refill(db, session, entry, queue, &lane) => Supplied::Again,
+            // On a board with next to no lanes, lines could have each other read again for ever.
+            Next::NeedsRefill(lane) if self.refills == REFILLS_MAX => {
+                Supplied::NoRoom(Some(lane.lane_ref()))
+            }
+            Next::NeedsRefill(lane) if refill(db, session, entry, queue, &lane) => {
+                self.refills += 1;
+                Supplied::Again
+            }
             Next::NeedsRefill(lane) => Supplied::NoRoom(Some(lane.lane_ref())),
             Next::Refilling => {
                 segment::wait();
@@ -141,7 +157,7 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
     }
     let full = with_board(|board| {
         board.end_refill(lane.lane, me, cursor);
-        !room && board.is_leased_out()
+        !room && (board.is_leased_out() || board.is_out_of_lanes())
     });
     xact::refilling(None);
     segment::broadcast();

@@ -38,6 +38,11 @@ impl Board<'_> {
         self.slots.is_full() && self.queued_in_longest() == 0
     }
 
+    /// Whether no lane can be made: none is free, and each has a slot that is held.
+    pub fn is_out_of_lanes(&self) -> bool {
+        self.lanes.is_full() && self.registered().iter().all(|entry| entry.idle_len == 0)
+    }
+
     /// How many tasks a refill could queue: the free slots, and half of the longest lane's.
     pub fn room(&mut self) -> u32 {
         self.slots.capacity() - self.slots.live() + self.queued_in_longest() / 2
