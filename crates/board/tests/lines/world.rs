@@ -296,7 +296,10 @@ impl World<'_> {
     /// A group competes with the priority of its next task.
     fn check_priority(&self, id: Id, actions: Option<&[&[u8]]>) {
         let Some(row) = self.rows.get(&id) else { return };
-        if self.board.entry(0).lanes_spilled > 0 || row.stage != Stage::Ready {
+        // A slot whose task is gone has its group compete with that task's priority until it is found.
+        let slots = (0..self.board.slots_end()).filter_map(|at| self.board.slot_at(at, 0));
+        let has_stray = slots.into_iter().any(|slot| !self.rows.contains_key(&slot.id));
+        if has_stray || self.board.entry(0).lanes_spilled > 0 || row.stage != Stage::Ready {
             return;
         }
         for group in (0..GROUPS).filter(|group| *group != row.group) {
