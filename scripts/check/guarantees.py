@@ -14,7 +14,10 @@ PAGE = "docs/guarantees.md"
 TESTS = {  # how the page calls a test file: where it is; what belongs to a name in subfolders, too
     "board": ["crates/board/tests/{}.rs", "crates/board/tests/{}/*.rs", "crates/board/src/{}.rs"],
     "recurrence": ["crates/recurrence/tests/runs/{}.rs"],
-    "faults": ["pgrx-tests/client/src/bin/faults/scenarios/{}.rs"],
+    "faults": [
+        "pgrx-tests/client/src/bin/faults/scenarios/{}.rs",
+        "pgrx-tests/client/src/bin/faults/scenarios/{}/*.rs",
+    ],
     "client": ["pgrx-tests/client/tests/{}.rs", "pgrx-tests/client/tests/{}/*.rs"],
     "isolation": ["pgrx-tests/isolation/specs/{}.spec"],
     "regress": ["pgrx-tests/regress/sql/{}.sql"],

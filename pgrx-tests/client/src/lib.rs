@@ -12,7 +12,7 @@ mod wait;
 mod waiter;
 
 pub use database::Database;
-pub use process::{limit_memory, processor_time, sleeps, spare_memory};
+pub use process::{limit_memory, own_memory, processor_time, sleeps, spare_memory};
 pub use server::Server;
 pub use session::{Lease, Session, an_error, code, failure, is_lost};
 pub use wait::{BACKSTOP, eventually, milliseconds, patience, promptly, seconds, sleep};

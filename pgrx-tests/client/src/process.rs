@@ -16,6 +16,13 @@ pub fn processor_time(pid: i32) -> i64 {
     fields[11..13].iter().map(|it| it.parse::<i64>().expect("a number")).sum()
 }
 
+/// The memory that a process has of its own, in kB; `None` when it has ended.
+pub fn own_memory(pid: i32) -> Option<i64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim_end_matches("kB").trim().parse().ok()
+}
+
 /// Lets a process take only so many more bytes than it has now.
 pub fn spare_memory(pid: i32, bytes: u64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process");

@@ -60,11 +60,17 @@ impl Server {
 
     /// A hot standby that replicates this server.
     pub fn standby(&self) -> Server {
-        let standby = Server::planned();
-        let folder = standby.folder.to_str().unwrap();
-        self.tool("pg_basebackup", &["-D", folder, "-R", "-N", "-c", "fast"]);
+        let standby = self.backup(&["-R"]);
         standby.launch(&[]);
         standby
+    }
+
+    /// A physical copy of this server, which is not started yet. `options`: of pg_basebackup.
+    pub fn backup(&self, options: &[&str]) -> Server {
+        let copy = Server::planned();
+        let folder = copy.folder.to_str().unwrap();
+        self.tool("pg_basebackup", &[&["-D", folder, "-N", "-c", "fast"], options].concat());
+        copy
     }
 
     /// Runs one of PostgreSQL's client programs as the server's user and returns its output. Panics
@@ -205,9 +211,9 @@ impl Server {
     /// Waits until a server that recovers from a crash accepts connections.
     pub fn wait_until_up(&self) {
         eventually(seconds(60), "the server accepts connections", || {
-            let session = self.try_connect().ok();
-            session
-                .and_then(|mut s| s.try_value::<bool>("select not pg_is_in_recovery()", &[]).ok())
+            let mut session = self.try_connect().ok()?;
+            let is_up = "select not pg_is_in_recovery()";
+            session.try_value::<bool>(is_up, &[]).ok()?.then_some(())
         });
     }
 
@@ -299,6 +305,12 @@ impl Database {
     /// The same database on another server, such as a standby. It is removed with that server.
     pub fn on(&self, server: &Server) -> Database {
         Database { address: server.address.clone(), name: self.name.clone() }
+    }
+
+    /// From now on, sessions of this database are opened on another server, which took over.
+    pub fn move_to(&self, server: &Server) {
+        let there = server.address.read().unwrap().clone();
+        *self.address.write().unwrap() = there;
     }
 }
 

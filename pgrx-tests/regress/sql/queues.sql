@@ -53,6 +53,10 @@ select scylla.pause('queues.pause');
 select scylla.extend(:'id', :'token'), scylla.return_task(:'id', :'token');
 select scylla.resume('queues.pause');
 select count(*) from scylla.own_tasks('w', 'queues.pause', 9);
+-- A queue whose tasks have all settled can be paused.
+select scylla.submit('queues.past') as past \gset
+select scylla.cancel(:'past');
+select scylla.pause('queues.past'), scylla.resume('queues.past');
 -- A pause that rolled back has no effect.
 begin;
 select scylla.pause('queues.pause');

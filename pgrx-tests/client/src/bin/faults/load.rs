@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
 const HELD: usize = 40;
 
-/// Whether a call has no answer: the connection was lost, or the statement was cancelled or waited
-/// longer than it may.
+/// Whether a call has no answer: the connection was lost, the statement was cancelled or waited longer
+/// than it may, or there was no space on disk.
 fn is_cut_off(error: &Error) -> bool {
-    client::is_lost(error) || ["57014", "55P03"].contains(&code(error).as_str())
+    client::is_lost(error) || ["57014", "55P03", "53100"].contains(&code(error).as_str())
 }
 
 struct Held {

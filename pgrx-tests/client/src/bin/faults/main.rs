@@ -5,9 +5,10 @@ mod history;
 mod load;
 mod run;
 mod scenarios;
+mod victim;
 
 use clap::Parser;
-use run::{Outcome, Run};
+use run::{Outcome, Run, Scenario};
 use scenarios::SCENARIOS;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -30,6 +31,14 @@ struct Options {
     list: bool,
 }
 
+fn list(it: &Scenario) {
+    let when = match it.least {
+        0 => String::new(),
+        least => format!(" (with {least} minutes or more, or by its name)"),
+    };
+    println!("{:<20} {:>6}  {}{when}", it.name, it.times, it.pass);
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
     let unknown = |name: &&String| !SCENARIOS.iter().any(|it| it.name == **name);
@@ -38,7 +47,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     if options.list {
-        SCENARIOS.iter().for_each(|it| println!("{:<20} {:>6}  {}", it.name, it.times, it.pass));
+        SCENARIOS.iter().for_each(list);
         return ExitCode::SUCCESS;
     }
     // A scenario that fails tells why in its row, and threads in theirs.
@@ -52,7 +61,9 @@ fn main() -> ExitCode {
     println!("{:<20} {:>6} {:>7}  {:<7} what happened", "scenario", "times", "seconds", "result");
     let (mut ran, mut failed) = (0, 0);
     for it in SCENARIOS {
-        if !options.only.is_empty() && !options.only.iter().any(|name| name == it.name) {
+        let is_named = options.only.iter().any(|name| name == it.name);
+        let is_long = options.minutes < it.least;
+        if !is_named && (is_long || !options.only.is_empty()) {
             continue;
         }
         let began = Instant::now();
@@ -61,8 +72,9 @@ fn main() -> ExitCode {
         let (result, text) = match outcome {
             Outcome::Passed(text) => ("passed", text),
             Outcome::Failed(why) => ("FAILED", why),
+            Outcome::Skipped(why) => ("skipped", why),
         };
-        ran += 1;
+        ran += u32::from(result != "skipped");
         failed += u32::from(result == "FAILED");
         let seconds = began.elapsed().as_secs_f64();
         println!("{:<20} {times:>6} {seconds:>7.1}  {result:<7} {text}", it.name);

@@ -13,6 +13,8 @@ pub struct Scenario {
     pub times: usize,
     /// What must hold, for `--list`.
     pub pass: &'static str,
+    /// A run of fewer minutes leaves it out, unless it is named.
+    pub least: u32,
     /// Panics when that does not hold; returns what happened.
     pub torment: fn(&mut Run) -> String,
 }
@@ -20,6 +22,8 @@ pub struct Scenario {
 pub enum Outcome {
     Passed(String),
     Failed(String),
+    /// This machine, or this user, cannot make these faults.
+    Skipped(String),
 }
 
 pub struct Run {
@@ -28,7 +32,10 @@ pub struct Run {
     pub seed: u64,
     /// How many faults to make.
     pub times: usize,
+    /// How many a whole run makes.
+    whole: usize,
     done: usize,
+    skipped: bool,
 }
 
 impl Run {
@@ -38,7 +45,14 @@ impl Run {
         (seed, scenario.name).hash(&mut hasher);
         let seed = hasher.finish();
         let times = (scenario.times as f64 * share).ceil() as usize;
-        Run { random: StdRng::seed_from_u64(seed), seed, times, done: 0 }
+        Run {
+            random: StdRng::seed_from_u64(seed),
+            seed,
+            times,
+            whole: scenario.times,
+            done: 0,
+            skipped: false,
+        }
     }
 
     /// Plays a scenario to its end. What the test harness asserts ends as a panic.
@@ -46,6 +60,7 @@ impl Run {
         let result = catch_unwind(AssertUnwindSafe(|| (scenario.torment)(self)));
         self.clear_progress();
         match result {
+            Ok(why) if self.skipped => Outcome::Skipped(why),
             Ok(text) => Outcome::Passed(text),
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -53,6 +68,17 @@ impl Run {
                 Outcome::Failed(text.unwrap_or("a panic without a message").to_owned())
             }
         }
+    }
+
+    /// Whether all faults of a whole run are made.
+    pub fn is_whole(&self) -> bool {
+        self.times >= self.whole
+    }
+
+    /// Ends a scenario that cannot be played here.
+    pub fn skip(&mut self, why: &str) -> String {
+        self.skipped = true;
+        why.to_owned()
     }
 
     /// Notes that one more fault was made, and shows how far the run is on a terminal.

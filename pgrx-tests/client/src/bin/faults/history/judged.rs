@@ -2,6 +2,7 @@
 
 use crate::history::checker::check;
 use crate::history::log::{Answer, Call, Fault, Record};
+use crate::history::tail::{Tail, forget};
 use client::{Uuid, milliseconds, seconds};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -157,4 +158,44 @@ fn crash_may_take_young_leases_only() {
     story.crash(8000);
     story.extend(11_000, token, false);
     assert_eq!(story.objections(&["running"]), 0, "no scheduler ran that could persist it");
+}
+
+/// A story whose answers since 1,000 ms may be lost, until 2,000 ms.
+fn with_a_tail(tell: impl FnOnce(&mut Story)) -> Story {
+    let mut story = Story::begin();
+    tell(&mut story);
+    let (from, to) = (story.at(1000), story.at(2000));
+    forget(&mut story.records, &[Tail { from, to }]);
+    story.faults.push(Fault::Crash { at: from, up: to });
+    story
+}
+
+#[test]
+fn only_a_tail_may_be_lost() {
+    for (time, objections) in [(500, 1), (1500, 0), (2500, 1)] {
+        let story = with_a_tail(|story| {
+            let token = story.own(400);
+            story.return_task(time, token, yes("completed"));
+        });
+        assert_eq!(story.objections(&["ready"]), objections, "returned at {time}");
+        let story = with_a_tail(|story| {
+            story.records.clear();
+            story.say(time, Call::Submit { id: story.task, answer: Answer::Yes(()) });
+            story.own(time + 1);
+        });
+        let lost = if time == 1500 { 0 } else { 2 };
+        assert_eq!(story.objections(&[]), lost, "submitted at {time}");
+        let story = with_a_tail(|story| story.cancel(time, Answer::Yes(true)));
+        assert_eq!(story.objections(&["ready"]), objections, "cancelled at {time}");
+    }
+    let story = with_a_tail(|story| {
+        story.own(1500);
+        story.own(2100);
+    });
+    assert_eq!(story.objections(&["running"]), 0, "the first lease was lost");
+    let story = with_a_tail(|story| {
+        story.own(2100);
+        story.own(2200);
+    });
+    assert_eq!(story.objections(&["running"]), 1, "after the promotion");
 }

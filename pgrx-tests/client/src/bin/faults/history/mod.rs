@@ -4,3 +4,4 @@ pub mod checker;
 #[cfg(test)]
 mod judged;
 pub mod log;
+pub mod tail;

@@ -2,18 +2,12 @@
 //! the tables. I1, I7, B17, B55: no acknowledged call is lost, no task is settled twice, and no two
 //! workers own one task at a time.
 
-use crate::history::checker::{self, PERSIST_AFTER};
-use crate::history::log::{Fault, Record};
-use crate::load::Load;
+use crate::history::log::Fault;
 use crate::run::Run;
+use crate::victim::{Victim, soon_enough, torment};
 use client::*;
 use rand::RngExt;
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-const CLIENTS: usize = 8;
 
 /// How soon the next caller gets an answer after a backend was killed.
 const BACK_AFTER_KILL: Duration = seconds(2);
@@ -21,145 +15,11 @@ const BACK_AFTER_KILL: Duration = seconds(2);
 const WORKER_BACK: Duration = seconds(5);
 const FAST_STOP: Duration = seconds(3);
 
-/// A server that is tormented, and the database that its clients use.
-struct Victim {
-    server: Server,
-    database: Database,
-}
-
-/// Torments a server under load as often as the run asks for, and judges what the clients saw. Returns
-/// what happened.
-fn torment(run: &mut Run, mut fault: impl FnMut(&Victim, &mut Run) -> Option<Fault>) -> String {
-    let persist = format!("scylla.persist_leases_after = '{} ms'", PERSIST_AFTER.as_millis());
-    let server = Server::start(&[&persist, "max_connections = 50"]);
-    let database = server.database();
-    let victim = Victim { server, database };
-    let stop = AtomicBool::new(false);
-    let mut faults = Vec::new();
-    let (records, surprises) = std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|n| {
-                let load = Load::new(n, &victim.database, run.seed);
-                let stop = &stop;
-                scope.spawn(move || load.run(stop))
-            })
-            .collect();
-        // A failure below must still stop the clients, or the scope would wait for ever.
-        let tormented = catch_unwind(AssertUnwindSafe(|| {
-            sleep(seconds(1));
-            for _ in 0..run.times {
-                faults.extend(fault(&victim, run));
-                run.made_one();
-                sleep(milliseconds(run.random.random_range(100..1000)));
-            }
-            sleep(seconds(1));
-        }));
-        stop.store(true, Ordering::Relaxed);
-        let mut records: Vec<Record> = Vec::new();
-        let mut surprises = Vec::new();
-        for client in clients {
-            let (more, strange) = client.join().expect("the client does not panic");
-            records.extend(more);
-            surprises.extend(strange);
-        }
-        if let Err(panic) = tormented {
-            resume_unwind(panic);
-        }
-        (records, surprises)
-    });
-    victim.database.connect().counts_agree(seconds(30));
-    drain(&victim.database);
-    let verdict = checker::check(&records, &faults, &final_rows(&victim.database));
-    assert_none("violations", &verdict.violations);
-    assert_none("unexpected errors", &surprises);
-    assert!(verdict.submits > 100 && verdict.settled > 50, "too little happened");
-    victim.server.assert_log_is_clean();
-    format!(
-        "{} calls, {} tasks, {} settled, {} leases, {} of them alive after a crash",
-        records.len(),
-        verdict.submits,
-        verdict.settled,
-        verdict.leases,
-        verdict.survivors
-    )
-}
-
-fn assert_none(what: &str, found: &[String]) {
-    assert!(found.is_empty(), "{} {what}, such as {}", found.len(), found[0]);
-}
-
-/// Owns and completes tasks until all of them are settled.
-fn drain(database: &Database) {
-    let mut s = database.connect();
-    let left =
-        "select count(*) from scylla.tasks where status::text in ('waiting', 'ready', 'running')";
-    eventually(seconds(45), "everything left can be owned and completed", || {
-        for queue in ["red", "green", "blue"] {
-            while let leases @ [_, ..] = &*s.own("drain", queue, 1000) {
-                let (ids, tokens): (Vec<Uuid>, Vec<Uuid>) =
-                    leases.iter().map(|lease| (lease.id, lease.token)).unzip();
-                let answers: Vec<Option<String>> =
-                    s.value("select scylla.return_tasks($1, $2)", &[&ids, &tokens]);
-                assert!(
-                    answers.iter().all(|answer| answer.as_deref() == Some("completed")),
-                    "{answers:?}"
-                );
-            }
-        }
-        (s.count(left) == 0).then_some(())
-    });
-}
-
-fn final_rows(database: &Database) -> HashMap<Uuid, Vec<String>> {
-    let mut rows: HashMap<Uuid, Vec<String>> = HashMap::new();
-    for row in database.connect().query("select id, status::text from scylla.tasks", &[]).unwrap() {
-        rows.entry(row.get(0)).or_default().push(row.get(1));
-    }
-    rows
-}
-
-/// One of the processes that a condition on `pg_stat_activity` finds. Waits while the server recovers.
-fn a_process(victim: &Victim, condition: &str, run: &mut Run) -> i32 {
-    let look = format!(
-        "select array_agg(pid) from pg_stat_activity where pid <> pg_backend_pid() and {condition}"
-    );
-    eventually(seconds(20), "there is a process to end", || {
-        let mut s = victim.server.try_connect().ok()?;
-        let pids: Vec<i32> = s.try_value::<Option<Vec<i32>>>(&look, &[]).ok()??;
-        Some(pids[run.random.random_range(0..pids.len())])
-    })
-}
-
-/// Kills a process with -9, which restarts all others; returns when a caller gets an answer again.
-fn kill(victim: &Victim, condition: &str, run: &mut Run) -> Fault {
-    let mut canary = victim.server.connect();
-    let at = Instant::now();
-    eventually(seconds(20), "a killed process takes all others with it", || {
-        // the chosen process may have just ended
-        victim.server.signal(a_process(victim, condition, run), libc::SIGKILL);
-        let is_dead = |_| canary.is_dead() || (sleep(milliseconds(10)), false).1;
-        (0..100).any(is_dead).then_some(())
-    });
-    eventually(seconds(60), "a caller gets an answer", || {
-        let mut s = victim.database.try_connect().ok()?;
-        s.try_own("canary", "canary", 1, "timeout => '1 s'").ok()
-    });
-    Fault::Crash { at, up: Instant::now() }
-}
-
-/// The longest of these times. Asserts that the shortest is within a limit: a busy machine may delay
-/// any of them, and the code delays all of them or none.
-fn soon_enough(times: &[Duration], limit: Duration) -> Duration {
-    let fastest = times.iter().min().copied().unwrap_or_default();
-    assert!(fastest <= limit, "{times:?}, and {limit:?} may be");
-    times.iter().max().copied().unwrap_or_default()
-}
-
 pub fn kill_backends(run: &mut Run) -> String {
     let mut times = Vec::new();
     let summary = torment(run, |victim, run| {
         let began = Instant::now();
-        let fault = kill(victim, "backend_type = 'client backend'", run);
+        let fault = victim.kill("backend_type = 'client backend'", run);
         times.push(began.elapsed());
         Some(fault)
     });
@@ -176,9 +36,9 @@ pub fn kill_workers(run: &mut Run) -> String {
         let condition = format!("backend_type like 'scylla%' and datname {what}");
         let before = victim.database.schedulers();
         let fault = if is_killed {
-            kill(victim, &condition, run)
+            victim.kill(&condition, run)
         } else {
-            let pid = a_process(victim, &condition, run);
+            let pid = victim.a_process(&condition, run);
             let at = Instant::now();
             // as pg_terminate_backend does
             victim.server.signal(pid, libc::SIGTERM);
@@ -215,18 +75,33 @@ pub fn stop_at_once(run: &mut Run) -> String {
     torment(run, |victim, _| Some(restart(victim, |it| it.stop("immediate"))))
 }
 
+/// Every second time with clients that wait for a synchronous standby which does not exist.
 pub fn stop_fast(run: &mut Run) -> String {
     let mut times = Vec::new();
-    let summary = torment(run, |victim, _| {
-        let fault = restart(victim, |it| {
-            let began = Instant::now();
-            it.stop("fast");
-            times.push(began.elapsed());
-        });
-        Some(fault)
+    let mut waiting = 0;
+    let summary = torment(run, |victim, run| {
+        let waits = run.random.random_bool(0.5);
+        if waits {
+            victim.server.configure("synchronous_standby_names", "missing");
+            let look = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'";
+            let mut s = victim.server.connect();
+            eventually(seconds(20), "a commit waits", || (s.count(look) > 0).then_some(()));
+            waiting += 1;
+        }
+        let at = Instant::now();
+        victim.server.stop("fast");
+        times.push(at.elapsed());
+        victim.server.start_again();
+        if waits {
+            victim.server.configure("synchronous_standby_names", "");
+        }
+        Some(Fault::Crash { at, up: Instant::now() })
     });
     let slowest = soon_enough(&times, FAST_STOP);
-    format!("{summary}; down within {} ms", slowest.as_millis())
+    format!(
+        "{summary}; down within {} ms, {waiting} times with a missing standby",
+        slowest.as_millis()
+    )
 }
 
 /// Timeouts of a few milliseconds, cancelled statements and terminated sessions.

@@ -1,8 +1,16 @@
 //! The scenarios, in the order in which they run.
 
+mod age;
 mod clients;
+mod clock;
+mod copies;
 mod crashes;
 mod databases;
+mod duties;
+mod failover;
+mod fuzz;
+mod model;
+mod scarce;
 
 use crate::run::Scenario;
 
@@ -12,7 +20,13 @@ const fn scenario(
     pass: &'static str,
     torment: fn(&mut crate::run::Run) -> String,
 ) -> Scenario {
-    Scenario { name, times, pass, torment }
+    Scenario { name, times, pass, torment, least: 0 }
+}
+
+/// A scenario that takes long however few faults it makes, or that meets something else in each run.
+const fn long(mut it: Scenario) -> Scenario {
+    it.least = 5;
+    it
 }
 
 /// In `pass`, "nothing lost or shared": no acknowledged task or result is lost, no task is leased by
@@ -30,6 +44,12 @@ pub const SCENARIOS: &[Scenario] = &[
         "schedulers and launchers killed with -9 or terminated: nothing lost or shared, back within 5 s",
         crashes::kill_workers,
     ),
+    long(scenario(
+        "sql-worker-kill",
+        50,
+        "processes of SQL tasks killed with -9: none begins more often than it has tries, back within 5 s",
+        duties::kill_sql_workers,
+    )),
     scenario(
         "postmaster-kill",
         50,
@@ -45,9 +65,27 @@ pub const SCENARIOS: &[Scenario] = &[
     scenario(
         "fast-stop",
         50,
-        "stop -m fast under load: down within 3 s, nothing lost or shared",
+        "stop -m fast under load, also while commits wait for a standby: down within 3 s, nothing lost or shared",
         crashes::stop_fast,
     ),
+    long(scenario(
+        "standby-promotion",
+        20,
+        "the primary of a synchronous standby killed under load: nothing lost or shared",
+        failover::promote_synchronous,
+    )),
+    long(scenario(
+        "lost-tail",
+        20,
+        "an asynchronous standby promoted: only answers of the tail are lost, no token is handed out twice",
+        failover::promote_asynchronous,
+    )),
+    long(scenario(
+        "recovery-to-a-time",
+        5,
+        "nothing lost or shared up to the time, nothing there from after it, later tokens dead",
+        failover::recover_to_a_time,
+    )),
     scenario(
         "cut-off-calls",
         100,
@@ -72,6 +110,18 @@ pub const SCENARIOS: &[Scenario] = &[
         "overlapping batches in shuffled order by 16 clients: no deadlock",
         clients::overlap_batches,
     ),
+    long(scenario(
+        "random-calls",
+        500,
+        "50 random calls of every kind, each answered as a naive model says",
+        model::compare,
+    )),
+    long(scenario(
+        "poison-tasks",
+        100,
+        "tasks that the scheduler cannot write: the others fire within 5 s",
+        duties::poison,
+    )),
     scenario(
         "extension-race",
         200,
@@ -90,4 +140,76 @@ pub const SCENARIOS: &[Scenario] = &[
         "reloads, changed settings and dropped roles under load: no restart, nothing lost or shared",
         crashes::change_settings,
     ),
+    long(scenario(
+        "fuzzed-calls",
+        50_000,
+        "random arguments for every function: no crash, no internal error, all in order after it",
+        fuzz::call_everything,
+    )),
+    long(scenario(
+        "clock-steps",
+        100,
+        "a clock that steps by up to an hour over changes of daylight saving: none early, none twice",
+        clock::step,
+    )),
+    long(scenario(
+        "crowd",
+        1,
+        "five times as many connections as the server takes: the scheduler is not affected",
+        scarce::crowd_the_server,
+    )),
+    long(scenario(
+        "few-processes",
+        1,
+        "more databases than processes: their callers do the work, the log says what is missing",
+        scarce::use_up_the_processes,
+    )),
+    long(scenario(
+        "little-memory",
+        180,
+        "specs of a gigabyte and arrays of millions: a clean error, no restart",
+        scarce::exhaust_memory,
+    )),
+    long(scenario(
+        "full-data",
+        5,
+        "no space for the tables: an error, nothing lost or shared when there is space again",
+        scarce::fill_the_data,
+    )),
+    long(scenario(
+        "full-log",
+        5,
+        "no space for the write-ahead log: nothing lost or shared when there is space again",
+        scarce::fill_the_log,
+    )),
+    long(scenario(
+        "full-notifications",
+        1,
+        "the queue of notifications full: no submit fails, leases expire and tasks fire within 5 s",
+        scarce::fill_the_notification_queue,
+    )),
+    long(scenario(
+        "dump-and-restore",
+        3,
+        "100,000 tasks, graphs, schedules: equal, nothing fires meanwhile",
+        copies::dump_and_restore,
+    )),
+    long(scenario(
+        "held-snapshot",
+        300,
+        "a snapshot held for so many seconds: p99 at most 1.2 times that without it",
+        age::hold_a_snapshot,
+    )),
+    long(scenario(
+        "burnt-transactions",
+        100,
+        "ten thousand transaction ids each time, then freeze: no error, nothing lost or shared",
+        age::burn_transactions,
+    )),
+    long(scenario(
+        "soak",
+        600,
+        "so many seconds of full load: each process within 1 MB, indexes in order, tables within 1.5 times",
+        age::soak,
+    )),
 ];

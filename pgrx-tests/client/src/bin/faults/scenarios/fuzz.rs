@@ -1,0 +1,302 @@
+//! Random calls of every function with random arguments: they end with an answer or an error of the
+//! contract, and what they leave is in order: I2.
+
+use crate::run::Run;
+use client::*;
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+const TEXTS: &[&str] = &[
+    "''",
+    "' '",
+    "'q'",
+    "'q2'",
+    "'sql'",
+    "'*'",
+    "'a'",
+    "'w'",
+    "'k'",
+    "'error'",
+    "'ignore'",
+    "'replace'",
+    "'abort'",
+    "'run'",
+    "'completed'",
+    "'aborted'",
+    "'retry'",
+    "'yield'",
+    "'skip'",
+    "'once'",
+    "'all'",
+    "'allow'",
+    "'retention'",
+    "'max_running'",
+    "'* * * * *'",
+    "'*/5 0-4 1,2 * 7'",
+    "'60 * * * *'",
+    "'every 1 second'",
+    "'every 2 fortnights'",
+    "'@daily'",
+    "'UTC'",
+    "'Europe/Berlin'",
+    "'Mars/Olympus'",
+    "'select 1'",
+    "'select 1/0'",
+    "'begin'",
+    "'é🦑'",
+    "E'\\n\\t\\\\'",
+    "repeat('x', 48)",
+    "repeat('x', 49)",
+    "repeat('x', 128)",
+    "repeat('é', 128)",
+    "repeat('x', 257)",
+    "repeat('9', 5000)",
+    "repeat('x', 2000000)",
+    "current_database()::text",
+    "'postgres'",
+    "'; drop table scylla.task; --'",
+    "'%s%n'",
+];
+const JSONS: &[&str] = &[
+    "'{}'",
+    "'null'",
+    "'[]'",
+    "'0'",
+    "'\"\"'",
+    "'true'",
+    "'{\"code\": \"c\", \"args\": {}, \"description\": \"d\"}'",
+    "'{\"code\": 1}'",
+    "'[{\"queue\": \"q\"}]'",
+    "'[{\"queue\": \"q\", \"id\": \"no\"}, 7, null, {\"queue\": null}]'",
+    "'[{\"id\": \"m\", \"deadline\": \"2000-01-01\"}, {\"id\": \"n\", \"deadline\": \"2100-01-01\", \"value\": \"v\"}]'",
+    "'[{\"queue\": \"q\", \"priority\": 1e400, \"after\": [[]]}]'",
+    "'[{\"queue\": \"q\", \"run_at\": \"infinity\"}]'",
+    "to_jsonb(repeat('x', 1100000))",
+    "(select jsonb_agg(n) from generate_series(1, 3000) n)",
+    "(select jsonb_agg(jsonb_build_object('queue', 'q', 'key', n)) from generate_series(1, 300) n)",
+    "(repeat('[', 2000) || repeat(']', 2000))::jsonb",
+    "'{\"a\\u0001b\": \"\\ud83e\\udd91\"}'",
+];
+const TIMES: &[&str] = &[
+    "now()",
+    "'infinity'",
+    "'-infinity'",
+    "'4713-01-01 BC'",
+    "'294276-12-31 23:59:59.999999+00'",
+    "now() + '50 ms'",
+    "now() + '1 hour'",
+    "now() - '1 hour'",
+    "'2030-03-31 02:30+01'",
+    "'epoch'",
+];
+const INTERVALS: &[&str] = &[
+    "'0'",
+    "'1 us'",
+    "'20 ms'",
+    "'1 hour'",
+    "'-1 s'",
+    "'178000000 years'",
+    "'-178000000 years'",
+    "'100 years'",
+    "'1 mon -30 days'",
+    "'2147483647 days'",
+    "'1 day -86400 s'",
+];
+const NUMBERS: &[&str] = &["0", "1", "-1", "2", "7", "100000", "100001"];
+const FLOATS: &[&str] =
+    &["0", "1", "0.5", "-0.0", "'NaN'", "'Infinity'", "'-Infinity'", "1e-320", "1e308", "1e6"];
+/// Ids of tasks, tokens and ids of none; so that calls often meet the same task.
+const IDS: &[&str] = &[
+    "(select id from scylla.task order by random() limit 1)",
+    "(select id from scylla.task where queue = 'q' order by id limit 1)",
+    "(select id from scylla.finished limit 1)",
+    "(select token from fuzzed order by random() limit 1)",
+    "(select id from fuzzed order by random() limit 1)",
+    "gen_random_uuid()",
+    "'00000000-0000-0000-0000-000000000000'",
+    "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+];
+
+fn one<'a>(random: &mut StdRng, some: &[&'a str]) -> &'a str {
+    some[random.random_range(0..some.len())]
+}
+
+/// Values that most calls accept, so that many of them get beyond the checks of their arguments.
+fn tame(random: &mut StdRng, name: &str, kind: &str) -> String {
+    let text = match (name, kind) {
+        ("token", _) => "(select token from fuzzed order by ctid desc limit 1)",
+        ("id", "uuid") => "(select id from fuzzed order by ctid desc limit 1)",
+        ("tokens", _) => "array(select token from fuzzed order by ctid desc limit 5)",
+        ("ids", _) => "array(select id from fuzzed order by ctid desc limit 5)",
+        ("schedule", _) => one(random, &["'*/5 * * * *'", "'every 1 hour'"]),
+        ("privileges", _) => "'{submit,look}'",
+        ("outcome", _) => one(random, &["'completed'", "'retry'", "'yield'"]),
+        (_, "text") => one(random, &["'q'", "'q2'", "'k'", "'select 1'"]),
+        (_, "jsonb") => one(random, &["'{}'", "'[{\"queue\": \"q\"}]'"]),
+        (_, "timestamp with time zone") => "now() + '20 ms'",
+        (_, "regrole") => "'pg_monitor'",
+        (_, "integer" | "bigint") => "1",
+        (_, "interval") => "'1 s'",
+        (_, "uuid") => "(select id from scylla.task order by random() limit 1)",
+        _ => return value(random, kind),
+    };
+    format!("{text}::{kind}")
+}
+
+/// An expression of a type, by its name in the catalog.
+fn value(random: &mut StdRng, kind: &str) -> String {
+    if random.random_bool(0.06) {
+        return format!("null::{kind}");
+    }
+    if let Some(element) = kind.strip_suffix("[]") {
+        return array(random, element);
+    }
+    let text = match kind {
+        "text" => one(random, TEXTS),
+        "jsonb" => one(random, JSONS),
+        "timestamp with time zone" => one(random, TIMES),
+        "interval" => one(random, INTERVALS),
+        "integer" if random.random_bool(0.2) => one(random, &["2147483647", "(-2147483648)"]),
+        "bigint" if random.random_bool(0.2) => one(
+            random,
+            &["4294967295", "4294967296", "9223372036854775807", "(-9223372036854775808)"],
+        ),
+        "integer" | "bigint" => one(random, NUMBERS),
+        "double precision" => one(random, FLOATS),
+        "boolean" => one(random, &["true", "false"]),
+        "uuid" => one(random, IDS),
+        "regrole" => one(random, &["'postgres'", "'pg_monitor'", "0", "4294967295"]),
+        _ => "null",
+    };
+    format!("{text}::{kind}")
+}
+
+fn array(random: &mut StdRng, element: &str) -> String {
+    let kind = format!("{element}[]");
+    match random.random_range(0..20) {
+        0 => format!("'{{}}'::{kind}"),
+        1 => format!("array_fill({}, array[2, 2])", value(random, element)),
+        2 => format!("array_fill({}, array[3], array[-7])", value(random, element)),
+        3 if random.random_bool(0.1) => {
+            format!("array_fill({}, array[100001])", value(random, element))
+        }
+        _ => {
+            let count = random.random_range(1..5);
+            let elements: Vec<String> = (0..count).map(|_| value(random, element)).collect();
+            format!("array[{}]::{kind}", elements.join(", "))
+        }
+    }
+}
+
+struct Function {
+    name: String,
+    is_procedure: bool,
+    /// The names and types of the arguments that go in; the last so many have defaults.
+    arguments: Vec<(String, String)>,
+    defaults: usize,
+}
+
+/// All functions of the extension that a statement can call.
+fn functions(s: &mut Session) -> Vec<Function> {
+    let sql = "select p.oid::regproc::text, p.prokind = 'p', p.pronargdefaults::int,
+                   coalesce(p.proargnames[1:p.pronargs], '{}'),
+                   array(select format_type(t, null) from unnest(p.proargtypes) with ordinality a (t, n) order by n)
+               from pg_proc p join pg_depend d on d.objid = p.oid and d.deptype = 'e'
+                   and d.classid = 'pg_proc'::regclass
+               where d.refobjid = (select oid from pg_extension where extname = 'scylla')
+                   and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
+                   and 'internal'::regtype <> all (p.proargtypes) order by p.oid::regprocedure::text";
+    let function = |row: &postgres::Row| {
+        let (names, kinds): (Vec<String>, Vec<String>) = (row.get(3), row.get(4));
+        Function {
+            name: row.get(0),
+            is_procedure: row.get(1),
+            arguments: names.into_iter().zip(kinds).collect(),
+            defaults: row.get::<_, i32>(2) as usize,
+        }
+    };
+    s.query(sql, &[]).expect("pg_proc").iter().map(function).collect()
+}
+
+fn call(random: &mut StdRng, function: &Function) -> String {
+    let needed = function.arguments.len() - function.defaults;
+    let mut arguments = Vec::new();
+    let is_tame = random.random_bool(0.4);
+    for (n, (name, kind)) in function.arguments.iter().enumerate() {
+        if n < needed || random.random_bool(if is_tame { 0.1 } else { 0.35 }) {
+            let value = if is_tame { tame(random, name, kind) } else { value(random, kind) };
+            arguments.push(if n < needed { value } else { format!("{name} => {value}") });
+        }
+    }
+    let (name, arguments) = (&function.name, arguments.join(", "));
+    match function.is_procedure {
+        true => format!("call {name}({arguments})"),
+        false if name.ends_with("own_tasks") => {
+            format!("insert into fuzzed select id, token from {name}({arguments})")
+        }
+        false => format!("select * from {name}({arguments})"),
+    }
+}
+
+pub fn call_everything(run: &mut Run) -> String {
+    let server = Server::start(&["fsync = off", "scylla.retention = '1 h'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    let functions = functions(&mut s);
+    assert!(functions.len() > 50, "{} functions", functions.len());
+    s.run("create table fuzzed (id uuid, token uuid); set statement_timeout = '100 ms'");
+    s.run("insert into fuzzed values (gen_random_uuid(), gen_random_uuid())");
+    let started = s.text("select pg_postmaster_start_time()::text");
+    let (mut answers, mut errors, mut met) = (0, 0, vec![0; functions.len()]);
+    let mut in_block = false;
+    for _ in 0..run.times {
+        let at = run.random.random_range(0..functions.len());
+        let sql = call(&mut run.random, &functions[at]);
+        match run.random.random_range(0..40) {
+            0 if !in_block => {
+                s.run("begin");
+                in_block = true;
+            }
+            1..10 if in_block => {
+                s.run(["commit", "rollback"][run.random.random_range(0..2)]);
+                in_block = false;
+            }
+            _ => {}
+        }
+        match s.batch_execute(&sql).map_err(|error| code(&error)) {
+            Ok(()) => {
+                answers += 1;
+                met[at] += 1;
+            }
+            Err(code) => {
+                errors += 1;
+                assert!(!["XX000", "XX001", "XX002", "lost"].contains(&&*code), "{code}: {sql}");
+                if in_block {
+                    s.run("rollback");
+                    in_block = false;
+                }
+            }
+        }
+        run.made_one();
+    }
+    if in_block {
+        s.run("rollback");
+    }
+    s.run("reset statement_timeout; select scylla.open(), scylla.critical_only(false)");
+    assert_eq!(s.text("select pg_postmaster_start_time()::text"), started, "no restart");
+    server.assert_log_is_clean();
+    s.run("select scylla.cancel_tasks(array(select id from scylla.task limit 50000))");
+    s.counts_agree(seconds(30));
+    s.check_indexes("i.indrelid::regclass::text ~ '^scylla.'");
+    let id = s.submit("after all");
+    assert_eq!(s.own_one("after all").id, id);
+    let never: Vec<&str> = (functions.iter().zip(&met))
+        .filter(|it| *it.1 == 0)
+        .map(|it| it.0.name.trim_start_matches("scylla."))
+        .collect();
+    format!(
+        "{answers} answers and {errors} errors of {} functions; never an answer: {}",
+        functions.len(),
+        if never.is_empty() { "none".to_owned() } else { never.join(", ") }
+    )
+}
