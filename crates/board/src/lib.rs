@@ -36,6 +36,7 @@ pub use board::offers::Offered;
 pub use board::queues::Configured;
 pub use board::queues::limits::{Blocked, Bucket, Freed, FreedPlace, GroupPlace, RunningPlace};
 pub use board::queues::lines::LineTask;
+pub use board::queues::passes::{GROUPS_READ, GroupRead, NeedsGroups};
 pub use board::refill::NeedsRefill;
 pub use board::shares::Room;
 pub use board::waiters::WaitFor;

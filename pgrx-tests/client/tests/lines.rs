@@ -246,6 +246,46 @@ fn a_rebuild_and_a_full_board_keep_the_order() {
     assert_eq!(s.count("select count(*) from scylla.task"), 0, "none is stranded");
 }
 
+/// I4, B133: among more groups than the board has lanes, those are found whose first task has the
+/// action that a worker names.
+#[test]
+fn groups_beyond_the_board_are_found_by_their_actions() {
+    // It has 1,024 lanes.
+    let server = Server::start(&["scylla.board_size = 64"]);
+    let database = server.database();
+    let mut s = database.connect();
+    keep_order(&mut s);
+    let groups: Vec<String> = (0..1_500).map(|n| format!("group {n}")).collect();
+    let all = "select scylla.submit_many('q', array_fill('{}'::jsonb, array[1500]),
+                   group_keys => $1, action => $2)";
+    for rare in 0..20 {
+        s.submit_with("q", &format!("group_key => 'rare {rare}', action => 'rare'"));
+        s.submit_with("q", &format!("group_key => 'rare {rare}', action => 'y'"));
+    }
+    s.value::<Vec<Uuid>>(all, &[&groups, &"x"]);
+    s.value::<Vec<Uuid>>(all, &[&groups, &"y"]);
+    let mut own = |action: &str, most: i32| {
+        let leases = s.own_with("w", "q", most, &format!("actions => array['{action}']"));
+        leases.iter().for_each(|lease| s.complete(lease));
+        leases.len()
+    };
+    assert_eq!(own("y", 1), 0, "others come first");
+    for rare in 0..20 {
+        assert_eq!(own("rare", 1), 1, "task {rare} of 20");
+    }
+    assert_eq!(own("rare", 1), 0);
+    let mut owned = || (own("x", 40), own("y", 40));
+    let (mut first, mut second) = (0, 0);
+    loop {
+        let (x, y) = owned();
+        (first, second) = (first + x, second + y);
+        if x + y == 0 {
+            break;
+        }
+    }
+    assert_eq!((first, second), (1_500, 1_520), "none is stranded");
+}
+
 /// B133: a limit that is set to 1 keeps the order from then on, and one that is raised ends that.
 #[test]
 fn the_order_begins_and_ends_with_the_limit() {

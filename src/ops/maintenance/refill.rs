@@ -12,8 +12,8 @@ use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::lookup::{TaskLookup, View};
 use crate::storage::rows::{id_at, is_own, rank, row_hint_at, session};
 use board::{
-    GroupHash, Id, LaneName, LaneRef, LineTask, Micros, NeedsRefill, Next, Order, Rank, RowHint,
-    Wall,
+    GROUPS_READ, GroupHash, GroupRead, Id, LaneName, LaneRef, LineTask, Micros, NeedsGroups,
+    NeedsRefill, Next, Order, Rank, RowHint, Wall,
 };
 use pgrx::pg_sys::{self, Datum};
 
@@ -39,6 +39,8 @@ statement!(
     "maintenance/refill_line_ungrouped",
     [TEXT, TIMESTAMPTZ, UUID, BIGINT]
 );
+statement!(READ_GROUPS, "maintenance/read_groups", [TEXT, TEXT, UUID, BIGINT, BIGINT]);
+statement!(READ_LINES, "maintenance/read_lines", [TEXT, UUID, BIGINT, BIGINT]);
 statement!(SURVEY, "maintenance/survey", []);
 statement!(SURVEY_LINES, "maintenance/survey_lines", [TEXT]);
 statement!(SURVEY_GROUPS, "maintenance/survey_groups", [TEXT, BOOL]);
@@ -51,6 +53,12 @@ const MOST_READ: usize = 2_048;
 /// How many refills one call makes without a task from any.
 const REFILLS_MAX: u32 = 1 << 17;
 
+/// How often one call reads the groups to the last one: the first time it may begin in their middle.
+const PASSES_MAX: u32 = 1;
+
+/// How many tasks of each group are read that has no place on the board.
+const TASKS_READ: usize = 4;
+
 /// How often one call surveys a queue whose lanes find no place.
 const SURVEYS_MAX: u32 = 100;
 
@@ -59,6 +67,8 @@ const SURVEYS_MAX: u32 = 100;
 pub struct Supply {
     surveys: u32,
     refills: u32,
+    /// How often groups were read to the last one, and none had anything for the caller.
+    passes: u32,
     /// How often lanes of the database had found no place, at the last survey.
     spilled: u32,
     /// A survey found lanes for which there is no place.
@@ -80,6 +90,7 @@ impl Supply {
     /// Notes that the board had something.
     pub fn found(&mut self) {
         self.refills = 0;
+        self.passes = 0;
     }
 
     /// Brings tasks of a queue onto the board, as far as what is next there calls for it; waits for
@@ -103,6 +114,11 @@ impl Supply {
                 Supplied::Again
             }
             Next::NeedsRefill(lane) => Supplied::NoRoom(Some(lane.lane_ref())),
+            Next::NeedsGroups(_) if self.passes > PASSES_MAX => Supplied::Nothing,
+            Next::NeedsGroups(groups) => {
+                self.passes += u32::from(read_groups(db, session, entry, queue, &groups));
+                Supplied::Again
+            }
             Next::Refilling => {
                 segment::wait();
                 Supplied::Again
@@ -128,11 +144,7 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
     let most = (room as usize).clamp(LEAST_READ, MOST_READ);
     let mut tasks = read(session, queue, lane, most);
     let is_line = lane.order == Order::Line;
-    let cursor = match tasks.last() {
-        Some(last) if tasks.len() == most && is_line => Rank { priority: 0, ..last.rank }.next(),
-        Some(last) if tasks.len() == most => last.rank.next(),
-        _ => Rank::END,
-    };
+    let cursor = behind(&tasks, most, lane.order);
     leave_own(db, &mut tasks);
     let ages = tasks.iter().filter(|_| lane.order != Order::Priority);
     let ages: Vec<(Id, Wall)> =
@@ -164,6 +176,69 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
     !full
 }
 
+/// Reads the next groups that have no place on the board, unless another process does. True: to the
+/// last one.
+fn read_groups(
+    db: &Database,
+    session: &Session,
+    entry: u32,
+    queue: &[u8],
+    wanted: &NeedsGroups,
+) -> bool {
+    let me = process::id();
+    if !with_board(|board| board.begin_groups(wanted, me)) {
+        return false;
+    }
+    xact::refilling(Some(wanted.lane));
+    let is_line = wanted.order == Order::Line;
+    let mut values = vec![Some(datum::varlena(queue))];
+    values.extend((!is_line).then(|| Some(datum::varlena(wanted.action.as_bytes()))));
+    values.push(Some(Uuid(wanted.from).datum()));
+    values.extend([GROUPS_READ, TASKS_READ].map(|count| Some(Datum::from(count as i64))));
+    let rows = session.run(if is_line { &READ_LINES } else { &READ_GROUPS }, &values);
+    let mut tasks = read_rows(&rows, true);
+    tasks.iter_mut().enumerate().for_each(|(row, it)| it.group = id_at(&rows, row, 9).0);
+    rows.free();
+    let groups: Vec<(GroupHash, Rank)> = tasks
+        .chunk_by(|a, b| a.group == b.group)
+        .map(|tasks| (tasks[0].group, behind(tasks, TASKS_READ, wanted.order)))
+        .collect();
+    leave_own(db, &mut tasks);
+    let in_line: Vec<LineTask> = tasks.iter().map(Read::in_line).collect();
+    let mut from = 0;
+    for some in groups.chunks(AT_ONCE / TASKS_READ) {
+        let mut reads = Vec::with_capacity(some.len());
+        let begin = from;
+        for &(group, cursor) in some {
+            let count = tasks[from..].iter().take_while(|it| it.group == group).count();
+            reads.push(GroupRead { group, tasks: &in_line[from..from + count], cursor });
+            from += count;
+        }
+        with_board(|board| {
+            board.add_groups(entry, wanted.lane, me, &reads);
+            let read = &tasks[begin..from];
+            read.iter().for_each(|it| board.note_row(entry, it.rank.id, it.row));
+        });
+    }
+    let last = groups.last().filter(|_| groups.len() == GROUPS_READ);
+    let next = last.and_then(|(group, _)| group.checked_add(1));
+    with_board(|board| board.end_groups(wanted.lane, me, next));
+    xact::refilling(None);
+    segment::broadcast();
+    next.is_none()
+}
+
+/// Where a lane goes on of which so many tasks at most were read.
+fn behind(tasks: &[Read], most: usize, order: Order) -> Rank {
+    match tasks.last() {
+        Some(last) if tasks.len() == most => {
+            let is_line = order == Order::Line;
+            if is_line { last.rank.in_line().next() } else { last.rank.next() }
+        }
+        _ => Rank::END,
+    }
+}
+
 /// A ready task that was read from the table.
 struct Read {
     rank: Rank,
@@ -175,6 +250,8 @@ struct Read {
     /// Of a line.
     action: Vec<u8>,
     waits: bool,
+    /// Of groups that were read.
+    group: GroupHash,
 }
 
 impl Read {
@@ -221,13 +298,19 @@ fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec
         (Some(_), _) => &REFILL_GROUP,
     };
     let rows = session.run(statement, &values);
+    let tasks = read_rows(&rows, is_line);
+    rows.free();
+    tasks
+}
+
+fn read_rows(rows: &Rows, has_actions: bool) -> Vec<Read> {
     let number = |row, column| datum::number(rows.get(row, column));
-    let tasks = (0..rows.len())
+    (0..rows.len())
         .map(|row| {
-            let rank = rank(id_at(&rows, row, 0), Wall(number(row, 2)), number(row, 1));
+            let rank = rank(id_at(rows, row, 0), Wall(number(row, 2)), number(row, 1));
             let timeout = datum::interval_length(rows.get(row, 3));
             let run_at = rows.get(row, 5).map(datum::wall);
-            let (action, waits) = match is_line {
+            let (action, waits) = match has_actions {
                 true => (datum::text(rows.get(row, 7)), number(row, 8) == 0),
                 false => (Vec::new(), false),
             };
@@ -235,15 +318,14 @@ fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec
                 rank,
                 timeout,
                 run_at,
-                row: row_hint_at(&rows, row, 6),
+                row: row_hint_at(rows, row, 6),
                 is_own: is_own(rows.get(row, 4)),
                 action,
                 waits,
+                group: 0,
             }
         })
-        .collect();
-    rows.free();
-    tasks
+        .collect()
 }
 
 /// What comes first in a group of a queue that keeps the order.

@@ -132,7 +132,7 @@ impl Board<'_> {
         self.is_lane(lane) && self.lanes[lane].refiller == refiller
     }
 
-    fn set_refiller(&mut self, lane: u32, refiller: i32) {
+    pub(crate) fn set_refiller(&mut self, lane: u32, refiller: i32) {
         self.change(lane, self.lanes[lane].counts, refiller);
     }
 }

@@ -1,6 +1,6 @@
 //! The ready order of one action of one queue, of its tasks of one group, or of one priority.
 
-use crate::layout::names::{ACTION_MAX, Name};
+use crate::layout::names::{ACTION_MAX, GroupHash, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::rank::Rank;
 use crate::time::Wall;
@@ -32,6 +32,8 @@ pub struct Lane {
     pub(crate) first: u32,
     pub(crate) counts: LaneCounts,
     pub(crate) turns: LaneTurns,
+    /// Of a lane of tasks without a group.
+    pub(crate) pass: Pass,
     pub(crate) wakes: LaneWakes,
     /// The process that refills the lane; 0: none.
     pub(crate) refiller: i32,
@@ -41,6 +43,8 @@ pub struct Lane {
     pub(crate) order: Order,
     /// Of a line: what is known of the task at the cursor.
     pub(crate) at_cursor: AtCursor,
+    /// It was made in place of another, and gives way first once its group has had its turn.
+    pub(crate) gives_way: bool,
     /// Of a line: none.
     pub(crate) action: Name<ACTION_MAX>,
 }
@@ -127,6 +131,39 @@ impl LaneTurns {
         first: NIL,
         lanes: 0,
         queued: 0,
+    };
+}
+
+/// How far the groups were read that have no place on the board.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Pass {
+    /// From this hash on they are to be read.
+    pub(crate) from: GroupHash,
+    /// The queue's last turn when the pass began: a group with a later one had its turn in it.
+    pub(crate) begun: u64,
+    /// There may be such groups.
+    pub(crate) open: bool,
+    /// There may be some that this pass does not come to.
+    pub(crate) again: bool,
+    /// A process reads groups.
+    pub(crate) reading: bool,
+    /// One of them may have changed since it was read.
+    pub(crate) disturbed: bool,
+    /// What was read last has a lower priority than what is next.
+    pub(crate) is_lower: bool,
+}
+
+impl Pass {
+    /// All groups are on the board.
+    pub const NONE: Pass = Pass {
+        from: 0,
+        begun: 0,
+        open: false,
+        again: false,
+        reading: false,
+        disturbed: false,
+        is_lower: false,
     };
 }
 

@@ -17,6 +17,8 @@ pub struct Queue {
     pub(crate) lanes: u32,
     /// How many groups it has.
     pub(crate) groups: u32,
+    /// How many of its lanes have an open pass.
+    pub(crate) passes: u32,
     /// The number of the last turn that a group of it had.
     pub(crate) last_turn: u64,
     /// Of its tasks without a group.

@@ -70,6 +70,7 @@ fn a_group_with_a_limit_of_one_runs_in_the_order_of_submission() {
             in_own_place: all.in_own_place + one.in_own_place,
             late: all.late + one.late,
             sorted: all.sorted + one.sorted,
+            passes: all.passes + one.passes,
         });
         Ok(())
     });

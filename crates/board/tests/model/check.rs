@@ -25,6 +25,8 @@ pub struct Expect {
     pub back: Option<Key>,
     /// Tasks left to the table in any case.
     pub left: Vec<(LaneKey, Rank)>,
+    /// Groups were read: lanes were made for them.
+    pub groups: Option<(u32, u8, u8)>,
     /// A refill that ended with this cursor.
     pub ended: Option<(LaneKey, Rank)>,
 }
@@ -61,11 +63,12 @@ impl World<'_> {
             let (queue, action) = (queue.expect("a queue"), action.expect("an action"));
             ((it.entry, queue, action, group.expect("a group")), it)
         });
-        Snapshot {
-            lanes: lanes.collect(),
-            used: self.board.usage().slots_used,
-            spilled: std::array::from_fn(|entry| self.board.entry(entry as u32).lanes_spilled > 0),
-        }
+        let lanes: BTreeMap<LaneKey, LaneAudit> = lanes.collect();
+        let has_pass = |entry| lanes.iter().any(|it| it.0.0 == entry && it.1.pass_begun.is_some());
+        let spilled = std::array::from_fn(|entry| {
+            self.board.entry(entry as u32).lanes_spilled > 0 || has_pass(entry as u32)
+        });
+        Snapshot { lanes, used: self.board.usage().slots_used, spilled }
     }
 
     /// Compares the board with the cards, and adopts the choices that the board was free to make.
@@ -114,7 +117,8 @@ impl World<'_> {
         self.check_workers();
         self.check_entries(&before, &after);
         self.check_nothing_stranded(&after);
-        self.note_groups(&before, &after);
+        let brought = expect.groups.and_then(|of| self.passes.get(&of)).map(|it| it.1);
+        self.note_groups(&before, &after, brought);
         self.last = after;
     }
 
@@ -131,7 +135,7 @@ impl World<'_> {
     }
 
     /// A group that is new comes last; one without lanes is forgotten, also while a lane is made.
-    fn note_groups(&mut self, before: &Snapshot, after: &Snapshot) {
+    fn note_groups(&mut self, before: &Snapshot, after: &Snapshot, brought: Option<u64>) {
         let lanes: BTreeSet<_> = after.lanes.keys().map(|it| ((it.0, it.1), it.3)).collect();
         let queues: BTreeSet<_> = lanes.iter().map(|it| it.0).collect();
         let stayed = after.lanes.keys().filter(|it| before.lanes.contains_key(*it));
@@ -139,10 +143,22 @@ impl World<'_> {
         self.turns.retain(|it, _| stayed.contains(it) || it.1 == 0 && queues.contains(&it.0));
         for group in lanes.into_iter().filter(|it| it.1 > 0) {
             if !self.turns.contains_key(&group) {
-                let turn = self.serial();
+                let turn = brought.unwrap_or_else(|| self.serial());
                 self.turns.insert(group, turn);
             }
         }
+        for (lane, it) in &after.lanes {
+            let of = (lane.0, lane.1, lane.2);
+            match it.pass_begun.filter(|_| lane.3 == 0) {
+                None if lane.3 == 0 => _ = self.passes.remove(&of),
+                Some(begun) if self.passes.get(&of).is_none_or(|it| it.0 != begun) => {
+                    let serial = self.serial();
+                    self.passes.insert(of, (begun, serial));
+                }
+                _ => {}
+            }
+        }
+        self.passes.retain(|of, _| after.lanes.contains_key(&(of.0, of.1, of.2, 0)));
     }
 
     fn slots(&self) -> BTreeMap<Key, Slot> {
@@ -155,6 +171,13 @@ impl World<'_> {
         }
         assert_eq!(slots.len() as u32, self.board.usage().slots_used);
         slots
+    }
+
+    /// Whether a group's lane is new, and its group may be one that only the table knew.
+    fn is_unread(&self, before: &Snapshot, after: &Snapshot, lane: LaneKey) -> bool {
+        let is_new = !before.lanes.contains_key(&lane) && lane.3 > 0;
+        let has_pass = before.spilled[lane.0 as usize] || after.spilled[lane.0 as usize];
+        is_new && has_pass && after.cursor(lane) == Rank::FIRST
     }
 
     /// Checks why a new task found no slot, and whether its lane knows.
@@ -176,6 +199,9 @@ impl World<'_> {
             return false;
         }
         if !expect.read && card.rank >= before.cursor(card.lane) {
+            return true;
+        }
+        if self.is_unread(before, after, card.lane) {
             return true;
         }
         assert_eq!(full.slots_used, full.slots, "there was no room");
@@ -244,7 +270,10 @@ impl World<'_> {
             }
             let refill = self.refills.iter().find(|it| it.lane == lane);
             if let Some(it) = after.lanes.get(&lane) {
-                assert_eq!(it.cursor, cursor, "the cursor of {lane:?}");
+                let is_new = !before.lanes.contains_key(&lane) && lane.3 > 0;
+                let was_read = is_new && expect.groups.is_some();
+                let unread = was_read || self.is_unread(before, after, lane);
+                assert!(unread || it.cursor == cursor, "the cursor of {lane:?}: {it:?} {cursor:?}");
                 assert_eq!(it.refiller, refill.map_or(0, |it| it.pid));
                 continue;
             }
@@ -252,11 +281,13 @@ impl World<'_> {
             assert!(self.cards.values().all(|card| card.lane != lane), "a lane with slots stays");
             if cursor != Rank::END {
                 spilled += 1;
-                assert!(expect.makes.is_some() && after.spilled[lane.0 as usize]);
+                let makes = expect.makes.is_some() || expect.groups.is_some();
+                assert!(makes && after.spilled[lane.0 as usize]);
                 assert!(before.lanes.len() as u32 + more >= self.board.usage().lanes);
             }
         }
-        assert!(spilled <= 1 + u64::from(more), "one lane is spilled for another");
+        let is_for_another = expect.groups.is_some() || spilled <= 1 + u64::from(more);
+        assert!(is_for_another, "one lane is spilled for another");
         self.tally.spilled += spilled;
     }
 
@@ -307,7 +338,7 @@ impl World<'_> {
                 && !self.cards.contains_key(key)
                 && !self.puts.contains(key)
         });
-        let in_table = in_table.filter(|_| self.board.entry(entry).lanes_spilled == 0);
+        let in_table = in_table.filter(|_| !self.last.spilled[entry as usize]);
         let in_table = in_table.map(|(_, row)| self.place(row.lane, row.rank)).min();
         let best = queued.into_iter().chain(in_table).min();
         let lanes = || self.last.lanes.iter().filter(|(lane, _)| asked(**lane));
@@ -336,6 +367,14 @@ impl World<'_> {
                 assert_eq!(it.refiller, 0);
                 let place = self.place(*lane, it.cursor);
                 assert!(best.is_none_or(|best| place <= best), "a lane is refilled from there");
+            }
+            Next::NeedsGroups(wanted) => {
+                let of = |it: &&LaneKey| action_name(it.2) == wanted.action.as_bytes();
+                let (lane, it) = lanes().find(|it| of(&it.0) && it.0.3 == 0).expect("its lane");
+                let begun = self.passes[&(lane.0, lane.1, lane.2)];
+                assert_eq!(it.pass_begun, Some(begun.0));
+                let had_turn = best.is_none_or(|best| best.1 > begun.1);
+                assert!(had_turn || it.queued.is_empty(), "each group has had its turn");
             }
             Next::Refilling => {
                 let under_way = cursors().filter(|(_, it)| it.refiller != 0);

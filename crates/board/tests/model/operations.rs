@@ -347,7 +347,7 @@ impl World<'_> {
         let names: Option<Vec<&[u8]>> =
             names.as_ref().map(|names| names.iter().map(|name| &name[..]).collect());
         let mut taken = 0;
-        for _ in 0..u32::from(max) * 4 + 4 {
+        for _ in 0..u32::from(max) * 4 + 12 {
             if taken >= max || !self.may_own(pid, (entry, queue)) {
                 break;
             }
@@ -381,6 +381,15 @@ impl World<'_> {
                         break;
                     }
                     self.refill_at_once(self.refills.len() - 1, 1 + max % 5);
+                }
+                Next::NeedsGroups(wanted) => {
+                    let action = wanted.action.as_bytes();
+                    let action = (0..ACTIONS).find(|it| action_name(*it) == action);
+                    let head = (entry, queue, action.expect("a known action"));
+                    self.read_groups(head, &wanted, 1 + usize::from(max % 2));
+                    if !patient {
+                        break;
+                    }
                 }
                 Next::Refilling if patient => {
                     let wanted = |it: &Refill| {

@@ -171,6 +171,8 @@ pub struct Tally {
     pub parked: u64,
     /// Owned in the place of one of its group whose lease the same transaction ends.
     pub handed_in_group: u64,
+    /// Groups without a place were read to the last one.
+    pub passes: u64,
 }
 
 pub struct World<'b> {
@@ -186,6 +188,8 @@ pub struct World<'b> {
     /// Commits whose callbacks did not run yet.
     pub puts: Vec<Key>,
     pub gones: Vec<Key>,
+    /// For the heads with open passes, where these began: the board's turn, and the number here.
+    pub passes: BTreeMap<(u32, u8, u8), (u64, u64)>,
     /// The last turns of the groups that have lanes, and of the tasks in none.
     pub turns: BTreeMap<(QueueKey, u8), u64>,
     /// How many tasks of a queue may run.
@@ -237,6 +241,7 @@ impl<'b> World<'b> {
             wanted: Vec::new(),
             puts: Vec::new(),
             gones: Vec::new(),
+            passes: BTreeMap::new(),
             turns: BTreeMap::new(),
             limits: BTreeMap::new(),
             group_limits: BTreeMap::new(),
@@ -297,7 +302,7 @@ impl<'b> World<'b> {
 }
 
 impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 23] {
+    pub fn all(&self) -> [(&'static str, u64); 24] {
         [
             ("evicted", self.evicted),
             ("left", self.left),
@@ -322,6 +327,7 @@ impl Tally {
             ("in_turn", self.in_turn),
             ("parked", self.parked),
             ("handed_in_group", self.handed_in_group),
+            ("passes", self.passes),
         ]
     }
 }
@@ -353,6 +359,7 @@ impl std::ops::Add for Tally {
             in_turn: self.in_turn + it.in_turn,
             parked: self.parked + it.parked,
             handed_in_group: self.handed_in_group + it.handed_in_group,
+            passes: self.passes + it.passes,
         }
     }
 }

@@ -5,6 +5,7 @@ pub mod timer;
 pub mod workers;
 
 use crate::board::Board;
+use crate::board::queues::passes::NeedsGroups;
 use crate::board::refill::NeedsRefill;
 use crate::layout::lane::{Lane, Order};
 use crate::layout::names::{Name, WORKER_MAX};
@@ -85,7 +86,9 @@ pub enum Next {
     Task(u32),
     /// The next task, if there is one, is known to the table only.
     NeedsRefill(NeedsRefill),
-    /// As `NeedsRefill`, and another process refills the lane already.
+    /// Groups that only the table knows come before what the board has.
+    NeedsGroups(NeedsGroups),
+    /// As these two, and another process reads already.
     Refilling,
     /// No lane has anything, but so often one of the database found no place on the board: the
     /// table may have its tasks.
@@ -177,6 +180,11 @@ impl Board<'_> {
                 None => lane,
                 Some(_) => rivals.min_by_key(|lane| self.lane_key(*lane)),
             };
+            if let Some(queue) = queue
+                && let Some(next) = self.groups_before(queue, lane)
+            {
+                return next;
+            }
             let Some(lane) = lane else {
                 let spilled = self.entry(entry).lanes_spilled;
                 return if spilled > 0 { Next::Spilled(spilled) } else { Next::Empty };

@@ -159,7 +159,14 @@ impl Board<'_> {
         if self.is_line(head) {
             return self.is_head(head);
         }
-        self.is_listed(head) || self.lanes[head].turns.first != NIL
+        let it = &self.lanes[head];
+        self.is_listed(head) || it.turns.first != NIL || it.pass.open
+    }
+
+    /// Whether all that a head has is known to the table only.
+    fn is_empty_but_for_pass(&self, head: u32) -> bool {
+        let it = &self.lanes[head];
+        it.pass.open && it.turns.first == NIL && !self.is_listed(head)
     }
 
     /// Of a head and the lanes that it heads, the one with the next task. The head, if none has
@@ -177,7 +184,13 @@ impl Board<'_> {
         let is_level = matches!(self.lanes[lane].order, Order::Level(_));
         let turn = if is_level { 0 } else { self.turns(lane).last };
         let front = self.front(lane);
-        let priority = if self.is_line(lane) { self.line_priority(lane) } else { front.priority };
+        let priority = if self.is_line(lane) {
+            self.line_priority(lane)
+        } else if self.is_empty_but_for_pass(lane) {
+            u32::MAX
+        } else {
+            front.priority
+        };
         // Beside each other while the queue begins or ceases to age, the two kinds are not compared.
         (Reverse(priority), is_level, turn, front, lane)
     }
@@ -190,7 +203,7 @@ impl Board<'_> {
     /// Whether a head is before another one.
     pub(crate) fn is_head_before(&self, a: u32, b: u32) -> bool {
         let (one, other) = (&self.lanes[a], &self.lanes[b]);
-        let is_plain = one.turns.first == NIL && other.turns.first == NIL;
+        let is_plain = [one, other].iter().all(|it| it.turns.first == NIL && !it.pass.open);
         let is_level = |lane: &Lane| matches!(lane.order, Order::Level(_));
         if is_plain && is_level(one) == is_level(other) {
             (self.front(a), a) < (self.front(b), b)

@@ -323,7 +323,10 @@ impl Board<'_> {
     /// Whether a queue has ready tasks, as far as the board knows.
     fn may_have_tasks(&self, queue: u32) -> bool {
         let it = &self.queues[queue];
-        it.fronts != NIL || it.unread != NIL || self.entry(it.entry).lanes_spilled > 0
+        it.fronts != NIL
+            || it.unread != NIL
+            || it.passes > 0
+            || self.entry(it.entry).lanes_spilled > 0
     }
 
     /// Notes that a queue has tasks that it may not hand out.

@@ -194,7 +194,7 @@ impl Board<'_> {
             && tasks.iter().all(|task| self.refill_task(entry, line, task))
     }
 
-    fn refill_task(&mut self, entry: u32, line: u32, task: &LineTask) -> bool {
+    pub(crate) fn refill_task(&mut self, entry: u32, line: u32, task: &LineTask) -> bool {
         let rank = task.rank.in_line();
         if let Some(at) = self.find_slot(entry, task.rank.id)
             && self.is_outdated(self.slots[at].lane)
@@ -281,19 +281,32 @@ impl Board<'_> {
         if line.is_some() {
             return line;
         }
-        if self.lanes.is_full() {
-            self.make_room_for_lane(entry)?;
-        }
-        let queue = self.find_or_add_queue(entry, name.queue)?;
-        let group = match name.group {
-            None => NIL,
-            Some(group) => self.find_or_add_group(queue, group)?,
-        };
-        let line = self.add_lane(entry, queue, b"", Order::Line, group, NIL)?;
-        if self.entry(entry).lanes_spilled > 0 {
+        let line = self.add_line(entry, name)?;
+        let has_pass = self.base_of(line).is_some_and(|base| self.lanes[base].pass.open);
+        if has_pass || self.entry(entry).lanes_spilled > 0 {
             self.leave_to_table(line, self.first_rank(line));
         }
         Some(line)
+    }
+
+    /// Makes the line of a group; `None`: no place is left.
+    pub(crate) fn add_line(&mut self, entry: u32, name: LaneName) -> Option<u32> {
+        let has_room = !self.lanes.is_full() || self.make_room_for_lane(entry).is_some();
+        let line = has_room.then(|| {
+            let queue = self.find_or_add_queue(entry, name.queue)?;
+            let group = match name.group {
+                None => NIL,
+                Some(group) => self.find_or_add_group(queue, group)?,
+            };
+            self.add_lane(entry, queue, b"", Order::Line, group, NIL)
+        });
+        let line = line.flatten();
+        if line.is_none()
+            && let (Some(queue), Some(group)) = (self.find_queue(entry, name.queue), name.group)
+        {
+            self.leave_group_to_table(self.base_line(queue), group);
+        }
+        line
     }
 
     /// Notes that a task that waits and keeps its place is changed, or goes: its line is read again
