@@ -2,9 +2,8 @@
 
 use crate::board::Board;
 use crate::board::offers::Offered;
-use crate::layout::lane::{AtCursor, LaneRef, Order, Spot};
+use crate::layout::lane::LaneRef;
 use crate::layout::names::{ACTION_MAX, GroupHash, Name};
-use crate::layout::nodes::NIL;
 use crate::layout::rank::Rank;
 use crate::time::Micros;
 
@@ -17,8 +16,8 @@ pub struct NeedsRefill {
     pub cursor: Rank,
     /// The lane's action.
     pub action: Name<ACTION_MAX>,
-    /// Which tasks it has, and their order.
-    pub order: Order,
+    /// The only priority of its tasks; `None`: they have any.
+    pub level: Option<u32>,
     /// The group of its tasks; `None`: they are in no group.
     pub group: Option<GroupHash>,
     pub(crate) lane_id: u32,
@@ -36,11 +35,6 @@ impl Board<'_> {
     /// Whether no task can be queued: no slot is free, and no queued task can be evicted.
     pub fn is_leased_out(&mut self) -> bool {
         self.slots.is_full() && self.queued_in_longest() == 0
-    }
-
-    /// Whether no lane can be made: none is free, and each has a slot that is held.
-    pub fn is_out_of_lanes(&self) -> bool {
-        self.lanes.is_full() && self.registered().iter().all(|entry| entry.idle_len == 0)
     }
 
     /// How many tasks a refill could queue: the free slots, and half of the longest lane's.
@@ -86,10 +80,7 @@ impl Board<'_> {
                     }
                     true
                 }
-                None => {
-                    let spot = Spot { lane, head: NIL };
-                    self.insert_slot(entry, spot, rank, timeout) == Offered::Queued
-                }
+                None => self.insert_slot(entry, lane, rank, timeout) == Offered::Queued,
             })
     }
 
@@ -101,20 +92,10 @@ impl Board<'_> {
         }
         self.unlink_front(lane);
         let it = &mut self.lanes[lane];
-        let before = it.cursor;
         it.cursor = cursor.min(it.left_to_table);
         it.cursor_since = it.cursor.created;
-        let is_known = it.cursor == before && it.at_cursor != AtCursor::Unread;
-        if self.is_line(lane) && !is_known {
-            self.note_at_cursor(lane, AtCursor::Unread, 0);
-        } else {
-            self.link_front(lane);
-        }
+        self.link_front(lane);
         self.set_refiller(lane, 0);
-        if self.is_line(lane) {
-            // It wakes for the action of its next task from now on.
-            self.note_ready(lane);
-        }
         self.forget_outdated(self.queues[self.lanes[lane].queue].entry, lane);
         if self.is_lane(lane) {
             self.release_lane(lane);
@@ -128,7 +109,7 @@ impl Board<'_> {
         }
     }
 
-    pub(crate) fn is_refilled_by(&self, lane: u32, refiller: i32) -> bool {
+    fn is_refilled_by(&self, lane: u32, refiller: i32) -> bool {
         self.is_lane(lane) && self.lanes[lane].refiller == refiller
     }
 
