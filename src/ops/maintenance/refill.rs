@@ -71,8 +71,8 @@ pub enum Supplied {
     Again,
     /// No task is ready.
     Nothing,
-    /// All slots of the board are leased, so that a lane cannot be read; `None`: there is no place
-    /// for it.
+    /// All slots of the board are leased, or all lanes have leases, so that a lane cannot be read;
+    /// `None`: there is no place for it.
     NoRoom(Option<LaneRef>),
 }
 
@@ -119,7 +119,8 @@ impl Supply {
     }
 }
 
-/// Refills a lane, unless another process does. False when all slots of the board are leased.
+/// Refills a lane, unless another process does. False when the board has no slot or no lane for what
+/// was read.
 fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &NeedsRefill) -> bool {
     let me = process::id();
     let begun = with_board(|board| board.begin_refill(lane, me).then(|| board.room()));
@@ -129,7 +130,7 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
     let mut tasks = read(session, queue, lane, most);
     let is_line = lane.order == Order::Line;
     let cursor = match tasks.last() {
-        Some(last) if tasks.len() == most && is_line => Rank { priority: 0, ..last.rank }.next(),
+        Some(last) if tasks.len() == most && is_line => last.rank.in_line().next(),
         Some(last) if tasks.len() == most => last.rank.next(),
         _ => Rank::END,
     };

@@ -26,7 +26,7 @@ impl Rank {
     pub const END: Rank = Rank { id: Id::MAX, created: Wall::NEVER, priority: 0 };
 
     /// The place in a line, where priorities do not count.
-    pub(crate) fn in_line(self) -> Rank {
+    pub fn in_line(self) -> Rank {
         Rank { priority: 0, ..self }
     }
 
