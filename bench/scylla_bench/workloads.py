@@ -81,6 +81,15 @@ def limit(name: str, value: int) -> Compare:
     return Compare(f"limits-{name}", "queues", what, (limited, Side("scylla", "work-1")), (Target("scylla", 0.9),))
 
 
+def groups(number: int, target: float) -> Compare:
+    """A queue with so many groups, against one without."""
+    name = f"{number:,} groups" if number > 1 else "1 group"
+    define = {"queue": f"grouped-{number}", "groups": number}
+    grouped = Side("scylla", "work-1", name=name, fill="submit-groups", define=define)
+    what = f"own and return 1 from a queue with {name}, 16 clients"
+    return Compare(f"groups-{number}", "groups", what, (grouped, Side("scylla", "work-1")), (Target("scylla", target),))
+
+
 ASYNC = {"synchronous_commit": "off"}
 
 WORKLOADS: tuple[Workload, ...] = (
@@ -139,15 +148,27 @@ WORKLOADS: tuple[Workload, ...] = (
             Side("plain", "work-queues", name="plain, 64 queues", fill="submit-queues", fill_size=6400),
         ),
     ),
+    groups(1, 0.9),
+    groups(100, 0.9),
+    groups(100_000, 0.7),
     Compare(
+        "groups-in-order",
         "groups",
-        "queues",
-        "own and return 1 from a queue with 10,000 groups, 16 clients",
+        "own and return 1 from a queue with 10,000 groups that keep their order, 16 clients",
         (
-            Side("scylla", "work-1", name="10,000 groups", fill="submit-groups", define={"queue": "grouped"}),
-            Side("scylla", "work-1"),
+            Side(
+                "scylla",
+                "work-any",
+                name="in order",
+                fill="submit-groups",
+                define={"queue": "ordered", "groups": 10_000},
+                during=lambda bench: bench.configured("ordered", max_running_per_group=1),
+            ),
+            Side("scylla", "work-any", define={"queue": "plain"}),
         ),
+        (Target("scylla", 0.8),),
     ),
+    Special("groups-shares", "groups", "one large group beside 999 small ones", queues.shares),
     limit("max_running", 100_000),
     limit("max_per_second", 10_000_000),
     Special("flood", "queues", "a quiet queue while another one is flooded", queues.flood),

@@ -41,6 +41,7 @@ create table scylla.task (
     priority   bigint      not null,
     ready      boolean     not null,
     post_result boolean    not null,
+    held       boolean     not null default false,
     created    timestamptz not null,
     updated    timestamptz not null,
     run_at     timestamptz,
@@ -104,15 +105,19 @@ where ready and group_key is not null;
 create unique index task_key on scylla.task (key, queue) where key is not null;
 create unique index task_message on scylla.task (queue, message) where message is not null;
 
--- The tasks of a group, oldest first.
-create index task_group on scylla.task (queue, group_key, created, id)
-where group_key is not null;
+-- The line of a group: its tasks that were ready once, in the order of submission.
+create index task_line on scylla.task (queue, scylla._group_hash(group_key), created, id)
+where (ready or held) and group_key is not null;
+
+-- The other tasks of a group.
+create index task_group on scylla.task (queue, scylla._group_hash(group_key))
+where not (ready or held) and group_key is not null;
 
 -- What waits for its time only, in the order in which it falls due.
 create index task_due on scylla.task (due, id) where due is not null;
 
--- What waits, for whatever, by queue.
-create index task_waiting on scylla.task (queue, created) where not ready;
+-- What waits, for whatever, by queue; what keeps its place apart.
+create index task_waiting on scylla.task (queue, held, created, id) where not ready;
 
 comment on table scylla.task is 'live tasks: submitted and not yet settled';
 comment on constraint task_role on scylla.task is
@@ -123,6 +128,8 @@ comment on column scylla.task.action is 'what to do, within the queue';
 comment on column scylla.task.priority is 'higher runs first, 0 to 4294967295';
 comment on column scylla.task.ready is
     'may be owned; false while the task waits for its time or for others';
+comment on column scylla.task.held is
+    'waits for its time, and was ready before: it keeps its place in its group';
 comment on column scylla.task.post_result is 'whether the result may be waited for';
 comment on column scylla.task.created is
     'when the task was submitted, later than all before; among equals the oldest runs first';
@@ -167,7 +174,9 @@ comment on index scylla.task_group_lane is
     'the ready order of each group''s lane, from where a refill reads';
 comment on index scylla.task_group_age is 'ready tasks of groups, oldest first';
 comment on index scylla.task_key is 'one live task a queue and key';
-comment on index scylla.task_group is 'the tasks of a group, oldest first';
+comment on index scylla.task_line is
+    'the tasks of a group that were ready once, in the order of submission';
+comment on index scylla.task_group is 'the tasks of a group that were never ready';
 comment on index scylla.task_message is 'one waiting message a queue and id';
 comment on index scylla.task_due is 'what waits for its time only, the next first';
 comment on index scylla.task_waiting is 'what waits for its time or for others, by queue';

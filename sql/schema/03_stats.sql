@@ -134,6 +134,30 @@ comment on column scylla.queues.max_ready is
 comment on column scylla.queues.max_running_per_group is
     'how many tasks of one group may run at once; null: any number';
 
+-- Counts the ready tasks of groups that the query asks for.
+create view scylla.groups with (security_barrier) as
+select t.queue, t.group_key,
+    pg_catalog.count(*) operator(pg_catalog.-) pg_catalog.count(o.task) as ready,
+    pg_catalog.count(o.task) as running,
+    pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.min(
+        case when o.task is null then greatest(t.created, t.run_at) end) as oldest_ready
+from scylla.task t
+left join (
+    select pg_catalog.unnest(l.tasks) as task from scylla._owned(true) l
+) o on o.task operator(pg_catalog.=) t.id
+where t.ready and t.group_key is not null
+    and t.queue operator(pg_catalog.>=) scylla._first_queue()
+    and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+group by t.queue, t.group_key;
+
+comment on view scylla.groups is 'the groups that have ready or running tasks';
+comment on column scylla.groups.queue is 'the queue that workers serve';
+comment on column scylla.groups.group_key is 'the group, within the queue';
+comment on column scylla.groups.ready is 'tasks that a worker could own, were it their turn';
+comment on column scylla.groups.running is 'tasks that workers own';
+comment on column scylla.groups.oldest_ready is
+    'how long the oldest ready task has waited for a worker; null: none is ready';
+
 -- As above.
 create view scylla.workers as
 select w.worker, w.queue, w.running, w.last_seen, w.next_deadline

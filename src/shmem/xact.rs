@@ -44,9 +44,12 @@ pub struct Offer {
 }
 
 impl Offer {
+    fn lane(&self) -> LaneName<'_> {
+        LaneName { queue: &self.queue, action: &self.action, group: self.group }
+    }
+
     fn put(&self, board: &mut Board, entry: u32) {
-        let lane = LaneName { queue: &self.queue, action: &self.action, group: self.group };
-        if board.offer(entry, lane, self.rank, self.timeout) == Offered::Queued {
+        if board.offer(entry, self.lane(), self.rank, self.timeout) == Offered::Queued {
             if let Some(since) = self.aged_since {
                 board.note_age(entry, self.rank.id, since);
             }
@@ -81,6 +84,8 @@ pub enum Change {
     /// The task is no longer ready (settled, deleted or waiting): its slot goes, whatever its
     /// state.
     Gone(Id),
+    /// A task that waited for its time, and kept its place in its group, has changed or gone.
+    LeaveLine(Offer),
     /// The task is no longer live; at a rollback it is offered again, since a look at the table by
     /// this transaction does not find it.
     Cancel(Offer),
@@ -458,7 +463,11 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::Due(at) => board.note_due(entry, *at),
         Change::Run(at) => board.note_run(entry, *at),
         Change::RunsSettled => board.entry_mut(entry).runs_settled = true,
-        Change::Cancel(offer) => board.remove_task(entry, offer.rank.id),
+        Change::Cancel(offer) => {
+            board.remove_task(entry, offer.rank.id);
+            board.read_again(entry, offer.lane(), offer.rank);
+        }
+        Change::LeaveLine(offer) => board.leave_line(entry, offer.lane(), offer.rank),
         Change::Own(ticket) => board.commit_claim(*ticket),
         Change::Finish(ticket, _) => board.commit_end(*ticket),
         Change::Release(ticket, _) => board.requeue(*ticket, false),
@@ -605,6 +614,7 @@ fn revert(pending: &[PendingChange]) {
         | Change::OfferRun(_)
         | Change::RunsSettled
         | Change::Gone(_)
+        | Change::LeaveLine(_)
         | Change::CountdownDeferred
         | Change::Settled(_)
         | Change::Refresh

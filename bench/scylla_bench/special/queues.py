@@ -103,3 +103,44 @@ def quiet(bench: Bench, seconds: int) -> float:
     """The 99th percentile in milliseconds."""
     run = bench.load("scylla/quiet-one", 2, seconds=seconds, rate=100, latencies=True)
     return percentile(run.latencies, 0.99)
+
+
+def shares(bench: Bench, special: Special) -> Iterator[Row]:
+    """A large group beside 999 small ones: what each gets, and when the small ones are done."""
+    small, server = bench.scale(1_000, 20), bench.server
+    large = 1_000 * small
+    server.settle()
+    server.sql(f"""
+        select count(scylla.submit_many('shares', array_fill('{{}}'::jsonb, array[1000]),
+            group_keys => array_fill('large'::text, array[1000]))) from generate_series(1, {large // 1000})""")
+    server.sql(f"""
+        select count(scylla.submit_many('shares', array_fill('{{}}'::jsonb, array[{small}]),
+            group_keys => array_fill('small ' || n, array[{small}]))) from generate_series(1, 999) n""")
+    server.sql("create table shares_taken (n serial primary key, group_key text)")
+    server.sql(f"""
+        do $$ declare ids uuid[]; tokens uuid[]; keys text[]; begin
+            for n in 1..{1_001 * small} / 100 loop
+                select array_agg(o.id), array_agg(o.token), array_agg(o.group_key) into ids, tokens, keys
+                from scylla.own_tasks('bench', 'shares', 100) o;
+                insert into shares_taken (group_key) select unnest(keys);
+                perform scylla.return_tasks(ids, tokens);
+                commit;
+            end loop;
+        end $$""")
+    least, most = server.numbers(f"""
+        select min(taken), max(taken) from (
+            select count(*) * 1000.0 / {500 * small} as taken from shares_taken
+            where n <= {500 * small} group by group_key) t""")
+    before, left = server.numbers(f"""
+        select count(*) filter (where group_key = 'large'
+                and n < (select max(n) from shares_taken where group_key <> 'large')),
+            {999 * small} - count(*) filter (where group_key <> 'large')
+        from shares_taken""")
+    server.sql("drop table shares_taken")
+    server.sql("select scylla.cancel_group('shares', 'large')")
+    row = special.row("least share", least, "of a round", note=f"most {most:.3f}, when half of the small are done")
+    row.target, row.met = "0.95 to 1.05", least >= 0.95 and most <= 1.05
+    yield row
+    row = special.row("large before the last small", before, "tasks", note=f"{left:.0f} small ones are left")
+    row.target, row.met = f"< {2 * small:,}", before < 2 * small and left == 0
+    yield row

@@ -3,7 +3,7 @@
 mod memory;
 
 use board::{
-    Board, Bucket, Configured, LaneName, Micros, Monotonic, Next, QueueSettings, Rank, Wall,
+    Board, Bucket, Configured, LaneName, Micros, Monotonic, Next, Order, QueueSettings, Rank, Wall,
 };
 use memory::Memory;
 use memory::small::*;
@@ -186,7 +186,9 @@ impl World {
             assert!(board.begin_refill(&lane, 1));
             let mut read: Vec<&Task> = (self.table.iter())
                 .filter(|it| [it.action] == *lane.action.as_bytes() && it.rank >= lane.cursor)
-                .filter(|it| lane.level.is_none_or(|level| level == it.rank.priority))
+                .filter(|it| {
+                    [Order::Priority, Order::Level(it.rank.priority)].contains(&lane.order)
+                })
                 .collect();
             read.sort_by_key(|it| it.rank);
             let cursor = read.get(2).map_or(Rank::END, |it| it.rank);

@@ -1,5 +1,6 @@
 //! Lanes: tasks that are left to the table, and how they return to the board; the turns of groups.
 
+mod lines;
 mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -487,7 +488,7 @@ fn no_more_tasks_of_a_group_run_than_may() {
     assert_eq!(groups, [0, 1, 2, 0, 1, 2]);
     let begin = |board: &mut Board, id| {
         let (ticket, slot) = board.begin_end(0, id, &token_hash(1), 7).expect("a lease");
-        (ticket, board.freed_place(&slot).expect("a place").group)
+        (ticket, board.freed_place(&slot, true).expect("a place").group)
     };
     // Only the transaction that ends the lease may own in its place before it commits.
     let (ticket, place) = begin(&mut board, first[1]);

@@ -36,7 +36,7 @@ fn is_free(board: &mut Board) -> bool {
 /// Begins to end a lease; with the place that this makes free.
 fn end(board: &mut Board, id: u128, number: u8) -> (Ticket, Option<RunningPlace>) {
     let (ticket, slot) = board.begin_end(0, id, &token_hash(number), 7).expect("a good token");
-    (ticket, board.freed_place(&slot).map(|it| it.queue))
+    (ticket, board.freed_place(&slot, true).map(|it| it.queue))
 }
 
 fn wait(board: &mut Board, process: u32, filter: ActionFilter) {

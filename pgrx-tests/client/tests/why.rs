@@ -91,8 +91,10 @@ fn every_reason_of_a_queue_has_its_text() {
     let slow = s.submit_many("slow", 2)[1];
     s.own_one("slow");
     configure(&mut s, "grouped", "max_running_per_group => 1");
-    let [of_group, running, of_none, other_group] = ["'a'", "'a'", "null", "'b'"]
+    let [running, of_group, of_none, first, second] = ["'a'", "'a'", "null", "'b'", "'b'"]
         .map(|g| s.submit_with("grouped", &format!("group_key => {g}")));
+    let behind =
+        format!("waits for task {first} of its group, which is ready and waits for a worker");
     s.try_own_task(running).expect("a lease");
     let ready = s.submit("ready");
     let command = s.value::<Uuid>("select scylla.run_sql('select 1')", &[]);
@@ -104,8 +106,9 @@ fn every_reason_of_a_queue_has_its_text() {
         ("max_per_second", slow, "its queue hands out no more tasks than max_per_second allows"),
         ("max_running_per_group", of_group, of_group_text),
         ("SQL command", command, "ready, and waits for a process that runs SQL commands"),
-        ("no group", of_none, "ready, and waits for a worker"),
-        ("another group", other_group, "ready, and waits for a worker"),
+        ("no group", of_none, "ready, and waits for a worker and for the turn of its group"),
+        ("another group", first, "ready, and waits for a worker and for the turn of its group"),
+        ("not the first", second, &behind),
     ];
     assert_why(&mut s, &of_queues);
     s.run("select scylla.critical_only(true)");

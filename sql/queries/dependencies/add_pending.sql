@@ -5,6 +5,7 @@
 update scylla.task t
 set pending = t.pending + s.pending,
     ready = false,
+    held = false,
     due = null,
     after = t.after || s.after::uuid[],
     updated = $1

@@ -5,7 +5,7 @@
 -- Reads scylla.task by primary key; changes scylla.task. Locks the rows in primary-key order; the
 --   scheduler holds them already.
 update scylla.task t
-set ready = true, due = null, message = null, updated = $3
+set ready = true, held = false, due = null, message = null, updated = $3
 where t.id = any ($1)
     -- no search by time: the ids are few
     and (t.due <= $2) is true

@@ -1,4 +1,4 @@
--- Gives one live task that is not owned another time.
+-- Gives one live task that is not owned another time. One that was ready keeps its place in its group.
 -- Parameters: $1 id, $2 when, $3 whether that has come, $4 now.
 -- Result: whether it is ready now, and when the scheduler is to make it so; both null: it waits for
 --   others first, or never waited.
@@ -6,6 +6,7 @@
 update scylla.task t
 set run_at = $2, updated = $4,
     ready = t.pending = 0 and $3,
+    held = t.pending = 0 and not $3 and (t.ready or t.held),
     due = case when t.pending = 0 and not $3 then $2 end,
     message = case when t.pending > 0 or not $3 then t.message end
 where t.id = $1

@@ -12,7 +12,7 @@ use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{Whereabouts, session, whereabouts};
 use crate::storage::settle::{release, settle};
-use board::{End, FreedPlace, Lease, Outcome, READY, Refusal, Ticket, TokenHash, Wall};
+use board::{End, Lease, Outcome, READY, Refusal, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
 /// One task to return, and what comes with it.
@@ -36,15 +36,12 @@ pub fn return_tasks(
     // Every transaction locks rows in the order of their ids.
     let mut order: Vec<usize> = (0..returns.len()).collect();
     order.sort_by_key(|at| returns[*at].id);
-    let change = match outcome.end() {
-        End::Settled(_) => Change::Finish,
-        End::Released(_) => Change::Release,
-    };
+    let settles = matches!(outcome.end(), End::Settled(_));
     let mut endings = Vec::with_capacity(returns.len());
     for some in order.chunks(AT_ONCE) {
         let hashed: Vec<(usize, TokenHash)> =
             some.iter().map(|at| (*at, returns[*at].token_hash)).collect();
-        for (at, held) in begin_ends(db, returns, &hashed, change) {
+        for (at, held) in begin_ends(db, returns, &hashed, settles) {
             let Return { id, result, error, .. } = returns[at];
             match held {
                 Ok((lease, discards)) => {
@@ -105,9 +102,10 @@ fn begin_ends(
     db: &Database,
     returns: &[Return],
     hashed: &[(usize, TokenHash)],
-    change: fn(Ticket, Option<FreedPlace>) -> Change,
+    settles: bool,
 ) -> Vec<(usize, Result<Begun, Refusal>)> {
     let me = process::id();
+    let change = if settles { Change::Finish } else { Change::Release };
     let mut held = Vec::with_capacity(hashed.len());
     let mut tickets = Vec::with_capacity(hashed.len());
     let mut left: Vec<(usize, TokenHash)> = hashed.to_vec();
@@ -129,7 +127,7 @@ fn begin_ends(
                         *at,
                         answer.map(|(ticket, lease)| {
                             board.note_seen(ticket.slot, now);
-                            tickets.push((ticket, board.freed_place(&lease)));
+                            tickets.push((ticket, board.freed_place(&lease, settles)));
                             (lease, board.discards(&lease))
                         }),
                     ));

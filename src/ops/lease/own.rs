@@ -68,6 +68,8 @@ enum Found {
     Blocked(Blocked),
     Full,
     Running,
+    /// What is first in the task's group is to be read.
+    Unread(Next),
     Task(Claimed),
 }
 
@@ -101,6 +103,7 @@ pub fn own_tasks(
             continue;
         }
         if !held.is_empty() {
+            supply.found();
             owned += hand_out(db, queue, std::mem::take(&mut held), &mut show);
         }
         match stop {
@@ -165,6 +168,7 @@ pub fn own_task(
     xact::reserve(1);
     let mut freed = None;
     let groups = xact::endings_in_groups();
+    let mut supply = Supply::default();
     let found = loop {
         let (found, early) = db.on_board(|board, entry| {
             let queue = board.find_queue(entry, &place.queue);
@@ -174,6 +178,9 @@ pub fn own_task(
                     None => Found::Full,
                     Some(at) => match board.slot_at(at, entry).map(|it| it.state()) {
                         Some(State::Queued) => match board.slot_blocked(at, &groups) {
+                            Some(why) if why == Blocked::NotNext && board.is_unread(at) => {
+                                Found::Unread(board.next_in_line(at))
+                            }
                             Some(why) => Found::Blocked(why),
                             None if !board.fits(at, &mut board.room_of(entry)) => Found::Full,
                             None => Found::Task(board.reserve(at, &claim, hashed)),
@@ -182,17 +189,23 @@ pub fn own_task(
                     },
                 },
             };
-            (found, board.wants_scheduler(entry).then_some(entry))
+            (found, (board.wants_scheduler(entry), entry))
         });
-        early.into_iter().for_each(segment::wake_scheduler);
+        if early.0 {
+            segment::wake_scheduler(early.1);
+        }
         match found {
             Found::Blocked(why) if may_use_own(why, &mut freed) => {}
+            Found::Unread(next) => match supply.bring(db, &session, early.1, &place.queue, next) {
+                Supplied::Again => {}
+                Supplied::Nothing | Supplied::NoRoom(_) => break Found::Full,
+            },
             found => break found,
         }
     };
     match found {
         Found::Blocked(why) => Err(error::blocked(why, &place.queue, &db.database_name())),
-        Found::Full => Err(error::board_full(&db.database_name())),
+        Found::Full | Found::Unread(_) => Err(error::board_full(&db.database_name())),
         Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {
             xact::at_commit(db, [Change::Own(taken.ticket)]);

@@ -22,7 +22,11 @@ impl Locked {
     pub fn lock(db: &Database, session: &Session, wanted: &[Uuid]) -> Locked {
         let rows = session.run(&LOCK, &[ids(wanted.iter().copied())]);
         xact::at_commit(db, [Change::RowsReleased]);
-        Locked { ids: ids_in(&rows).collect(), rows }
+        let locked = Locked { ids: ids_in(&rows).collect(), rows };
+        let held = (0..locked.ids.len()).filter(|at| locked.is_held(*at));
+        let leave = held.map(|at| Change::LeaveLine(locked.board_key(at).offer()));
+        xact::at_commit(db, leave.collect::<Vec<_>>());
+        locked
     }
 
     pub fn board_key(&self, at: usize) -> BoardKey {
@@ -36,6 +40,11 @@ impl Locked {
     /// Whether the task is not waiting; it may be running.
     pub fn is_ready(&self, at: usize) -> bool {
         datum::number(self.rows.get(at, 7)) != 0
+    }
+
+    /// Whether the task waits for its time and keeps its place in its group.
+    fn is_held(&self, at: usize) -> bool {
+        datum::number(self.rows.get(at, 10)) != 0
     }
 
     /// How many predecessors the task waits for.

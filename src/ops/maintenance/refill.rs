@@ -11,7 +11,10 @@ use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::lookup::{TaskLookup, View};
 use crate::storage::rows::{id_at, is_own, rank, row_hint_at, session};
-use board::{Id, LaneName, LaneRef, Micros, NeedsRefill, Next, Rank, RowHint, Wall};
+use board::{
+    GroupHash, Id, LaneName, LaneRef, LineTask, Micros, NeedsRefill, Next, Order, Rank, RowHint,
+    Wall,
+};
 use pgrx::pg_sys::{self, Datum};
 
 statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
@@ -30,13 +33,23 @@ statement!(
     "maintenance/refill_group_level",
     [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT, UUID]
 );
+statement!(REFILL_LINE, "maintenance/refill_line", [TEXT, UUID, TIMESTAMPTZ, UUID, BIGINT]);
+statement!(
+    REFILL_LINE_UNGROUPED,
+    "maintenance/refill_line_ungrouped",
+    [TEXT, TIMESTAMPTZ, UUID, BIGINT]
+);
 statement!(SURVEY, "maintenance/survey", []);
+statement!(SURVEY_LINES, "maintenance/survey_lines", [TEXT]);
 statement!(SURVEY_GROUPS, "maintenance/survey_groups", [TEXT, BOOL]);
 statement!(SURVEY_QUEUE, "maintenance/survey_queue", [TEXT]);
 
 /// Bounds of how many tasks one refill reads. It reads no more than the board has room for.
 const LEAST_READ: usize = AT_ONCE;
 const MOST_READ: usize = 2_048;
+
+/// How many refills one call makes without a task from any.
+const REFILLS_MAX: u32 = 1 << 17;
 
 /// How often one call surveys a queue whose lanes find no place.
 const SURVEYS_MAX: u32 = 100;
@@ -45,6 +58,7 @@ const SURVEYS_MAX: u32 = 100;
 #[derive(Default)]
 pub struct Supply {
     surveys: u32,
+    refills: u32,
     /// How often lanes of the database had found no place, at the last survey.
     spilled: u32,
     /// A survey found lanes for which there is no place.
@@ -57,12 +71,17 @@ pub enum Supplied {
     Again,
     /// No task is ready.
     Nothing,
-    /// All slots of the board are leased, so that a lane cannot be read; `None`: there is no place
-    /// for it.
+    /// All slots of the board are leased, or all lanes have leases, so that a lane cannot be read;
+    /// `None`: there is no place for it.
     NoRoom(Option<LaneRef>),
 }
 
 impl Supply {
+    /// Notes that the board had something.
+    pub fn found(&mut self) {
+        self.refills = 0;
+    }
+
     /// Brings tasks of a queue onto the board, as far as what is next there calls for it; waits for
     /// another process that does.
     pub fn bring(
@@ -75,7 +94,14 @@ impl Supply {
     ) -> Supplied {
         match next {
             Next::Task(_) => Supplied::Again,
-            Next::NeedsRefill(lane) if refill(db, session, entry, queue, &lane) => Supplied::Again,
+            // On a board with next to no lanes, lines could have each other read again for ever.
+            Next::NeedsRefill(lane) if self.refills == REFILLS_MAX => {
+                Supplied::NoRoom(Some(lane.lane_ref()))
+            }
+            Next::NeedsRefill(lane) if refill(db, session, entry, queue, &lane) => {
+                self.refills += 1;
+                Supplied::Again
+            }
             Next::NeedsRefill(lane) => Supplied::NoRoom(Some(lane.lane_ref())),
             Next::Refilling => {
                 segment::wait();
@@ -93,7 +119,8 @@ impl Supply {
     }
 }
 
-/// Refills a lane, unless another process does. False when all slots of the board are leased.
+/// Refills a lane, unless another process does. False when the board has no slot or no lane for what
+/// was read.
 fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &NeedsRefill) -> bool {
     let me = process::id();
     let begun = with_board(|board| board.begin_refill(lane, me).then(|| board.room()));
@@ -101,22 +128,28 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
     xact::refilling(Some(lane.lane));
     let most = (room as usize).clamp(LEAST_READ, MOST_READ);
     let mut tasks = read(session, queue, lane, most);
+    let is_line = lane.order == Order::Line;
     let cursor = match tasks.last() {
+        Some(last) if tasks.len() == most && is_line => last.rank.in_line().next(),
         Some(last) if tasks.len() == most => last.rank.next(),
         _ => Rank::END,
     };
     leave_own(db, &mut tasks);
-    let ages = tasks.iter().filter(|_| lane.level.is_some());
+    let ages = tasks.iter().filter(|_| lane.order != Order::Priority);
     let ages: Vec<(Id, Wall)> =
         ages.map(|it| (it.rank.id, it.run_at.unwrap_or(it.rank.created))).collect();
-    let places: Vec<(Id, RowHint)> = tasks.iter().map(|it| (it.rank.id, it.row)).collect();
-    let tasks: Vec<(Rank, Micros)> = tasks.into_iter().map(|it| (it.rank, it.timeout)).collect();
     let mut room = true;
-    for (some, places) in tasks.chunks(AT_ONCE).zip(places.chunks(AT_ONCE)) {
+    for some in tasks.chunks(AT_ONCE) {
+        let in_line: Vec<LineTask> = some.iter().filter(|_| is_line).map(Read::in_line).collect();
+        let ranks: Vec<(Rank, Micros)> = some.iter().map(|it| (it.rank, it.timeout)).collect();
         room = room
             && with_board(|board| {
-                let room = board.refill(entry, lane.lane, me, some);
-                places.iter().for_each(|(id, row)| board.note_row(entry, *id, *row));
+                let room = if is_line {
+                    board.refill_line(entry, lane.lane, me, &in_line)
+                } else {
+                    board.refill(entry, lane.lane, me, &ranks)
+                };
+                some.iter().for_each(|it| board.note_row(entry, it.rank.id, it.row));
                 room
             });
     }
@@ -125,7 +158,7 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
     }
     let full = with_board(|board| {
         board.end_refill(lane.lane, me, cursor);
-        !room && board.is_leased_out()
+        !room && (board.is_leased_out() || board.is_out_of_lanes())
     });
     xact::refilling(None);
     segment::broadcast();
@@ -140,6 +173,16 @@ struct Read {
     row: RowHint,
     /// This transaction wrote the row.
     is_own: bool,
+    /// Of a line.
+    action: Vec<u8>,
+    waits: bool,
+}
+
+impl Read {
+    fn in_line(&self) -> LineTask<'_> {
+        let Read { rank, timeout, waits, .. } = *self;
+        LineTask { rank, timeout, action: &self.action, waits }
+    }
 }
 
 /// Leaves out the tasks that this transaction itself made ready: they are offered at its commit
@@ -156,20 +199,27 @@ fn leave_own(db: &Database, tasks: &mut Vec<Read>) {
 
 fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec<Read> {
     let Rank { id, created, priority } = lane.cursor;
-    let mut values = vec![
-        Some(datum::varlena(queue)),
-        Some(datum::varlena(lane.action.as_bytes())),
-        Some(Datum::from(-i64::from(priority))),
-        Some(datum::timestamptz(created)),
-        Some(Uuid(id).datum()),
-        Some(Datum::from(most as i64)),
-    ];
-    values.extend(lane.group.map(|group| Some(Uuid(group).datum())));
-    let statement = match (lane.group, lane.level) {
-        (None, None) => &REFILL,
-        (None, Some(_)) => &REFILL_LEVEL,
-        (Some(_), None) => &REFILL_GROUP,
-        (Some(_), Some(_)) => &REFILL_GROUP_LEVEL,
+    let is_line = lane.order == Order::Line;
+    let group = lane.group.map(|group| Some(Uuid(group).datum()));
+    let from =
+        [Some(datum::timestamptz(created)), Some(Uuid(id).datum()), Some(Datum::from(most as i64))];
+    let mut values = vec![Some(datum::varlena(queue))];
+    if is_line {
+        values.extend(group);
+        values.extend(from);
+    } else {
+        values.push(Some(datum::varlena(lane.action.as_bytes())));
+        values.push(Some(Datum::from(-i64::from(priority))));
+        values.extend(from);
+        values.extend(group);
+    }
+    let statement = match (lane.group, lane.order) {
+        (None, Order::Line) => &REFILL_LINE_UNGROUPED,
+        (Some(_), Order::Line) => &REFILL_LINE,
+        (None, Order::Level(_)) => &REFILL_LEVEL,
+        (None, _) => &REFILL,
+        (Some(_), Order::Level(_)) => &REFILL_GROUP_LEVEL,
+        (Some(_), _) => &REFILL_GROUP,
     };
     let rows = session.run(statement, &values);
     let number = |row, column| datum::number(rows.get(row, column));
@@ -178,17 +228,53 @@ fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec
             let rank = rank(id_at(&rows, row, 0), Wall(number(row, 2)), number(row, 1));
             let timeout = datum::interval_length(rows.get(row, 3));
             let run_at = rows.get(row, 5).map(datum::wall);
+            let (action, waits) = match is_line {
+                true => (datum::text(rows.get(row, 7)), number(row, 8) == 0),
+                false => (Vec::new(), false),
+            };
             Read {
                 rank,
                 timeout,
                 run_at,
                 row: row_hint_at(&rows, row, 6),
                 is_own: is_own(rows.get(row, 4)),
+                action,
+                waits,
             }
         })
         .collect();
     rows.free();
     tasks
+}
+
+/// What comes first in a group of a queue that keeps the order.
+pub struct FirstInLine {
+    pub id: Uuid,
+    pub action: Vec<u8>,
+    /// When it is ready again; `None`: it is.
+    pub due: Option<Wall>,
+}
+
+/// The first task of a group's line, as the table has it.
+pub fn first_in_line(
+    session: &Session,
+    queue: &[u8],
+    group: Option<GroupHash>,
+) -> Option<FirstInLine> {
+    let from =
+        [Some(datum::timestamptz(Wall(i64::MIN))), Some(Uuid(0).datum()), Some(Datum::from(1_i64))];
+    let mut values = vec![Some(datum::varlena(queue))];
+    values.extend(group.map(|group| Some(Uuid(group).datum())));
+    values.extend(from);
+    let statement = if group.is_some() { &REFILL_LINE } else { &REFILL_LINE_UNGROUPED };
+    let rows = session.run(statement, &values);
+    rows.first()?;
+    let is_ready = datum::number(rows.get(0, 8)) != 0;
+    Some(FirstInLine {
+        id: id_at(&rows, 0, 0),
+        action: datum::text(rows.get(0, 7)),
+        due: rows.get(0, 5).map(datum::wall).filter(|_| !is_ready),
+    })
 }
 
 /// Reads the settings of all queues, and marks all lanes of a database as to be refilled, from the
@@ -199,6 +285,7 @@ pub fn survey(db: &Database, entry: u32) -> bool {
     let spilled = with_board(|board| board.entry(entry).lanes_spilled);
     let room = mark(entry, &session(db).run(&SURVEY, &[]), first_to_refill);
     let room = mark_groups(entry, &session(db), b"", true) && room;
+    let room = mark_lines(entry, &session(db), None) && room;
     with_board(|board| {
         let entry = board.entry_mut(entry);
         if room && entry.lanes_spilled == spilled {
@@ -212,13 +299,20 @@ pub fn survey(db: &Database, entry: u32) -> bool {
 fn survey_queue(session: &Session, entry: u32, queue: &[u8]) -> bool {
     let rows = session.run(&SURVEY_QUEUE, &[Some(datum::varlena(queue))]);
     let room = mark(entry, &rows, |_, _| Rank::FIRST);
-    mark_groups(entry, session, queue, false) && room
+    let room = mark_groups(entry, session, queue, false) && room;
+    mark_lines(entry, session, Some(queue)) && room
 }
 
 /// As `mark`, of the lanes of groups, from a queue on.
 fn mark_groups(entry: u32, session: &Session, queue: &[u8], and_later: bool) -> bool {
     let values = [Some(datum::varlena(queue)), Some(Datum::from(and_later))];
     mark(entry, &session.run(&SURVEY_GROUPS, &values), |_, _| Rank::FIRST)
+}
+
+/// As `mark`, of the lines of a queue; `None`: of all queues.
+fn mark_lines(entry: u32, session: &Session, queue: Option<&[u8]>) -> bool {
+    let rows = session.run(&SURVEY_LINES, &[queue.map(datum::varlena)]);
+    mark(entry, &rows, |_, _| Rank::FIRST)
 }
 
 /// Where the refill of a lane begins that the full survey found.

@@ -7,7 +7,7 @@ use crate::board::queues::groups::{ByTurn, Siblings};
 use crate::board::queues::limits::ByPermit;
 use crate::containers::{list, treap};
 use crate::layout::entry::BuildState;
-use crate::layout::lane::WakeState;
+use crate::layout::lane::{AtCursor, Order, UNREAD, WakeState};
 use crate::layout::names::GroupHash;
 use crate::layout::nodes::NIL;
 use crate::layout::queue::{Group, Queue};
@@ -100,7 +100,7 @@ impl Board<'_> {
             (*lanes, *queued) = (*lanes + 1, *queued + it.counts.queued);
             *running += running_in[at as usize];
             assert_eq!(
-                self.find_lane(it.queue, it.action(), it.level, it.turns.group),
+                self.find_lane(it.queue, it.action(), it.order, it.turns.group),
                 Some(at),
                 "lane {at} is found"
             );
@@ -108,14 +108,22 @@ impl Board<'_> {
             assert_eq!(it.first, queued.first().copied().unwrap_or(NIL), "lane {at}'s first");
             assert_eq!(it.counts.queued as usize, queued.len(), "lane {at}'s queued");
             assert_eq!(it.counts.slots, members[at as usize], "lane {at}'s slots");
-            let expected = self.is_head(at) && self.has_next(at);
+            let is_front = self.is_head(at) && it.order != Order::Line;
+            let expected = is_front && self.has_next(at);
+            if it.order == Order::Line {
+                let place = if self.turns(at).parked { NIL } else { self.listing(at) };
+                assert_eq!(it.turns.head, place, "line {at} is in the tree of its next task");
+            }
             assert_eq!(has_front[at as usize], expected, "lane {at}'s front");
             let wanted = it.counts.slots > 0 || it.refiller != 0 || it.cursor != Rank::END;
             let wanted = wanted || it.turns.lanes > 0;
             assert!(wanted, "lane {at} is free when nothing refers to it");
             for slot in &queued {
-                let priority = self.slots[*slot].priority;
-                assert!(it.level.is_none_or(|level| level == priority), "lane {at}'s priority");
+                let Slot { priority, head, .. } = self.slots[*slot];
+                let is_level = |level| level == priority;
+                let fits = !matches!(it.order, Order::Level(level) if !is_level(level));
+                assert!(fits && it.order != Order::Head, "lane {at}'s order");
+                assert_eq!(head != NIL, it.order == Order::Line, "slot {slot} names a head");
                 assert_eq!(self.slots[*slot].lane, at);
                 assert_eq!(self.slots[*slot].state, State::Queued);
                 trees[*slot as usize] += 1;
@@ -140,8 +148,16 @@ impl Board<'_> {
             assert_eq!(counts, of_queue[at as usize], "queue {at}'s counts");
             let wanted = self.is_needed(at) || it.to_announce;
             assert!(wanted, "queue {at} is needed, or is to be announced");
+            let unread = it.unread;
             configured += u32::from(it.settings.version > 0 || it.pins > 0);
             refusing += u32::from(it.settings.max_ready > 0);
+            let listed = treap::in_order(&mut ByTurn(self), unread, &mut audit.depth).len();
+            let is_unread = |lane: &u32| {
+                let it = &self.lanes[*lane];
+                it.order == Order::Line && it.queue == at && it.turns.head == UNREAD
+            };
+            let live = (0..lanes.len() as u32).filter(|lane| lanes[*lane as usize]);
+            assert_eq!(listed, live.filter(is_unread).count(), "queue {at}'s lines to be read");
         }
         assert_eq!(configured, self.globals.configured, "queues with settings");
         assert_eq!(refusing, self.globals.refusing, "queues that refuse tasks");
@@ -221,7 +237,14 @@ impl Board<'_> {
         let live = || (0..lanes.len() as u32).filter(|lane| lanes[*lane as usize]);
         for head in live().filter(|lane| self.is_head(*lane)).collect::<Vec<_>>() {
             let turns = self.lanes[head].turns;
+            if self.lanes[head].order == Order::Line {
+                continue;
+            }
             assert_eq!(turns.head, NIL, "a head has none");
+            if self.lanes[head].order == Order::Head {
+                self.audit_line_head(head, lanes, depth);
+                continue;
+            }
             let below: Vec<u32> = live().filter(|it| self.lanes[*it].turns.head == head).collect();
             assert_eq!(turns.lanes as usize, below.len(), "head {head}'s lanes");
             let queued: u32 = below.iter().map(|lane| self.lanes[*lane].counts.queued).sum();
@@ -235,7 +258,7 @@ impl Board<'_> {
             assert_eq!(sorted, expected, "head {head}'s tree");
             for lane in below {
                 let (it, head) = (&self.lanes[lane], &self.lanes[head]);
-                assert_eq!((it.queue, it.level), (head.queue, head.level), "lane {lane}'s head");
+                assert_eq!((it.queue, it.order), (head.queue, head.order), "lane {lane}'s head");
                 assert_eq!(it.action, head.action, "lane {lane}'s head");
             }
         }
@@ -247,7 +270,7 @@ impl Board<'_> {
             let own: Vec<u32> = live().filter(|it| self.lanes[*it].turns.group == at).collect();
             assert_eq!(listed, own, "group {at}'s lanes");
             assert!(own.iter().all(|lane| self.lanes[*lane].queue == queue), "of one queue");
-            let has_place = |slot: &u32| self.slots[*slot].has_place();
+            let has_place = |slot: &u32| self.slots[*slot].has_place_in_group();
             let slots = (0..self.slots.end()).filter(|it| self.slots[*it].state != State::Free);
             let running = slots.filter(has_place).filter(|it| own.contains(&self.slots[*it].lane));
             assert_eq!(turns.running as usize, running.count(), "group {at}'s running");
@@ -260,9 +283,31 @@ impl Board<'_> {
                 of_queue.filter(|it| self.find_group(at, self.groups[*it].hash) == Some(*it));
             assert_eq!(groups as usize, live.count(), "queue {at}'s groups");
             let heads = list::in_order(&mut Siblings(&mut self.lanes), turns.lanes);
-            let is_own = |head: &u32| self.is_head(*head) && self.lanes[*head].queue == at;
+            let is_own = |lane: &u32| {
+                let it = &self.lanes[*lane];
+                it.turns.group == NIL && it.queue == at && it.order != Order::Head
+            };
             assert!(heads.iter().all(is_own), "queue {at}'s heads");
         }
+    }
+
+    fn audit_line_head(&mut self, head: u32, lanes: &[bool], depth: &mut usize) {
+        let turns = self.lanes[head].turns;
+        let live = (0..lanes.len() as u32).filter(|lane| lanes[*lane as usize]);
+        let lines: Vec<u32> = live.filter(|it| self.is_line(*it)).collect();
+        let at_cursors =
+            lines.iter().filter(|it| self.lanes[**it].at_cursor == AtCursor::Ready(head)).count();
+        let slots = (0..self.slots.end()).filter(|it| self.slots[*it].state != State::Free);
+        let named = slots.filter(|it| self.slots[*it].head == head).count();
+        assert_eq!(turns.lanes as usize, named + at_cursors, "head {head} is named");
+        let by_turn = treap::in_order(&mut ByTurn(self), turns.root, depth);
+        assert_eq!(turns.first, by_turn.first().copied().unwrap_or(NIL), "head {head}'s first");
+        let mut sorted = by_turn.clone();
+        sorted.sort();
+        let listed = |lane: &u32| self.lanes[*lane].turns.head == head;
+        let expected: Vec<u32> = lines.into_iter().filter(listed).collect();
+        assert_eq!(sorted, expected, "head {head}'s lines");
+        assert_eq!(turns.queued as usize, expected.len(), "how many lines head {head} has");
     }
 
     fn audit_shares(&mut self, lanes: &[bool]) {

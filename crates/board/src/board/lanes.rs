@@ -5,20 +5,29 @@ use crate::containers::hash::{hash, mix};
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
-use crate::layout::lane::{Lane, LaneCounts, LaneTurns, LaneWakes, WakeState};
+use crate::layout::lane::{
+    AtCursor, Lane, LaneCounts, LaneTurns, LaneWakes, Order, Spot, WakeState,
+};
 use crate::layout::names::{LaneName, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::queue::Queue;
 use crate::layout::rank::Rank;
 use crate::layout::slot::State;
+use crate::layout::waiter::ActionFilter;
 
 /// The most queued slots that a lane may have to be spilled (I8), and how many lanes are tried to
 /// find one that has no more. The board has four slots per lane.
 const SPILLED_SLOTS_MAX: u32 = 16;
 const SPILL_TRIES: u32 = 8;
 
-fn lane_hash(queue: u32, action: &[u8], level: Option<u32>, group: u32) -> u32 {
-    hash(queue ^ level.map_or(0, mix) ^ group.wrapping_add(1).rotate_left(16), action)
+fn lane_hash(queue: u32, action: &[u8], order: Order, group: u32) -> u32 {
+    let order = match order {
+        Order::Priority => 0,
+        Order::Level(priority) => mix(priority),
+        Order::Line => mix(NIL),
+        Order::Head => mix(NIL - 1),
+    };
+    hash(queue ^ order ^ group.wrapping_add(1).rotate_left(16), action)
 }
 
 impl Board<'_> {
@@ -29,8 +38,8 @@ impl Board<'_> {
     }
 
     /// The head of an action's lanes.
-    pub(crate) fn find_head(&self, queue: u32, action: &[u8], level: Option<u32>) -> Option<u32> {
-        self.find_lane(queue, action, level, NIL)
+    pub(crate) fn find_head(&self, queue: u32, action: &[u8], order: Order) -> Option<u32> {
+        self.find_lane(queue, action, order, NIL)
     }
 
     /// The lane of a group by its index, or of the tasks without one.
@@ -38,23 +47,42 @@ impl Board<'_> {
         &self,
         queue: u32,
         action: &[u8],
-        level: Option<u32>,
+        order: Order,
         group: u32,
     ) -> Option<u32> {
-        self.lanes.find(lane_hash(queue, action, level, group), |it| {
+        self.lanes.find(lane_hash(queue, action, order, group), |it| {
             it.queue == queue
-                && it.level == level
+                && it.order == order
                 && it.turns.group == group
                 && it.action() == action
         })
     }
 
-    fn find_lane_named(&self, queue: u32, name: LaneName, priority: u32) -> Option<u32> {
+    pub(crate) fn find_lane_named(&self, queue: u32, name: LaneName, priority: u32) -> Option<u32> {
         let group = match name.group {
             None => NIL,
             Some(group) => self.find_group(queue, group)?,
         };
-        self.find_lane(queue, name.action, self.level(queue, priority), group)
+        match self.order(queue, priority) {
+            Order::Line => self.find_lane(queue, b"", Order::Line, group),
+            order => self.find_lane(queue, name.action, order, group),
+        }
+    }
+
+    /// Where a task of a priority belongs. As `find_or_add_lane`.
+    pub(crate) fn find_or_add_spot(
+        &mut self,
+        entry: u32,
+        name: LaneName,
+        priority: u32,
+    ) -> Option<Spot> {
+        match self.find_queue(entry, name.queue) {
+            Some(queue) if self.keeps_order(queue) => self.find_or_add_in_line(entry, queue, name),
+            _ => {
+                let lane = self.find_or_add_lane(entry, name, priority)?;
+                Some(Spot { lane, head: NIL })
+            }
+        }
     }
 
     /// The lane of tasks of a priority, made if it is new, if need be in place of an idle one;
@@ -65,10 +93,13 @@ impl Board<'_> {
         name: LaneName,
         priority: u32,
     ) -> Option<u32> {
-        if let Some(queue) = self.find_queue(entry, name.queue)
-            && let Some(lane) = self.find_lane_named(queue, name, priority)
-        {
-            return Some(lane);
+        if let Some(queue) = self.find_queue(entry, name.queue) {
+            if let Some(lane) = self.find_lane_named(queue, name, priority) {
+                return Some(lane);
+            }
+            if self.keeps_order(queue) {
+                return self.find_or_add_line(entry, queue, name);
+            }
         }
         let Some(hash) = name.group else {
             if self.lanes.is_full() {
@@ -76,7 +107,8 @@ impl Board<'_> {
             }
             // Spilling may have freed the queue that was found.
             let queue = self.find_or_add_queue(entry, name.queue)?;
-            return self.add_lane(entry, queue, name.action, priority, LaneTurns::NONE);
+            let order = self.order(queue, priority);
+            return self.add_lane(entry, queue, name.action, order, NIL, NIL);
         };
         let head = self.find_or_add_lane(entry, LaneName { group: None, ..name }, priority)?;
         // It stays from now on.
@@ -85,8 +117,8 @@ impl Board<'_> {
         let lane = lane.and_then(|()| {
             let queue = self.lanes[head].queue;
             let group = self.find_or_add_group(queue, hash)?;
-            let turns = LaneTurns { group, head, ..LaneTurns::NONE };
-            self.add_lane(entry, queue, name.action, priority, turns)
+            let order = self.order(queue, priority);
+            self.add_lane(entry, queue, name.action, order, group, head)
         });
         if lane.is_none() {
             self.change_lanes_below(head, -1);
@@ -95,18 +127,19 @@ impl Board<'_> {
         lane
     }
 
-    fn add_lane(
+    pub(crate) fn add_lane(
         &mut self,
         entry: u32,
         queue: u32,
         action: &[u8],
-        priority: u32,
-        turns: LaneTurns,
+        order: Order,
+        group: u32,
+        head: u32,
     ) -> Option<u32> {
-        let level = self.level(queue, priority);
+        let turns = LaneTurns { group, head, ..LaneTurns::NONE };
         let lane_id = self.next_generation();
         let lane = self.lanes.add(
-            lane_hash(queue, action, level, turns.group),
+            lane_hash(queue, action, order, group),
             Lane {
                 cursor: Rank::END,
                 cursor_since: Rank::END.created,
@@ -124,7 +157,9 @@ impl Board<'_> {
                 refiller: 0,
                 lane_id,
                 used: true,
-                level,
+                order,
+                at_cursor: AtCursor::Unread,
+                cursor_priority: 0,
                 action: Name::new(action),
             },
         )?;
@@ -138,7 +173,7 @@ impl Board<'_> {
 
     /// Spills an idle lane, so that `entry` can have another: of the database that has the most
     /// idle ones, the one that is idle longest. `None`: no lane can be spilled.
-    fn make_room_for_lane(&mut self, entry: u32) -> Option<()> {
+    pub(crate) fn make_room_for_lane(&mut self, entry: u32) -> Option<()> {
         let idle = |it: &u32| (self.entry(*it).idle_len, *it == entry);
         let victim = (0..self.registered().len() as u32).max_by_key(idle)?;
         for _ in 0..SPILL_TRIES {
@@ -160,11 +195,13 @@ impl Board<'_> {
         while self.lanes[lane].first != NIL {
             self.drop_slot(self.lanes[lane].first);
         }
-        let Lane { queue, wakes, action, .. } = self.lanes[lane];
-        let Queue { entry, name, .. } = self.queues[queue];
+        let Lane { queue, wakes, action, order, .. } = self.lanes[lane];
+        let Queue { entry, name, chain, .. } = self.queues[queue];
         self.note_spilled(entry);
         self.forget_lane(lane);
-        if wakes.state != WakeState::Idle {
+        if wakes.state != WakeState::Idle && order == Order::Line {
+            self.wake_without_lane(entry, chain.hash, ActionFilter::ANY);
+        } else if wakes.state != WakeState::Idle {
             // That one finds the lane again, which goes on with waking.
             let lane = LaneName { queue: name.as_bytes(), action: action.as_bytes(), group: None };
             self.wake_for_table(entry, lane);
@@ -188,7 +225,7 @@ impl Board<'_> {
         self.unlink_front(lane);
         self.unlink_length(lane);
         self.forget_wakes(lane);
-        let queue = self.lanes[lane].queue;
+        let Lane { queue, at_cursor, .. } = self.lanes[lane];
         if self.lanes[lane].is_idle() {
             self.remove_idle(lane);
         }
@@ -197,6 +234,9 @@ impl Board<'_> {
         let head = self.leave_group(lane);
         self.lanes[lane].used = false;
         self.lanes.free(lane);
+        if let AtCursor::Ready(head) = at_cursor {
+            self.release_head(head);
+        }
         self.change_need(queue, |it| it.lanes -= 1);
         if let Some(head) = head {
             self.forget_outdated(entry, head);
@@ -274,8 +314,17 @@ impl Board<'_> {
         treap::first(&mut ByFront(self), root)
     }
 
+    /// The head after another one, which has something.
+    pub(crate) fn next_head(&mut self, queue: u32, head: u32) -> Option<u32> {
+        let root = self.queues[queue].fronts;
+        treap::next(&mut ByFront(self), root, head)
+    }
+
     /// Puts a lane into its trees, if it has something.
     pub(crate) fn link_front(&mut self, lane: u32) {
+        if self.is_line(lane) {
+            return self.link_line(lane);
+        }
         let head = self.head_of(lane);
         if head != lane && self.is_listed(lane) {
             self.unlink_head(head);
@@ -288,6 +337,9 @@ impl Board<'_> {
 
     /// Takes a lane out of its trees, before its front changes.
     pub(crate) fn unlink_front(&mut self, lane: u32) {
+        if self.is_line(lane) {
+            return self.unlink_line(lane);
+        }
         let head = self.head_of(lane);
         if head != lane && self.is_listed(lane) {
             self.unlink_head(head);
@@ -298,7 +350,7 @@ impl Board<'_> {
         }
     }
 
-    fn link_head(&mut self, head: u32) {
+    pub(crate) fn link_head(&mut self, head: u32) {
         if self.has_next(head) {
             let queue = self.lanes[head].queue;
             let root = self.queues[queue].fronts;
@@ -306,7 +358,7 @@ impl Board<'_> {
         }
     }
 
-    fn unlink_head(&mut self, head: u32) {
+    pub(crate) fn unlink_head(&mut self, head: u32) {
         if self.has_next(head) {
             let queue = self.lanes[head].queue;
             let root = self.queues[queue].fronts;
@@ -322,7 +374,7 @@ impl Board<'_> {
         counts.queued = counts.queued.wrapping_add_signed(queued);
         counts.slots = counts.slots.wrapping_add_signed(slots);
         let head = self.lanes[lane].turns.head;
-        if head != NIL {
+        if head != NIL && !self.is_line(lane) {
             let below = &mut self.lanes[head].turns.queued;
             *below = below.wrapping_add_signed(queued);
         }

@@ -4,7 +4,9 @@
 use crate::board::Board;
 use crate::board::lanes::ByRank;
 use crate::containers::treap;
+use crate::layout::lane::{AtCursor, Order, Spot};
 use crate::layout::names::LaneName;
+use crate::layout::nodes::NIL;
 use crate::layout::rank::{Id, Rank};
 use crate::layout::slot::{Flag, RowHint, Slot};
 use crate::time::Micros;
@@ -26,20 +28,23 @@ impl Board<'_> {
     pub fn offer(&mut self, entry: u32, name: LaneName, rank: Rank, timeout: Micros) -> Offered {
         if let Some(at) = self.find_slot(entry, rank.id) {
             self.slots[at].flags.set(Flag::Reoffered, true);
+            self.wake_in_line(at);
             return Offered::Known;
         }
-        let Some(lane) = self.find_or_add_lane(entry, name, rank.priority) else {
+        let Some(spot) = self.find_or_add_spot(entry, name, rank.priority) else {
             self.note_spilled(entry);
             self.wake_for_table(entry, name);
             return Offered::LeftToTable;
         };
-        let offered = if rank >= self.lanes[lane].cursor {
-            self.leave_to_table(lane, rank);
+        let (lane, place) = (spot.lane, self.place_in(spot.lane, rank));
+        let offered = if place >= self.lanes[lane].cursor {
+            self.leave_to_table(lane, place);
             Offered::LeftToTable
         } else {
-            self.insert_slot(entry, lane, rank, timeout)
+            self.insert_slot(entry, spot, rank, timeout)
         };
         self.note_ready(lane);
+        self.release_spot(spot);
         offered
     }
 
@@ -62,15 +67,17 @@ impl Board<'_> {
         if let Some(at) = self.find_slot(entry, rank.id) {
             return Some(at);
         }
-        let lane = self.find_or_add_lane(entry, name, rank.priority)?;
+        let spot = self.find_or_add_spot(entry, name, rank.priority)?;
         if self.slots.is_full() {
             let evicted = self.longest_lane().and_then(|longest| self.evict_tail(longest));
             if evicted.is_none() {
-                self.release_lane(lane);
+                self.release_spot(spot);
+                self.release_lane(spot.lane);
                 return None;
             }
         }
-        self.insert_slot(entry, lane, rank, timeout);
+        self.insert_slot(entry, spot, rank, timeout);
+        self.release_spot(spot);
         self.find_slot(entry, rank.id)
     }
 
@@ -78,19 +85,23 @@ impl Board<'_> {
     pub(crate) fn insert_slot(
         &mut self,
         entry: u32,
-        lane: u32,
+        spot: Spot,
         rank: Rank,
         timeout: Micros,
     ) -> Offered {
-        if self.slots.is_full() && !self.evict_for(lane, rank) {
-            self.leave_to_table(lane, rank);
+        let (lane, place) = (spot.lane, self.place_in(spot.lane, rank));
+        if self.slots.is_full() && !self.evict_for(lane, place) {
+            self.leave_to_table(lane, place);
             return Offered::LeftToTable;
         }
-        let slot = Slot::new(lane, rank, timeout);
+        let slot = Slot { head: spot.head, ..Slot::new(lane, rank, timeout) };
         let Some(at) = self.slots.add(self.id_hash(entry, rank.id), slot) else {
-            self.leave_to_table(lane, rank);
+            self.leave_to_table(lane, place);
             return Offered::LeftToTable;
         };
+        if spot.head != NIL {
+            self.change_lanes_below(spot.head, 1);
+        }
         self.slots[at].generation = self.next_generation();
         self.change_counts(lane, 0, 1);
         self.enqueue(at);
@@ -111,7 +122,13 @@ impl Board<'_> {
     /// Leaves the last queued task of a lane to the table; `None`: none is queued.
     fn evict_tail(&mut self, lane: u32) -> Option<()> {
         let tail = self.tail(lane)?;
+        let Slot { priority, head, .. } = self.slots[tail];
         let (rank, since) = (self.slots[tail].rank(), self.slots[tail].aged_since());
+        let at_cursor =
+            if self.slots[tail].waits() { AtCursor::Waits } else { AtCursor::Ready(head) };
+        if head != NIL {
+            self.change_lanes_below(head, 1);
+        }
         self.leave_to_table(lane, rank);
         if self.lanes[lane].cursor == rank {
             // Else lanes with more first tasks than there are slots would evict each other's for
@@ -119,6 +136,13 @@ impl Board<'_> {
             self.lanes[lane].cursor_since = since;
         }
         self.drop_slot(tail);
+        if head != NIL {
+            if self.lanes[lane].cursor == rank {
+                // As it is known, the line need not be read for workers of other actions.
+                self.note_at_cursor(lane, at_cursor, priority);
+            }
+            self.release_head(head);
+        }
         Some(())
     }
 
@@ -127,9 +151,18 @@ impl Board<'_> {
         treap::last(&mut ByRank(self), root)
     }
 
+    /// The place of a task in a lane.
+    fn place_in(&self, lane: u32, rank: Rank) -> Rank {
+        if self.is_line(lane) { rank.in_line() } else { rank }
+    }
+
     /// Leaves all tasks from `rank` on to the table.
     pub(crate) fn leave_to_table(&mut self, lane: u32, rank: Rank) {
-        let leads = rank < self.front(lane);
+        let is_known = self.lanes[lane].at_cursor != AtCursor::Unread;
+        let forgets = is_known && rank <= self.lanes[lane].cursor;
+        let front = self.front(lane);
+        // Of the first task of a line less is known once it is left to the table.
+        let leads = rank < front || forgets || rank == front && self.is_line(lane);
         if leads {
             self.unlink_front(lane);
         }
@@ -138,6 +171,9 @@ impl Board<'_> {
             (it.cursor, it.cursor_since) = (rank, rank.created);
         }
         it.left_to_table = it.left_to_table.min(rank);
+        if forgets {
+            return self.note_at_cursor(lane, AtCursor::Unread, 0);
+        }
         if leads {
             self.link_front(lane);
         }
@@ -151,7 +187,8 @@ impl Board<'_> {
 
     /// As `survey`, from a rank on: each ready task before it has, or had a moment ago, a slot.
     pub fn survey_from(&mut self, entry: u32, name: LaneName, from: Rank) -> bool {
-        if self.find_queue(entry, name.queue).is_some_and(|queue| self.ages(queue)) {
+        let is_level = |queue| matches!(self.order(queue, 0), Order::Level(_));
+        if self.find_queue(entry, name.queue).is_some_and(is_level) {
             // The caller's snapshot is from before the queue began to age. It surveys again.
             self.note_spilled(entry);
             return true;
@@ -170,6 +207,7 @@ impl Board<'_> {
             Some(lane) => {
                 // Its limit may have been changed in the table.
                 self.park_or_unpark(lane);
+                let from = if self.is_line(lane) { Rank::FIRST } else { from };
                 self.leave_to_table(lane, from.max(self.first_rank(lane)));
                 self.note_ready(lane);
                 true

@@ -2,8 +2,9 @@
 
 use crate::board::Board;
 use crate::board::offers::Offered;
-use crate::layout::lane::LaneRef;
+use crate::layout::lane::{AtCursor, LaneRef, Order, Spot};
 use crate::layout::names::{ACTION_MAX, GroupHash, Name};
+use crate::layout::nodes::NIL;
 use crate::layout::rank::Rank;
 use crate::time::Micros;
 
@@ -16,8 +17,8 @@ pub struct NeedsRefill {
     pub cursor: Rank,
     /// The lane's action.
     pub action: Name<ACTION_MAX>,
-    /// The only priority of its tasks; `None`: they have any.
-    pub level: Option<u32>,
+    /// Which tasks it has, and their order.
+    pub order: Order,
     /// The group of its tasks; `None`: they are in no group.
     pub group: Option<GroupHash>,
     pub(crate) lane_id: u32,
@@ -35,6 +36,11 @@ impl Board<'_> {
     /// Whether no task can be queued: no slot is free, and no queued task can be evicted.
     pub fn is_leased_out(&mut self) -> bool {
         self.slots.is_full() && self.queued_in_longest() == 0
+    }
+
+    /// Whether no lane can be made: none is free, and each has a slot that is held.
+    pub fn is_out_of_lanes(&self) -> bool {
+        self.lanes.is_full() && self.registered().iter().all(|entry| entry.idle_len == 0)
     }
 
     /// How many tasks a refill could queue: the free slots, and half of the longest lane's.
@@ -80,7 +86,10 @@ impl Board<'_> {
                     }
                     true
                 }
-                None => self.insert_slot(entry, lane, rank, timeout) == Offered::Queued,
+                None => {
+                    let spot = Spot { lane, head: NIL };
+                    self.insert_slot(entry, spot, rank, timeout) == Offered::Queued
+                }
             })
     }
 
@@ -92,10 +101,20 @@ impl Board<'_> {
         }
         self.unlink_front(lane);
         let it = &mut self.lanes[lane];
+        let before = it.cursor;
         it.cursor = cursor.min(it.left_to_table);
         it.cursor_since = it.cursor.created;
-        self.link_front(lane);
+        let is_known = it.cursor == before && it.at_cursor != AtCursor::Unread;
+        if self.is_line(lane) && !is_known {
+            self.note_at_cursor(lane, AtCursor::Unread, 0);
+        } else {
+            self.link_front(lane);
+        }
         self.set_refiller(lane, 0);
+        if self.is_line(lane) {
+            // It wakes for the action of its next task from now on.
+            self.note_ready(lane);
+        }
         self.forget_outdated(self.queues[self.lanes[lane].queue].entry, lane);
         if self.is_lane(lane) {
             self.release_lane(lane);
@@ -109,7 +128,7 @@ impl Board<'_> {
         }
     }
 
-    fn is_refilled_by(&self, lane: u32, refiller: i32) -> bool {
+    pub(crate) fn is_refilled_by(&self, lane: u32, refiller: i32) -> bool {
         self.is_lane(lane) && self.lanes[lane].refiller == refiller
     }
 

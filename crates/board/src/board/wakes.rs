@@ -17,7 +17,7 @@ use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::containers::treap;
 use crate::layout::entry::DatabaseEntry;
-use crate::layout::lane::{Lane, LaneRef, LaneWakes, WakeState};
+use crate::layout::lane::{Lane, LaneRef, LaneWakes, Order, WakeState};
 use crate::layout::names::LaneName;
 use crate::layout::nodes::{Link, ListHead, NIL};
 use crate::layout::queue::Queue;
@@ -215,9 +215,13 @@ impl Board<'_> {
 
     /// As `give_wakes`, for this lane only. Returns how many wake-ups it has no use for.
     fn give_wakes_of(&mut self, lane: u32) -> u32 {
-        let Lane { queue, action, wakes, .. } = self.lanes[lane];
+        let Lane { queue, action, wakes, order, .. } = self.lanes[lane];
         let Queue { entry, chain, .. } = self.queues[queue];
-        let (filter, line) = (ActionFilter::of(action.as_bytes()), self.line(chain.hash));
+        let filter = match order {
+            Order::Line => ActionFilter::ANY,
+            _ => ActionFilter::of(action.as_bytes()),
+        };
+        let line = self.line(chain.hash);
         let it = self.lane_ref(lane);
         let (mut left, mut until) = (0, wakes.until);
         if self.is_limited(queue) {

@@ -14,6 +14,8 @@ pub struct Lane {
     pub(crate) cursor: Rank,
     /// Since when the task at the cursor ages, or earlier.
     pub(crate) cursor_since: Wall,
+    /// Of a line: the priority of the task at the cursor, if that is known.
+    pub(crate) cursor_priority: u32,
     /// The lowest rank that was left to the table since the refill under way began.
     pub(crate) left_to_table: Rank,
     pub(crate) chain: Chain,
@@ -36,9 +38,36 @@ pub struct Lane {
     /// A number that no other lane had, not even one at the same index.
     pub(crate) lane_id: u32,
     pub(crate) used: bool,
-    /// The only priority of its tasks; `None`: they have any.
-    pub(crate) level: Option<u32>,
+    pub(crate) order: Order,
+    /// Of a line: what is known of the task at the cursor.
+    pub(crate) at_cursor: AtCursor,
+    /// Of a line: none.
     pub(crate) action: Name<ACTION_MAX>,
+}
+
+/// Which tasks a lane has, and their order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Those of an action and group, by priority, then by age.
+    Priority,
+    /// Those of an action, group and priority, by age.
+    Level(u32),
+    /// Those of a group, whatever their actions and priorities, by age: a *line*, of which one runs
+    /// at a time.
+    Line,
+    /// None: it is the head of the lines whose first task has its action.
+    Head,
+}
+
+/// What is known of the task at the cursor of a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtCursor {
+    /// Nothing: a refill finds out.
+    Unread,
+    /// It waits for its time, so the line waits for it.
+    Waits,
+    /// It is ready: the head of its action.
+    Ready(u32),
 }
 
 /// A lane, as long as its index has the same one.
@@ -55,6 +84,17 @@ impl LaneRef {
     pub const NONE: LaneRef = LaneRef { lane: NIL, lane_id: 0, queue: NIL };
 }
 
+/// Where a task belongs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub(crate) lane: u32,
+    /// The head of its action, if the lane is a line; kept until `release_spot`.
+    pub(crate) head: u32,
+}
+
+/// In place of a line's head: the line is in its queue's tree of those that a refill is to read first.
+pub(crate) const UNREAD: u32 = NIL - 1;
+
 /// A lane's part in the turns of groups. The lane of the tasks without a group is the *head* of the
 /// lanes of its action's groups, and stays as long as there are any. Without groups it is only that.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +102,8 @@ impl LaneRef {
 pub struct LaneTurns {
     /// The group whose lane it is; `NIL`: it is a head.
     pub(crate) group: u32,
-    /// The head of a group's lane.
+    /// The head of a group's lane. Of a line: the head in whose tree it is, or `UNREAD`; `NIL`: it is
+    /// in no tree.
     pub(crate) head: u32,
     /// In the list of its group's lanes, or of its queue's heads.
     pub(crate) sibling: Link,
@@ -70,9 +111,9 @@ pub struct LaneTurns {
     pub(crate) root: u32,
     /// The first one in that tree.
     pub(crate) first: u32,
-    /// How many lanes it is the head of.
+    /// How many lanes it is the head of; of lines, how many slots, and tasks at cursors, name it.
     pub(crate) lanes: u32,
-    /// How many of their slots are queued.
+    /// How many of their slots are queued; of lines, how many are in its tree.
     pub(crate) queued: u32,
 }
 

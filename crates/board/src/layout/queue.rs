@@ -36,7 +36,9 @@ pub struct Queue {
     pub(crate) until: u64,
     /// In the database's list of queues to be announced.
     pub(crate) link: Link,
-    /// Whether it is in that list.
+    /// The tree of lines whose next task a refill is to read.
+    pub(crate) unread: u32,
+    /// Whether it is in the list of those to be announced.
     pub(crate) to_announce: bool,
     pub(crate) settings: QueueSettings,
     pub(crate) permits: Permits,
@@ -63,7 +65,7 @@ pub struct GroupTurns {
     /// Its lanes.
     pub(crate) lanes: ListHead,
     /// How many of its slots are reserved or leased, those included that a transaction in flight
-    /// ends.
+    /// ends; in a line, how many are not queued.
     pub(crate) running: u32,
     /// A number that no other group had. It changes when a slot goes that a transaction in flight
     /// was about to end.

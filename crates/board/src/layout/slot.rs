@@ -50,6 +50,8 @@ pub(crate) enum Flag {
     /// No worker owned the task since it was queued, and `since_at` tells since when it ages, which
     /// is later than its submission.
     AgesLater,
+    /// The task is not ready: it waits for its time, and keeps its place in its line.
+    Waits,
 }
 
 /// The flags of a slot, a bit each.
@@ -120,6 +122,8 @@ pub struct Slot {
     /// The worker whose token is good: it has the lease, or its lease expired and no worker owned
     /// the task since. `NIL`: none.
     pub(crate) worker: u32,
+    /// In a line: the head of its action. Else `NIL`.
+    pub(crate) head: u32,
 }
 
 impl Slot {
@@ -146,12 +150,24 @@ impl Slot {
             claimed_by: 0,
             row: RowHint::default(),
             worker: NIL,
+            head: NIL,
         }
     }
 
     /// The task's place in its lane.
     pub fn rank(&self) -> Rank {
-        Rank { id: self.id, created: self.created, priority: self.priority }
+        let rank = Rank { id: self.id, created: self.created, priority: self.priority };
+        if self.is_in_line() { rank.in_line() } else { rank }
+    }
+
+    /// Whether its lane is a line.
+    pub(crate) fn is_in_line(&self) -> bool {
+        self.head != NIL
+    }
+
+    /// Whether the task keeps its place in its line until its time has come.
+    pub fn waits(&self) -> bool {
+        self.flags.has(Flag::Waits)
     }
 
     /// What the task does.

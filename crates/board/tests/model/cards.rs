@@ -297,7 +297,7 @@ impl World<'_> {
         self.reconcile(Expect::default());
         match (settled, refusal) {
             (Ok((ticket, slot)), None) => {
-                let place = self.board.freed_place(&slot);
+                let place = self.board.freed_place(&slot, true);
                 assert_eq!(place.is_some(), had_place);
                 Some(Right { key, ticket, serial, epoch: self.cards[&key].epoch, place })
             }

@@ -281,7 +281,11 @@ impl World<'_> {
             Operation::Wreck => self.wreck(),
             Operation::Limit { lane, most } => {
                 let (entry, queue, _, group) = lane_of(lane);
-                let limits = if group > 0 { &mut self.group_limits } else { &mut self.limits };
+                // A limit of 1 keeps the order of submission: `lines` tests that.
+                let (limits, most) = match group {
+                    0 => (&mut self.limits, most),
+                    _ => (&mut self.group_limits, if most > 0 { 2 } else { 0 }),
+                };
                 limits.insert((entry, queue), most.into());
                 self.limit(entry);
             }

@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 78] = [
+const CALLS: [(&str, &str); 79] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -44,6 +44,7 @@ const CALLS: [(&str, &str); 78] = [
     ("`wait_for_task`", "call scylla.wait_for_task('{c}', '0')"),
     ("view `tasks`", "select 1 / count(*) from scylla.tasks where queue = 'q'"),
     ("view `failed`", "select 1 / count(*) from scylla.failed where queue = 'q'"),
+    ("view `groups`", "select 1 / count(*) from scylla.groups where queue = 'q'"),
     ("view `queues`", "select 1 / count(*) from scylla.queues where queue = 'q'"),
     ("view `stats`", "select 1 / count(*) from scylla.stats where queue = 'q'"),
     ("view `workers`", "select 1 / count(*) from scylla.workers where queue = 'q'"),
@@ -137,7 +138,7 @@ fn fill(s: &mut Session) -> impl Fn(&str) -> String + use<> {
     s.end(completed, "completed");
     s.submit("q");
     let lease = s.own_one_with("q", "timeout => '1 day'");
-    let ready = s.submit_with("q", "key => 'k'");
+    let ready = s.submit_with("q", "key => 'k', group_key => 'g'");
     s.run("select scylla.delay('waiting', '2100-01-01Z', 'q', 'v')");
     s.run("select scylla.schedule('others', 'every 1 hour', 'q')");
     move |call| {

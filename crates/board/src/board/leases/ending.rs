@@ -3,6 +3,7 @@
 use crate::board::Board;
 use crate::board::leases::{Lease, Refusal};
 use crate::layout::names::LaneName;
+use crate::layout::nodes::NIL;
 use crate::layout::rank::{Id, Rank};
 use crate::layout::slot::{Flag, State, Ticket, TokenHash};
 use crate::time::{Micros, Monotonic};
@@ -26,7 +27,7 @@ impl Board<'_> {
                 return Err(Refusal::Stale);
             }
             State::Queued => self.dequeue(at),
-            State::Withheld => self.slots[at].state = State::Queued,
+            State::Withheld => {}
             State::Ending if slot.is_expiring() => return Err(Refusal::Busy),
             State::Ending => return Err(Refusal::Ending),
             State::Reserved | State::Free => return Err(Refusal::Stale),
@@ -53,10 +54,7 @@ impl Board<'_> {
                 self.dequeue(at);
                 Ok(self.mark_ending(at, holder).0)
             }
-            State::Withheld => {
-                self.slots[at].state = State::Queued;
-                Ok(self.mark_ending(at, holder).0)
-            }
+            State::Withheld => Ok(self.mark_ending(at, holder).0),
             State::Ending if slot.is_expiring() => Err(Refusal::Busy),
             State::Ending => Err(Refusal::Ending),
             State::Leased | State::Reserved | State::Free => Err(Refusal::Stale),
@@ -65,11 +63,16 @@ impl Board<'_> {
 
     /// Gives a slot to a transaction that ends its lease.
     pub(crate) fn mark_ending(&mut self, at: u32, holder: i32) -> (Ticket, Lease) {
+        self.change_place(at, |slot| {
+            // A withheld task is as one that is queued.
+            let withheld = slot.state == State::Withheld;
+            slot.previous_state = if withheld { State::Queued } else { slot.state };
+            slot.state = State::Ending;
+        });
         let slot = &mut self.slots[at];
-        slot.previous_state = slot.state;
-        slot.state = State::Ending;
         slot.holder = holder;
         slot.flags.set(Flag::Reoffered, false);
+        let slot = &self.slots[at];
         (Ticket { slot: at, generation: slot.generation }, self.lease(&self.slots[at]))
     }
 
@@ -80,10 +83,13 @@ impl Board<'_> {
             return;
         }
         let slot = &mut self.slots[ticket.slot];
-        slot.state = slot.previous_state;
         slot.holder = slot.claimed_by;
         slot.deadline = slot.deadline.max(retry_at);
-        match slot.previous_state {
+        let previous_state = slot.previous_state;
+        if previous_state != State::Queued {
+            slot.state = previous_state;
+        }
+        match previous_state {
             State::Queued => self.requeue_slot(ticket.slot),
             _ => self.start_timer(ticket.slot),
         }
@@ -145,6 +151,11 @@ impl Board<'_> {
                 // The lane's next refill looks again (I4).
                 self.slots[ticket.slot].flags.set(Flag::Reoffered, true);
             }
+            let (lane, rank) = (self.slots[ticket.slot].lane, self.slots[ticket.slot].rank());
+            if self.slots[ticket.slot].is_in_line() {
+                // It may keep its place.
+                self.leave_to_table(lane, rank);
+            }
             self.drop_slot(ticket.slot);
         }
     }
@@ -170,6 +181,13 @@ impl Board<'_> {
 
     /// Queues a slot again, or leaves its task to the table when its lane has moved past it.
     pub(crate) fn requeue_slot(&mut self, at: u32) {
+        if self.is_outdated(self.slots[at].lane) {
+            let entry = self.entry_of_slot(&self.slots[at]);
+            self.change_lane(entry, at);
+            if self.is_outdated(self.slots[at].lane) {
+                return self.leave_outdated(entry, at);
+            }
+        }
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
         let had_place = self.slots[at].has_place();
         if rank < self.lanes[lane].cursor {
@@ -180,6 +198,19 @@ impl Board<'_> {
             self.free_slot(at);
         }
         self.note_left(lane, had_place);
+    }
+
+    /// Leaves a task to the table for whose lane there is no place.
+    fn leave_outdated(&mut self, entry: u32, at: u32) {
+        let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
+        let (queue, action) = (self.queues[self.lanes[lane].queue].name, self.action_of(at));
+        let group = self.group_of_lane(lane);
+        self.set_state(at, State::Withheld);
+        self.free_slot(at);
+        self.note_spilled(entry);
+        let name = LaneName { queue: queue.as_bytes(), action: action.as_bytes(), group };
+        self.read_again(entry, name, rank);
+        self.wake_for_table(entry, name);
     }
 
     /// Frees a slot whose task is gone, whatever state it is in.
@@ -199,16 +230,26 @@ impl Board<'_> {
         self.note_lease_ended(at);
         self.leave_worker(at);
         let had_place = self.slots[at].has_place();
-        self.set_state(at, State::Free);
         let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
+        if self.slots[at].is_in_line() && !had_place {
+            // It may keep its place: the line is read again.
+            self.leave_to_table(lane, rank);
+        }
+        self.set_state(at, State::Free);
         if self.slots[at].flags.has(Flag::Reoffered) {
             self.leave_to_table(lane, rank);
             self.note_left(lane, had_place);
         } else if had_place {
             self.note_freed(self.lanes[lane].queue);
+        } else if self.is_line(lane) {
+            self.note_ready(lane);
         }
+        let head = self.slots[at].head;
         self.slots.free(at);
         self.note_slot_freed(lane);
+        if head != NIL {
+            self.release_head(head);
+        }
     }
 
     /// Counts a lease that has ended, if the scheduler has to delete its row.

@@ -6,7 +6,7 @@ pub mod workers;
 
 use crate::board::Board;
 use crate::board::refill::NeedsRefill;
-use crate::layout::lane::Lane;
+use crate::layout::lane::{Lane, Order};
 use crate::layout::names::{Name, WORKER_MAX};
 use crate::layout::nodes::NIL;
 use crate::layout::rank::Id;
@@ -156,15 +156,27 @@ impl Board<'_> {
     ) -> Next {
         loop {
             let lane = queue.and_then(|queue| match actions {
+                _ if self.ages(queue) && self.keeps_order(queue) => {
+                    self.best_aged_line(queue, actions, now)
+                }
                 _ if self.ages(queue) => self.best_aged_lane(queue, actions, now),
                 None => self.best_head(queue).map(|head| self.next_below(head)),
-                Some(actions) => actions
-                    .iter()
-                    .filter_map(|action| self.find_head(queue, action, None))
-                    .filter(|head| self.has_next(*head))
-                    .min_by_key(|head| self.head_key(*head))
-                    .map(|head| self.next_below(head)),
+                Some(actions) => {
+                    let order = if self.keeps_order(queue) { Order::Head } else { Order::Priority };
+                    actions
+                        .iter()
+                        .filter_map(|action| self.find_head(queue, action, order))
+                        .filter(|head| self.has_next(*head))
+                        .min_by_key(|head| self.head_key(*head))
+                        .map(|head| self.next_below(head))
+                }
             });
+            let unread = queue.and_then(|queue| self.first_unread(queue));
+            let rivals = lane.into_iter().chain(unread);
+            let lane = match unread {
+                None => lane,
+                Some(_) => rivals.min_by_key(|lane| self.lane_key(*lane)),
+            };
             let Some(lane) = lane else {
                 let spilled = self.entry(entry).lanes_spilled;
                 return if spilled > 0 { Next::Spilled(spilled) } else { Next::Empty };
@@ -186,9 +198,9 @@ impl Board<'_> {
             Next::Refilling
         } else {
             let action = Name::new(it.action());
-            let Lane { cursor, lane_id, level, .. } = *it;
+            let Lane { cursor, lane_id, order, .. } = *it;
             let (group, head) = (self.group_of_lane(lane), self.lane_ref(self.head_of(lane)));
-            Next::NeedsRefill(NeedsRefill { lane, cursor, action, level, group, lane_id, head })
+            Next::NeedsRefill(NeedsRefill { lane, cursor, action, order, group, lane_id, head })
         }
     }
 

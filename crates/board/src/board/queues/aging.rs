@@ -8,6 +8,7 @@
 use crate::board::Board;
 use crate::board::lanes::ByFront;
 use crate::containers::treap;
+use crate::layout::lane::{Order, Spot};
 use crate::layout::names::LaneName;
 use crate::layout::nodes::NIL;
 use crate::layout::queue::Queue;
@@ -42,14 +43,24 @@ impl Board<'_> {
         self.queues[queue].ages()
     }
 
-    /// The priority of the lane that takes a queue's tasks of this one; `None`: a lane takes all.
-    pub(crate) fn level(&self, queue: u32, priority: u32) -> Option<u32> {
-        self.queues[queue].ages().then_some(priority)
+    /// The order of the lane that takes a queue's tasks of a priority.
+    pub(crate) fn order(&self, queue: u32, priority: u32) -> Order {
+        if self.keeps_order(queue) {
+            Order::Line
+        } else if self.ages(queue) {
+            Order::Level(priority)
+        } else {
+            Order::Priority
+        }
     }
 
     /// Before every task of a lane.
     pub(crate) fn first_rank(&self, lane: u32) -> Rank {
-        self.lanes[lane].level.map_or(Rank::FIRST, |priority| Rank { priority, ..Rank::FIRST })
+        match self.lanes[lane].order {
+            Order::Level(priority) => Rank { priority, ..Rank::FIRST },
+            Order::Line => Rank::FIRST.in_line(),
+            Order::Priority | Order::Head => Rank::FIRST,
+        }
     }
 
     /// Notes since when a queued task ages, if that is later than its submission. Not if a worker
@@ -85,7 +96,7 @@ impl Board<'_> {
             let head = match actions {
                 None => Some(first),
                 Some(actions) => (actions.iter())
-                    .filter_map(|action| self.find_head(queue, action, Some(level)))
+                    .filter_map(|action| self.find_head(queue, action, Order::Level(level)))
                     .filter(|head| self.has_next(*head))
                     .min_by_key(|head| self.head_key(*head)),
             };
@@ -104,18 +115,28 @@ impl Board<'_> {
     /// A lane's front, raised by its age. That of a task which only the table knows is no more than
     /// a bound, until the lane is refilled.
     fn aged_front(&self, lane: u32, now: Wall) -> AgedFront {
+        let front = self.front(lane);
+        (Reverse(self.raised(lane, front.priority, now)), front.created, front.id)
+    }
+
+    /// The priority of a lane's next task, raised by its age.
+    pub(crate) fn raised(&self, lane: u32, priority: u32, now: Wall) -> i64 {
         let (front, first) = (self.front(lane), self.lanes[lane].first);
         let is_known = first != NIL && self.slots[first].rank() == front;
         let since =
             if is_known { self.slots[first].aged_since() } else { self.lanes[lane].cursor_since };
-        let queue = &self.queues[self.lanes[lane].queue];
-        (Reverse(queue.raised(front.priority, since, now)), front.created, front.id)
+        self.queues[self.lanes[lane].queue].raised(priority, since, now)
     }
 
-    /// Whether a lane is from before its queue began or ceased to age.
+    /// Whether a lane is from before its queue got the order that it has.
     pub(crate) fn is_outdated(&self, lane: u32) -> bool {
-        let it = &self.lanes[lane];
-        it.level.is_some() != self.queues[it.queue].ages()
+        let queue = self.lanes[lane].queue;
+        let (keeps_order, ages) = (self.keeps_order(queue), self.ages(queue));
+        match self.lanes[lane].order {
+            Order::Line | Order::Head => !keeps_order,
+            Order::Level(_) => keeps_order || !ages,
+            Order::Priority => keeps_order || ages,
+        }
     }
 
     /// Moves a database's slots and lanes among `count` indexes from `from` on, the slots' first, to
@@ -153,17 +174,22 @@ impl Board<'_> {
     /// Moves a slot to the lane where it belongs; a queued one without such a lane is left to
     /// the table.
     pub(crate) fn change_lane(&mut self, entry: u32, at: u32) {
-        let (from, rank) = (self.slots[at].lane, self.slots[at].rank());
-        let (queue, action) = (self.queues[self.lanes[from].queue].name, self.lanes[from].action);
+        let (from, id, priority) =
+            (self.slots[at].lane, self.slots[at].id, self.slots[at].priority);
+        let (queue, action) = (self.queues[self.lanes[from].queue].name, self.action_of(at));
         let group = self.group_of_lane(from);
         let name = LaneName { queue: queue.as_bytes(), action: action.as_bytes(), group };
-        let lane = self.find_or_add_lane(entry, name, rank.priority);
+        let spot = self.find_or_add_spot(entry, name, priority);
         // A lane that was spilled to make room may have been the slot's own.
-        if self.find_slot(entry, rank.id) != Some(at) {
+        if self.find_slot(entry, id) != Some(at) {
+            if let Some(spot) = spot {
+                self.release_spot(spot);
+                self.release_lane(spot.lane);
+            }
             return;
         }
         let is_queued = self.slots[at].state == State::Queued;
-        let Some(lane) = lane else {
+        let Some(spot) = spot else {
             self.note_spilled(entry);
             if is_queued {
                 self.drop_slot(at);
@@ -174,12 +200,36 @@ impl Board<'_> {
             self.dequeue(at);
         }
         self.change_counts(from, 0, -1);
-        self.slots[at].lane = lane;
-        self.change_counts(lane, 0, 1);
+        self.change_spot(at, spot);
+        self.change_counts(spot.lane, 0, 1);
         if is_queued {
             self.enqueue(at);
-            self.note_ready(lane);
+            self.note_ready(spot.lane);
+        }
+        self.release_spot(spot);
+        if is_queued && self.slots[at].waits() && !self.slots[at].is_in_line() {
+            self.drop_slot(at);
         }
         self.release_lane(from);
+    }
+
+    /// Changes the lane of a slot that is in no tree, and the head that it names.
+    fn change_spot(&mut self, at: u32, spot: Spot) {
+        let held = self.slots[at].has_place_in_group();
+        let slot = &mut self.slots[at];
+        let head = std::mem::replace(&mut slot.head, spot.head);
+        slot.lane = spot.lane;
+        let holds = slot.has_place_in_group();
+        if spot.head != NIL {
+            self.change_lanes_below(spot.head, 1);
+        }
+        if head != NIL {
+            self.release_head(head);
+        }
+        if held != holds {
+            self.change_running(spot.lane, if holds { 1 } else { -1 });
+        } else {
+            self.park_or_unpark(spot.lane);
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::containers::hash::hash;
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
-use crate::layout::lane::Lane;
+use crate::layout::lane::{Lane, Order, UNREAD};
 use crate::layout::names::GroupHash;
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::queue::{Group, GroupTurns};
@@ -81,6 +81,9 @@ impl Board<'_> {
 
     /// Notes that a lane is one of its group's, and of its head's if it has one.
     pub(crate) fn join_group(&mut self, lane: u32) {
+        if self.lanes[lane].order == Order::Head {
+            return;
+        }
         let mut lanes = self.turns_of(lane).lanes;
         list::push(&mut Siblings(&mut self.lanes), &mut lanes, lane);
         self.turns_of(lane).lanes = lanes;
@@ -89,6 +92,9 @@ impl Board<'_> {
     /// Takes a lane that is about to be freed from its group, which is freed with its last lane, and
     /// from its head. Returns the head.
     pub(crate) fn leave_group(&mut self, lane: u32) -> Option<u32> {
+        if self.lanes[lane].order == Order::Head {
+            return None;
+        }
         let mut lanes = self.turns_of(lane).lanes;
         list::remove(&mut Siblings(&mut self.lanes), &mut lanes, lane);
         self.turns_of(lane).lanes = lanes;
@@ -99,6 +105,9 @@ impl Board<'_> {
         if lanes.first == NIL {
             self.groups.free(turns.group);
             self.queues[queue].groups -= 1;
+        }
+        if self.is_line(lane) {
+            return None;
         }
         self.change_lanes_below(turns.head, -1);
         Some(turns.head)
@@ -112,14 +121,21 @@ impl Board<'_> {
         self.note_idleness(head, was_idle);
     }
 
+    /// Whether a queue has tasks of groups on the board.
+    pub fn has_groups(&self, queue: u32) -> bool {
+        self.queues[queue].groups > 0
+    }
+
+    /// Whether processes are woken for a lane itself.
     pub(crate) fn is_head(&self, lane: u32) -> bool {
-        self.lanes[lane].turns.group == NIL
+        let Lane { order, turns, .. } = &self.lanes[lane];
+        if *order == Order::Line { turns.head == UNREAD } else { turns.group == NIL }
     }
 
     /// The head of a lane, which may be itself.
     pub(crate) fn head_of(&self, lane: u32) -> u32 {
         match self.lanes[lane].turns.head {
-            NIL => lane,
+            NIL | UNREAD => lane,
             head => head,
         }
     }
@@ -132,11 +148,17 @@ impl Board<'_> {
 
     /// Whether a lane has something that its group may hand out: it is in its tree.
     pub(crate) fn is_listed(&self, lane: u32) -> bool {
+        if self.is_line(lane) {
+            return self.lanes[lane].turns.head != NIL;
+        }
         self.front(lane) != Rank::END && !self.turns(lane).parked
     }
 
     /// Whether a head, or a lane that it heads, has something that may be handed out.
     pub(crate) fn has_next(&self, head: u32) -> bool {
+        if self.is_line(head) {
+            return self.is_head(head);
+        }
         self.is_listed(head) || self.lanes[head].turns.first != NIL
     }
 
@@ -152,11 +174,12 @@ impl Board<'_> {
     }
 
     pub(crate) fn lane_key(&self, lane: u32) -> LaneKey {
-        let level = self.lanes[lane].level;
-        let turn = if level.is_some() { 0 } else { self.turns(lane).last };
+        let is_level = matches!(self.lanes[lane].order, Order::Level(_));
+        let turn = if is_level { 0 } else { self.turns(lane).last };
         let front = self.front(lane);
+        let priority = if self.is_line(lane) { self.line_priority(lane) } else { front.priority };
         // Beside each other while the queue begins or ceases to age, the two kinds are not compared.
-        (Reverse(front.priority), level.is_some(), turn, front, lane)
+        (Reverse(priority), is_level, turn, front, lane)
     }
 
     /// The key of the next task of a head.
@@ -168,7 +191,8 @@ impl Board<'_> {
     pub(crate) fn is_head_before(&self, a: u32, b: u32) -> bool {
         let (one, other) = (&self.lanes[a], &self.lanes[b]);
         let is_plain = one.turns.first == NIL && other.turns.first == NIL;
-        if is_plain && one.level.is_some() == other.level.is_some() {
+        let is_level = |lane: &Lane| matches!(lane.order, Order::Level(_));
+        if is_plain && is_level(one) == is_level(other) {
             (self.front(a), a) < (self.front(b), b)
         } else {
             self.head_key(a) < self.head_key(b)
@@ -223,6 +247,13 @@ impl Board<'_> {
         most > 0 && self.turns(lane).running >= most
     }
 
+    /// Changes how many tasks of a lane's group run.
+    pub(crate) fn change_running(&mut self, lane: u32, by: i32) {
+        let turns = self.turns_of(lane);
+        turns.running = turns.running.wrapping_add_signed(by);
+        self.park_or_unpark(lane);
+    }
+
     /// Parks the group of a lane if as many of its tasks run as may, and takes it up again if not:
     /// then a process is woken for what it has.
     pub(crate) fn park_or_unpark(&mut self, lane: u32) {
@@ -268,8 +299,15 @@ impl Board<'_> {
             let mut lane = turns.lanes.first;
             while lane != NIL {
                 let it = &self.lanes[lane];
-                let is_asked = actions.is_none_or(|actions| actions.contains(&it.action()));
-                if is_asked && self.front(lane) != Rank::END {
+                let (action, has_next) = match self.is_line(lane).then(|| self.listing(lane)) {
+                    None => (Some(it.action()), self.front(lane) != Rank::END),
+                    Some(UNREAD) => (None, true),
+                    Some(NIL) => (None, false),
+                    Some(head) => (Some(self.lanes[head].action()), true),
+                };
+                let is_asked = action
+                    .is_none_or(|action| actions.is_none_or(|actions| actions.contains(&action)));
+                if is_asked && has_next {
                     best = best.into_iter().chain([(self.lane_key(lane), lane)]).min();
                 }
                 lane = it.turns.sibling.next;

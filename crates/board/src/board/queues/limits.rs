@@ -26,6 +26,8 @@ pub enum Blocked {
     MaxRunning(RunningPlace),
     /// As many tasks of the task's group run as may.
     MaxRunningPerGroup(GroupPlace),
+    /// An older task of the task's group runs first.
+    NotNext,
     /// As many of its tasks were handed out as may be by now.
     MaxPerSecond,
 }
@@ -46,6 +48,10 @@ pub struct GroupPlace {
     /// `NIL`: the tasks without a group.
     pub(crate) group: u32,
     pub(crate) epoch: u32,
+}
+
+impl GroupPlace {
+    const NONE: GroupPlace = GroupPlace { queue: NIL, group: NIL, epoch: 0 };
 }
 
 /// The places that an ending makes free when it commits.
@@ -77,6 +83,16 @@ impl Slot {
     pub(crate) fn has_place(&self) -> bool {
         let state = if self.state == State::Ending { self.previous_state } else { self.state };
         matches!(state, State::Reserved | State::Leased)
+    }
+
+    /// Whether the task takes a place of its group. In a line one that a transaction withdraws does,
+    /// too, and one that is withheld: those behind it wait until it is known what becomes of it.
+    pub(crate) fn has_place_in_group(&self) -> bool {
+        if self.is_in_line() {
+            !matches!(self.state, State::Free | State::Queued)
+        } else {
+            self.has_place()
+        }
     }
 }
 
@@ -196,9 +212,10 @@ impl Board<'_> {
     /// Changes a slot's state, and counts the place that it takes or leaves.
     pub(crate) fn change_place(&mut self, at: u32, change: impl FnOnce(&mut Slot)) {
         let slot = &mut self.slots[at];
-        let had = slot.has_place();
+        let (had, held) = (slot.has_place(), slot.has_place_in_group());
         change(slot);
-        let (has, lane, worker) = (slot.has_place(), slot.lane, slot.worker);
+        let (has, holds) = (slot.has_place(), slot.has_place_in_group());
+        let (lane, worker) = (slot.lane, slot.worker);
         if has != had {
             let change = if has { 1 } else { -1 };
             let queue = &mut self.queues[self.lanes[lane].queue];
@@ -207,9 +224,9 @@ impl Board<'_> {
                 let worker = &mut self.workers[worker];
                 worker.running = worker.running.wrapping_add_signed(change);
             }
-            let turns = self.turns_of(lane);
-            turns.running = turns.running.wrapping_add_signed(change);
-            self.park_or_unpark(lane);
+        }
+        if holds != held {
+            self.change_running(lane, if holds { 1 } else { -1 });
         }
     }
 
@@ -219,7 +236,7 @@ impl Board<'_> {
         let it = &self.queues[self.lanes[slot.lane].queue];
         let has_place = slot.has_place();
         let others = it.running - u32::from(has_place);
-        let others_of_group = self.turns(slot.lane).running - u32::from(has_place);
+        let others_of_group = self.turns(slot.lane).running - u32::from(slot.has_place_in_group());
         let may = |others, most| most == 0 || others < most;
         may(others, it.settings.max_running)
             && may(others_of_group, it.settings.max_running_per_group)
@@ -227,11 +244,14 @@ impl Board<'_> {
 
     /// The places that the ending of a lease makes free, in its queue and in its group; `None`: its
     /// task had none any more.
-    pub fn freed_place(&self, slot: &Slot) -> Option<FreedPlace> {
+    ///
+    /// In a line none comes free unless the lease `settles`: the group waits for the task.
+    pub fn freed_place(&self, slot: &Slot, settles: bool) -> Option<FreedPlace> {
         let (lane, queue) = (slot.lane, self.lanes[slot.lane].queue);
+        let is_kept = slot.is_in_line() && !settles;
         slot.has_place().then(|| FreedPlace {
             queue: RunningPlace { queue, epoch: self.queues[queue].epoch },
-            group: self.group_place(lane),
+            group: if is_kept { GroupPlace::NONE } else { self.group_place(lane) },
         })
     }
 
@@ -253,7 +273,11 @@ impl Board<'_> {
         let freed = freed.iter().find(|it| it.0 == place).map_or(0, |it| it.1);
         let most = self.queues[place.queue].settings.max_running_per_group;
         let is_full = most > 0 && self.turns(lane).running.saturating_sub(freed) >= most;
-        is_full.then_some(Blocked::MaxRunningPerGroup(place))
+        if is_full {
+            Some(Blocked::MaxRunningPerGroup(place))
+        } else {
+            self.is_behind(slot).then_some(Blocked::NotNext)
+        }
     }
 
     /// Whether a group of a queue is full, for all transactions.
@@ -299,7 +323,7 @@ impl Board<'_> {
     /// Whether a queue has ready tasks, as far as the board knows.
     fn may_have_tasks(&self, queue: u32) -> bool {
         let it = &self.queues[queue];
-        it.fronts != NIL || self.entry(it.entry).lanes_spilled > 0
+        it.fronts != NIL || it.unread != NIL || self.entry(it.entry).lanes_spilled > 0
     }
 
     /// Notes that a queue has tasks that it may not hand out.

@@ -3,6 +3,7 @@
 pub mod aging;
 pub mod groups;
 pub mod limits;
+pub mod lines;
 
 use crate::board::queues::limits::Bucket;
 use crate::board::{Board, MAX_PARKED};
@@ -50,6 +51,7 @@ impl Board<'_> {
                 chain: Chain::NONE,
                 entry,
                 fronts: NIL,
+                unread: NIL,
                 lanes: 0,
                 groups: 0,
                 last_turn: 0,
@@ -136,8 +138,8 @@ impl Board<'_> {
         }
     }
 
-    /// Gives a queue settings, unless it has newer ones. If it begins or ceases to age, `sort_again`
-    /// is to move what it has.
+    /// Gives a queue settings, unless it has newer ones. If the order of its tasks changes with them,
+    /// `sort_again` is to move what it has.
     pub fn configure(
         &mut self,
         entry: u32,
@@ -153,10 +155,12 @@ impl Board<'_> {
         if before.version > settings.version {
             return Configured::Yes;
         }
-        let aged = self.ages(queue);
+        let order = self.order(queue, 0);
         self.change_need(queue, |it| it.settings = *settings);
         self.reset_permits(queue, before.max_per_second, now, bucket);
-        if aged == self.ages(queue) || self.queues[queue].lanes == 0 {
+        // Tasks that keep their place are in no other lanes than lines.
+        let has_none = self.queues[queue].lanes == 0 && !self.keeps_order(queue);
+        if order == self.order(queue, 0) || has_none {
             return Configured::Yes;
         }
         // What is left to the table until then is found by a survey.
@@ -211,7 +215,7 @@ impl Board<'_> {
     fn note_released(&mut self, queue: u32, lane: u32) {
         if self.is_limited(queue) {
             // Once for all of its lanes.
-            if self.best_head(queue) == Some(lane) {
+            if self.best_head(queue).or_else(|| self.first_unread(queue)) == Some(lane) {
                 self.release(queue, u32::MAX);
             }
         } else if self.is_head(lane) && self.has_next(lane) && self.free_places(queue) > 0 {
