@@ -83,3 +83,24 @@ fn a_group_with_a_limit_of_one_runs_in_the_order_of_submission() {
     }
     println!("{:?}", tally.get());
 }
+
+/// A task that waits is woken by an offer of before, and leaves its line: the next one runs.
+#[test]
+fn a_late_offer_does_not_keep_a_task_in_its_line() {
+    let (group, priority, rolls_back) = (3, 0, false);
+    let [waits, ready] = [1, 2];
+    let steps = [
+        Step::Submit { group, action: 2, priority, start: waits },
+        Step::Fire { pick: 0, late: true },
+        Step::OwnOne { pick: 0 },
+        Step::Return { pick: 0, how: 2, rolls_back },
+        Step::Submit { group, action: 0, priority, start: ready },
+        Step::BeginRefill { limit: 2 },
+        Step::EndRefill,
+        Step::CatchUp { pick: 0 },
+        Step::Withdraw { pick: 0, how: 1, rolls_back },
+        Step::Own { actions: 1, rolls_back: 2 },
+    ];
+    let tally = play(&(8, LEAST_LANES, 0, steps.to_vec()));
+    assert_eq!(tally.owned, 3, "the first one again in the end");
+}

@@ -297,11 +297,11 @@ impl Board<'_> {
     }
 
     /// Notes that a task that waits and keeps its place is changed, or goes: its line is read again
-    /// from there.
+    /// from there. An offer that came late may have made it ready here.
     pub fn leave_line(&mut self, entry: u32, name: LaneName, rank: Rank) {
         if let Some(at) = self.find_slot(entry, rank.id)
             && self.slots[at].state == State::Queued
-            && self.slots[at].waits()
+            && self.slots[at].is_in_line()
         {
             self.drop_slot(at);
         }
