@@ -36,7 +36,7 @@ fn slow_server() -> &'static Server {
     let start = || {
         // SAFETY: registers a plain function without arguments
         unsafe { libc::atexit(remove) };
-        Server::start(&["scylla.notify_interval = '1 min'", "max_connections = 200"])
+        Server::start(&["scylla.notify_interval = '1 min'"])
     };
     SLOW.get_or_init(start)
 }
