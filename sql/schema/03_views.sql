@@ -32,6 +32,7 @@ select p.id, p.queue, p.action, p.key, p.spec, p.priority, p.status, p.progress,
     case when pg_catalog.pg_has_role(p.role::pg_catalog.oid, 'usage') then p.command end as command
 from (
     -- Owned: the board knows the worker. A lease that ends meanwhile has no deadline any more.
+    -- By _is_owned, which costs more than an index, no plan reads all tasks to find these.
     select t.id, t.queue, t.action, t.key, t.spec, t.priority,
         'running'::pg_catalog.text collate "C" as status, coalesce(l.progress, 0) as progress,
         t.created, t.updated, t.run_at, l.deadline, o.owner collate "C" as owner,
@@ -44,6 +45,7 @@ from (
     from scylla._owned(true) o
     join scylla.task t
         on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
+        and scylla._is_owned(t.id)
     left join lateral scylla._leases(t.id) l on true
     union all
     -- Reserved by another open transaction: it has an owner already.
@@ -55,6 +57,7 @@ from (
     from scylla._owned(false) o
     join scylla.task t
         on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
+        and scylla._is_owned(t.id)
     union all
     -- Ready and not owned. Tasks of groups have an index of their own.
     select t.id, t.queue, t.action, t.key, t.spec, t.priority,
