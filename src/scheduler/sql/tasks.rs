@@ -17,7 +17,7 @@ use crate::scheduler::sql::slots::{self, Assigned, Processes};
 use crate::shmem::database::Database;
 use crate::shmem::durability;
 use crate::shmem::segment::{sql_slots, with_board};
-use crate::shmem::sql_slot::{Assignment, SqlState};
+use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState};
 use crate::shmem::xact::AT_ONCE;
 use board::{Micros, Monotonic, Next, TokenHash};
 use pgrx::pg_sys;
@@ -68,11 +68,13 @@ impl SqlTasks {
         }
         self.collect(db, entry);
         interrupt_cancelled(db, entry);
-        if now >= self.not_before && !self.begin(db, entry) {
-            self.not_before = now + PAUSE;
+        if now >= self.not_before {
+            self.not_before = if self.begin(db, entry, now) { now } else { now + PAUSE };
         }
-        match self.claimed.is_empty() && slots::own(db).all(|(_, it)| it.state() == SqlState::Idle)
-        {
+        let is_idle = |(_, slot): (usize, &SqlSlot)| slot.state() == SqlState::Idle;
+        match self.claimed.is_empty() && slots::own(db).all(is_idle) {
+            // What woke the scheduler during a pause is looked at after it.
+            true if self.not_before > now => self.not_before,
             true => Monotonic::NEVER,
             false => now + LOOK_INTERVAL,
         }
@@ -128,11 +130,18 @@ impl SqlTasks {
     }
 
     /// Owns tasks for which there is room, and assigns them. False: to be tried again after a pause.
-    fn begin(&mut self, db: &Database, entry: u32) -> bool {
-        let next = with_board(|board| board.next_task(entry, QUEUE, None));
-        if !matches!(next, Next::Empty) {
+    fn begin(&mut self, db: &Database, entry: u32, now: Monotonic) -> bool {
+        // The end of the reason wakes the scheduler.
+        let has_next = with_board(|board| {
+            let queue = board.find_queue(entry, QUEUE);
+            !sql_slots().is_empty()
+                && board.blocked(entry, queue, now, None).is_none()
+                && !matches!(board.next_task(entry, QUEUE, None), Next::Empty)
+        });
+        let mut room = 1;
+        if has_next {
             slots::reclaim();
-            let room = slots::room().saturating_sub(self.claimed.len());
+            room = slots::room().saturating_sub(self.claimed.len());
             if room > 0 {
                 let what = "own SQL tasks";
                 let owned =
@@ -146,7 +155,8 @@ impl SqlTasks {
             }
         }
         if self.claimed.is_empty() {
-            return true;
+            // Without room, those of other databases may end their commands.
+            return room > 0;
         }
         if !self.persist(db, entry) {
             return false;

@@ -172,3 +172,32 @@ fn a_shutdown_ends_commands() {
     let mut s = database.connect();
     assert_eq!(first_code(&settled(&mut s, id)), "outcome_unknown");
 }
+
+/// B125: the processes are shared: a command begins when those of other databases leave room.
+#[test]
+fn a_command_begins_when_one_of_another_database_ends() {
+    let server = Server::start(&["scylla.sql_workers = 1"]);
+    let (one, other) = (server.database(), server.database());
+    let (mut s, mut o) = (one.connect(), other.connect());
+    let first = submit(&mut s, "select pg_sleep(2) -- the first", "");
+    until_running(&mut s, "%-- the first", 1);
+    let second = submit(&mut o, "select 1", "");
+    assert_eq!(settled(&mut s, first)["status"], "completed");
+    assert_eq!(settled(&mut o, second)["status"], "completed");
+}
+
+/// B125: a scheduler that has just looked, and found the queue paused, looks again.
+#[test]
+fn a_command_begins_however_soon_its_queue_is_resumed() {
+    let server = Server::start(&[]);
+    for wait in [10, 30, 60, 120] {
+        // The first lease of a database has its scheduler look again from time to time.
+        let database = server.database();
+        let mut s = database.connect();
+        s.run("select scylla.pause('sql')");
+        let id = submit(&mut s, "select 1", "");
+        sleep(milliseconds(wait));
+        s.run("select scylla.resume('sql')");
+        assert_eq!(settled(&mut s, id)["status"], "completed");
+    }
+}
