@@ -104,3 +104,22 @@ fn a_late_offer_does_not_keep_a_task_in_its_line() {
     let tally = play(&(8, LEAST_LANES, 0, steps.to_vec()));
     assert_eq!(tally.owned, 3, "the first one again in the end");
 }
+
+/// A refill that is late queues a task that is gone; the limit becomes 1, and others run.
+#[test]
+fn a_task_that_is_gone_hides_none_in_its_line() {
+    let (group, priority, start) = (4, 0, 2);
+    let steps = [
+        Step::Limit { most: 2 },
+        Step::Submit { group, action: 0, priority, start },
+        Step::Survey,
+        Step::BeginRefill { limit: 1 },
+        Step::Cancel { pick: 0 },
+        Step::EndRefill,
+        Step::Submit { group, action: 1, priority, start },
+        Step::Limit { most: 1 },
+        Step::Own { actions: 2, rolls_back: 2 },
+    ];
+    let tally = play(&(8, LEAST_LANES, 0, steps.to_vec()));
+    assert_eq!(tally.owned, 1);
+}

@@ -171,12 +171,19 @@ impl Board<'_> {
         }
     }
 
-    /// Moves a slot to the lane where it belongs; a queued one without such a lane is left to
-    /// the table.
+    /// Moves a slot to the lane where it belongs; a queued one that belongs in a line, or for which
+    /// there is no lane, is left to the table.
     pub(crate) fn change_lane(&mut self, entry: u32, at: u32) {
         let (from, id, priority) =
             (self.slots[at].lane, self.slots[at].id, self.slots[at].priority);
         let (queue, action) = (self.queues[self.lanes[from].queue].name, self.action_of(at));
+        let is_queued = self.slots[at].state == State::Queued;
+        if is_queued && self.keeps_order(self.lanes[from].queue) {
+            // It may be a stray, and in a line that hides others from workers that do not ask for its
+            // action. The survey has the line read from its beginning.
+            self.note_spilled(entry);
+            return self.drop_slot(at);
+        }
         let group = self.group_of_lane(from);
         let name = LaneName { queue: queue.as_bytes(), action: action.as_bytes(), group };
         let spot = self.find_or_add_spot(entry, name, priority);
@@ -188,7 +195,6 @@ impl Board<'_> {
             }
             return;
         }
-        let is_queued = self.slots[at].state == State::Queued;
         let Some(spot) = spot else {
             self.note_spilled(entry);
             if is_queued {
