@@ -207,8 +207,10 @@ fn restored_leases_show_their_workers() {
     server.kill();
     server.start_again();
     let mut s = database.connect();
+    eventually(seconds(20), "the board is loaded", || {
+        (shown(&mut s) == "w1 q 1, w2 q 2").then_some(())
+    });
     assert_eq!(s.entry(lease.id)["owner"], "w1");
-    assert_eq!(shown(&mut s), "w1 q 1, w2 q 2");
     let since = "select last_seen = t.began from scylla.workers,
         (select (history -> -1 ->> 'time')::timestamptz as began from scylla.tasks where owner = 'w1') t
         where worker = 'w1'";
