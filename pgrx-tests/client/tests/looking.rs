@@ -49,6 +49,40 @@ fn view_shows_each_task_once_while_tasks_move() {
     });
 }
 
+/// A statement that was told that a task is not owned does not find it among the owned ones later:
+/// PostgreSQL may ask in either order.
+#[test]
+fn a_task_is_owned_or_not_for_a_whole_statement() {
+    let database = database();
+    let mut s = database.connect();
+    let asked = |tasks: i32| {
+        let mut s = database.connect();
+        s.submit_many("q", tasks);
+        let ids = s.text("select string_agg(quote_literal(id), ',') from scylla.task");
+        let sql = format!(
+            "with asked as materialized (
+                select count(*) filter (where scylla._is_owned(id::uuid)) as owned
+                from unnest(array[{ids}]) id
+            ), waited as materialized (select a.owned, pg_sleep(1)::text from asked a)
+            select w.owned, coalesce(sum(cardinality(o.tasks)), 0)::bigint
+            from waited w left join lateral scylla._owned(true) o on w.owned is not null
+            group by 1"
+        );
+        let row = s.query_one(&sql, &[]).unwrap();
+        (row.get::<_, i64>(0), row.get::<_, i64>(1))
+    };
+    // With many, all that are owned are read before the others are.
+    for tasks in [1, 50, 200] {
+        std::thread::scope(|scope| {
+            let looker = scope.spawn(|| asked(tasks));
+            std::thread::sleep(milliseconds(600));
+            assert_eq!(s.own("w", "q", 300).len(), tasks as usize);
+            assert_eq!(looker.join().unwrap(), (0, 0), "{tasks}");
+        });
+        s.run("select scylla.cancel(id) from scylla.task");
+    }
+}
+
 /// `task()` finds a task before, while and after it is settled.
 #[test]
 fn entry_is_always_found_while_its_task_settles() {

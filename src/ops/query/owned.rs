@@ -11,7 +11,7 @@ use crate::shmem::xact::AT_ONCE;
 use crate::storage::privileges::{Access, Privileges};
 use board::{Board, Name, QUEUE_MAX, Slot, WORKER_MAX};
 use pgrx::pg_sys::MemoryContext;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -38,26 +38,54 @@ impl Owned {
     }
 }
 
-/// The owned tasks. Read from the board once for the statement whose memory this is.
+/// Tasks that a statement was told are not owned, before it read all that are.
+#[derive(Default)]
+struct NotOwned(RefCell<Vec<Uuid>>);
+
+/// How many tasks a statement asks for one by one, before it reads all that are owned.
+const ASKED_MAX: usize = 64;
+
+/// The owned tasks. Read from the board once for the statement whose memory this is. One that it was
+/// told is not owned is not among them.
 pub fn all(db: &Database, access: &Access, statement: MemoryContext) -> Rc<Owned> {
     kept::find(statement).unwrap_or_else(|| {
-        let owned = Rc::new(read(db, access));
+        let mut owned = read(db, access);
+        if let Some(not_owned) = kept::find::<NotOwned>(statement) {
+            let asked = not_owned.0.borrow();
+            owned.groups.iter_mut().for_each(|it| it.tasks.retain(|task| !asked.contains(task)));
+        }
+        let owned = Rc::new(owned);
         kept::keep(statement, owned.clone());
         owned
     })
 }
 
 /// Whether a task is among the owned tasks of the statement whose memory this is; if it did not read
-/// them all, whether the task is owned now.
+/// them all, whether the task is owned now. What it is told once holds for the statement.
 pub fn has(db: &Database, access: &Access, statement: MemoryContext, task: Uuid) -> bool {
     if let Some(owned) = kept::find::<Owned>(statement) {
         return owned.has(task);
+    }
+    let not_owned = kept::find::<NotOwned>(statement).unwrap_or_else(|| {
+        let none = Rc::new(NotOwned::default());
+        kept::keep(statement, none.clone());
+        none
+    });
+    if not_owned.0.borrow().contains(&task) {
+        return false;
+    }
+    if not_owned.0.borrow().len() == ASKED_MAX {
+        return all(db, access, statement).has(task);
     }
     let queue = with_board(|board| {
         let slot = board.slot_of(db.find(board)?, task.0)?;
         is_owned(slot).then(|| board.queue_name_of(slot))
     });
-    queue.is_some_and(|queue| access.on(queue.as_bytes()).has_any(Privileges::LOOK))
+    let has = queue.is_some_and(|queue| access.on(queue.as_bytes()).has_any(Privileges::LOOK));
+    if !has {
+        not_owned.0.borrow_mut().push(task);
+    }
+    has
 }
 
 /// What is read of a slot under the lock.
