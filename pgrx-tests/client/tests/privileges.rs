@@ -295,7 +295,8 @@ fn partitions_have_the_privileges_of_their_table() {
     assert_eq!(s.count(open), 0);
     let list = |of| {
         format!(
-            "(select array_agg(row(a.grantee, a.privilege_type, a.is_grantable)::text order by 1)
+            "(select array_agg(row(a.grantee, a.privilege_type, a.is_grantable)::text
+                  order by a.grantee, a.privilege_type)
               from aclexplode(coalesce({of}.relacl, acldefault('r', {of}.relowner))) a)"
         )
     };

@@ -163,7 +163,8 @@ fn a_tick_is_short_however_many_rows_there_are() {
             .unwrap();
         (
             number("Shared Hit Blocks") + number("Shared Read Blocks"),
-            past["Actual Rows"].as_i64().unwrap(),
+            // A fraction from PostgreSQL 18 on.
+            past["Actual Rows"].as_f64().unwrap() as i64,
         )
     };
     let (looked_at, deleted) = explained(0);
