@@ -2,7 +2,6 @@
 //! start.
 
 use client::*;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const WORKERS: &str = "select count(*) from pg_stat_activity where backend_type like 'scylla%'";
@@ -54,23 +53,20 @@ fn fast_shutdown_takes_less_than_three_seconds_under_load() {
     let server = Server::start(&[]);
     let databases: Vec<Database> = (0..3).map(|_| server.database()).collect();
     databases.iter().for_each(|database| drop(database.connect().submit_many("full", 5_000)));
-    let ended = AtomicBool::new(false);
     let took = std::thread::scope(|scope| {
         for database in databases.iter().flat_map(|database| [database; 3]) {
-            let ended = &ended;
             scope.spawn(move || {
                 let mut s = database.connect();
                 let sql = "select count(scylla.return_task(id, token)) from scylla.own_tasks('w', 'full', 50, timeout => '50 ms')";
-                while s.query(sql, &[]).is_ok() {
+                // On a slow machine, leases may end before their tasks are returned.
+                while s.query(sql, &[]).is_ok() || !s.is_dead() {
                     let batch = "select count(*) from scylla.submit_tasks(
                         (select jsonb_agg('{\"queue\": \"full\"}'::jsonb) from generate_series(1, 50)))";
                     let _ = s.query(batch, &[]);
                 }
-                assert!(ended.load(Ordering::Relaxed) || s.is_dead());
             });
         }
         sleep(milliseconds(500));
-        ended.store(true, Ordering::Relaxed);
         let begun = Instant::now();
         server.stop("fast");
         begun.elapsed()
