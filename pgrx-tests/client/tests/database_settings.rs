@@ -85,7 +85,7 @@ fn settings_of_a_database_leave_the_duties_alone() {
     assert_eq!(d.count(&odd), 0, "partitions are where the others are, and as they are");
     // A lease with an odd progress expires, another is persisted, and a task fires.
     let expired = d.submit("q");
-    let lease = d.own_one_with("q", "timeout => '300 ms'");
+    let lease = d.own_one_with("q", "timeout => '2 s'");
     assert!(d.extend_with(&lease, "progress => 0.1234567890123456"));
     let due = d.submit_with("later", "run_at => clock_timestamp() + interval '100 ms'");
     for id in [expired, due] {

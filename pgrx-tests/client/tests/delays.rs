@@ -115,11 +115,11 @@ fn a_locked_task_delays_no_other() {
     let server = Server::start(&["scylla.sweep_interval = '1h'"]);
     let database = server.database();
     let (mut s, mut holder) = (database.connect(), database.connect());
-    let locked = s.submit_with("locked", "run_at => clock_timestamp() + interval '300 ms'");
+    let locked = s.submit_with("locked", "run_at => clock_timestamp() + interval '2 s'");
     holder.run("begin");
     holder.run(&format!("select from scylla.task where id = '{locked}' for update"));
     s.run("select from scylla.submit_tasks((
-        select jsonb_agg(jsonb_build_object('queue', 'q', 'run_at', clock_timestamp() + interval '1 ms' * (400 + n)))
+        select jsonb_agg(jsonb_build_object('queue', 'q', 'run_at', clock_timestamp() + interval '1 ms' * (2100 + n)))
         from generate_series(1, 300) n))");
     until_none_waits(&mut s, "q");
     let lateness = lateness(&mut s, "q");

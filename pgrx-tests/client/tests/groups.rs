@@ -125,7 +125,7 @@ fn every_way_to_become_ready_knows_the_group() {
     let own = |s: &mut Session, group: &str| -> Lease {
         s.run("begin");
         for _ in 0..4 {
-            let lease = s.own_with("w", "q", 1, "timeout => '200 ms'").pop().expect("a task");
+            let lease = s.own_with("w", "q", 1, "timeout => '1 s'").pop().expect("a task");
             if s.entry(lease.id)["group_key"] == group {
                 return lease;
             }

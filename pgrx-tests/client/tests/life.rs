@@ -155,9 +155,9 @@ fn serves_without_a_scheduler(server: &Server, database: &Database, held: &Lease
     assert_eq!((again.id, s.history(id).len()), (id, 3));
     s.complete(&again);
     // The next caller also finds due tasks.
-    let id = s.submit_with("due", "run_at => clock_timestamp() + interval '100 ms'");
+    let id = s.submit_with("due", "run_at => clock_timestamp() + interval '1 s'");
     assert!(s.own("w", "due", 1).is_empty());
-    let lease = eventually(seconds(2), "it fires", || other.own("w", "due", 1).pop());
+    let lease = eventually(seconds(5), "it fires", || other.own("w", "due", 1).pop());
     assert_eq!(lease.id, id);
     other.complete(&lease);
     // The last try.

@@ -63,7 +63,7 @@ fn a_task_takes_its_place_when_it_is_first_ready() {
     let mut s = database.connect();
     keep_order(&mut s);
     let before = s.submit("other");
-    let due = submit(&mut s, "run_at => clock_timestamp() + interval '300 ms'");
+    let due = submit(&mut s, "run_at => clock_timestamp() + interval '3 s'");
     let dependent = submit(&mut s, &format!("after => array['{before}'::uuid]"));
     let far = submit(&mut s, "run_at => '2100-01-01Z'");
     let tasks = [submit(&mut s, "priority => 1"), submit(&mut s, "priority => 2")];
@@ -94,7 +94,7 @@ fn a_task_keeps_its_place() {
     let lease = s.own_one("q");
     assert_eq!(lease.id, tasks[0]);
     let sql = "select scylla.return_task($1, $2, 'retry',
-                   run_at => clock_timestamp() + interval '500 ms')";
+                   run_at => clock_timestamp() + interval '2 s')";
     assert_eq!(s.value::<String>(sql, &[&lease.id, &lease.token]), "waiting");
     nothing_runs(&mut s);
     let because = why(&mut s, tasks[1]);
