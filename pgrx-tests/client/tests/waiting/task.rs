@@ -85,7 +85,7 @@ fn each_way_to_settle_a_task_wakes_its_waiters() {
     assert_eq!(s.return_task(&lease, "retry").unwrap(), "aborted");
     assert_eq!(waiter.join().unwrap().as_deref(), Some("aborted"), "the last retry");
 
-    let expired = s.submit_with("a", "post_result => true, max_tries => 1, timeout => '1 s'");
+    let expired = s.submit_with("a", "post_result => true, max_tries => 1, timeout => '3 s'");
     s.own_one("a");
     let waiter = wait(expired);
     assert_eq!(waiter.join().unwrap().as_deref(), Some("aborted"), "the last expiry");

@@ -81,7 +81,7 @@ fn each_way_to_make_a_task_ready_wakes_a_waiter() {
     s.run("rollback");
     assert!(waiter.join().unwrap(), "a rollback of owning");
 
-    s.own_one_with("q", "timeout => '300 ms'");
+    s.own_one_with("q", "timeout => '3 s'");
     assert!(wait().join().unwrap(), "an expiry");
 
     s.own_one("q");
