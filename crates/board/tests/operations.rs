@@ -71,6 +71,9 @@ fn operations() -> impl Strategy<Value = Operation> {
         8 => (holder(), 0..12_u8, outcome()).prop_map(
             |(holder, pick, outcome)| Operation::Settle { holder, pick, outcome }
         ),
+        4 => (holder(), 0..12_u8, outcome()).prop_map(
+            |(holder, pick, outcome)| Operation::Exchange { holder, pick, outcome }
+        ),
         12 => (holder(), any::<u8>(), lasting).prop_map(
             |(holder, pick, outcome)| Operation::Withdraw { holder, pick, outcome }
         ),

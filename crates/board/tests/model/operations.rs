@@ -64,6 +64,12 @@ pub enum Operation {
         pick: u8,
         outcome: Outcome,
     },
+    /// A worker returns a task, and asks for more in the same transaction.
+    Exchange {
+        holder: u8,
+        pick: u8,
+        outcome: Outcome,
+    },
     /// A transaction is about to end a ready task that no worker owns, or to make it wait.
     Withdraw {
         holder: u8,
@@ -221,6 +227,10 @@ impl World<'_> {
                 if let Some((key, token_hash)) = nth(pick, of_database.copied()) {
                     self.settle(pid, key, &token_hash, End { outcome, expired: false });
                 }
+            }
+            Operation::Exchange { holder, pick, outcome } => {
+                self.apply(&Operation::Settle { holder, pick, outcome });
+                (0..QUEUES).for_each(|queue| self.own(holder, queue, None, 2, None, false));
             }
             Operation::Withdraw { holder, pick, outcome } => {
                 let (entry, pid) = entry_of(holder);
