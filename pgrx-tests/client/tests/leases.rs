@@ -320,7 +320,7 @@ fn row_that_is_locked_delays_no_other_expiry() {
     let ids = a.submit_many("q", 20);
     assert_eq!(a.own_with("w", "q", 20, "timeout => '1 s'").len(), 20);
     b.run(&format!("begin; select from scylla.task where id = '{}' for update", ids[0]));
-    eventually(seconds(3), "the others expire", || (a.tasks("ready") == 19).then_some(()));
+    eventually(milliseconds(1_700), "the others expire", || (a.tasks("ready") == 19).then_some(()));
     assert_eq!(a.status(ids[0]), "running");
     b.run("rollback");
     eventually(seconds(2), "the locked one expires too", || {
