@@ -30,6 +30,7 @@ class Side:
     size: int = 1  # tasks of a transaction
     clients: int = 16
     name: str = ""  # in the table; by default the system's
+    setup: str = ""  # SQL, once before all
     fill: str = "submit-many"
     fill_size: int = FILL_SIZE
     depth: int = 0  # so many tasks wait at least
@@ -104,6 +105,8 @@ class Slice:
         self.clients = bench.options.clients or side.clients
         self.queue = str(side.define.get("queue", "bench"))
         self.guess = 0.0  # transactions per second, at most
+        if side.setup:
+            bench.server.sql(side.setup)
 
     def run(self, seconds: int = 0, transactions: int = 0) -> Run:
         """The load itself."""

@@ -158,13 +158,13 @@ WORKLOADS: tuple[Workload, ...] = (
         (
             Side(
                 "scylla",
-                "work-any",
+                "work-1",
                 name="in order",
+                setup="select scylla.configure_queue('ordered', max_running_per_group => 1)",
                 fill="submit-groups",
                 define={"queue": "ordered", "groups": 10_000},
-                during=lambda bench: bench.configured("ordered", max_running_per_group=1),
             ),
-            Side("scylla", "work-any", define={"queue": "plain"}),
+            Side("scylla", "work-1", define={"queue": "plain"}),
         ),
         (Target("scylla", 0.8),),
     ),
