@@ -109,6 +109,8 @@ def wal_by_kind(bench: Bench, start: str, end: str) -> str:
         bench.server.sql("create extension if not exists pg_walinspect")
     except BenchError:
         return "WAL of unknown kinds"
+    # what is not on disk yet cannot be read
+    bench.server.sql("checkpoint")
     return bench.server.sql(f"""
         select string_agg(format('%s %s %s: %s bytes', number, resource_manager, record_type, bytes), ', '
             order by bytes desc)
