@@ -172,16 +172,14 @@ fn release_costs_the_workers_leases_only() {
     let database = database();
     let mut s = database.connect();
     let times = |s: &mut Session| {
-        let mut times: Vec<_> = (0..15)
-            .map(|_| {
-                assert_eq!(s.own_with("few", "q", 10, "timeout => '1 h'").len(), 10);
-                let began = Instant::now();
-                assert_eq!(s.count("select scylla.release_worker('few')::int8"), 10);
-                began.elapsed()
-            })
-            .collect();
-        times.sort_unstable();
-        times[times.len() / 2]
+        // The least: others may use the processors meanwhile.
+        let times = (0..15).map(|_| {
+            assert_eq!(s.own_with("few", "q", 10, "timeout => '1 h'").len(), 10);
+            let began = Instant::now();
+            assert_eq!(s.count("select scylla.release_worker('few')::int8"), 10);
+            began.elapsed()
+        });
+        times.min().expect("a time")
     };
     s.run("select scylla.submit_many('q', array_fill('{}'::jsonb, array[10]), max_tries => 0)");
     let alone = times(&mut s);
