@@ -181,7 +181,7 @@ impl World {
                     continue;
                 }
                 Next::Empty => return None,
-                Next::Refilling => panic!("no other process refills"),
+                next => panic!("no groups, and no other process refills: {next:?}"),
             };
             assert!(board.begin_refill(&lane, 1));
             let mut read: Vec<&Task> = (self.table.iter())

@@ -2,6 +2,7 @@
 
 mod lines;
 mod memory;
+mod passes;
 
 use std::collections::{BTreeMap, BTreeSet};
 

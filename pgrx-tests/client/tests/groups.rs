@@ -97,6 +97,38 @@ fn a_refill_reads_the_groups_one_by_one() {
     assert_eq!(left(&mut s), 0, "none is stranded");
 }
 
+/// B131: groups for which the board has no lane get their turns, too, also those of one action among
+/// many of another.
+#[test]
+fn groups_beyond_the_board_get_their_turns() {
+    // It has 1,024 lanes.
+    let server = Server::start(&["scylla.board_size = 64"]);
+    let database = server.database();
+    let mut s = database.connect();
+    let groups: Vec<String> = (0..1_500).map(|n| format!("group {n}")).collect();
+    let sql =
+        "select scylla.submit_many('q', array_fill('{}'::jsonb, array[1500]), group_keys => $1)";
+    for _ in 0..4 {
+        s.value::<Vec<Uuid>>(sql, &[&groups]);
+    }
+    s.submit_with("q", "action => 'rare', group_key => 'rare'");
+    for (rounds, most) in [(1, 1), (2, 10)] {
+        let mut served = Vec::new();
+        while served.len() < rounds * 1_501 {
+            served.extend(serve(&mut s, most));
+        }
+        let (_, most) = turns(&served);
+        let had_none = 1_500 - served.iter().collect::<BTreeSet<_>>().len().min(1_500);
+        // Without passes the first thousand groups would be served to their ends. Where passes begin, a
+        // group may have a turn more.
+        assert!(most <= rounds + 1, "{most} turns of a group in {rounds} rounds");
+        assert!(had_none <= 150, "{had_none} groups had no turn in {rounds} rounds");
+    }
+    while !serve(&mut s, 100).is_empty() {}
+    assert_eq!(s.count("select count(*) from scylla.task"), 0, "none is stranded");
+    s.counts_agree(seconds(5));
+}
+
 /// I4, B131: what becomes ready later, is retried, is cancelled, or rolled back, stays in its group.
 #[test]
 fn every_way_to_become_ready_knows_the_group() {

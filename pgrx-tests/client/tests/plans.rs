@@ -54,6 +54,40 @@ fn plan_made_on_an_empty_table_does_not_stay_a_scan() {
     assert!(read < 2_000, "{read} rows and entries were read for eleven calls");
 }
 
+/// Groups beyond the board are read by hops from one to the next: a search in an index for each, not
+/// from its beginning.
+#[test]
+fn groups_beyond_the_board_are_read_by_hops() {
+    // It has 1,024 lanes.
+    let server = Server::start(&["scylla.board_size = 64"]);
+    let database = server.database();
+    let mut s = database.connect();
+    let sql = "select scylla.submit_many('q', array_fill('{}'::jsonb, array[5000]),
+         group_keys => array(select n::text from generate_series(1, 5000) n))";
+    for _ in 0..20 {
+        s.value::<Vec<Uuid>>(sql, &[]);
+    }
+    let serve = |s: &mut Session, most: i32| {
+        let sql = "select count(scylla.return_task(o.id, o.token))
+                   from scylla.own_tasks('w', 'q', $1) o";
+        s.value::<i64>(sql, &[&most])
+    };
+    let blocks = |s: &mut Session| {
+        s.run("select pg_stat_force_next_flush()");
+        s.count(
+            "select sum(idx_blks_hit + idx_blks_read)::bigint from pg_statio_user_indexes
+             where schemaname = 'scylla' and relname = 'task'",
+        )
+    };
+    // Beyond the groups that the board had at first.
+    while serve(&mut s, 50) == 50 && s.count("select count(*) from scylla.task") > 97_000 {}
+    let before = blocks(&mut s);
+    let owned: i64 = (0..10).map(|_| serve(&mut s, 50)).sum();
+    let blocks = blocks(&mut s) - before;
+    println!("{blocks} blocks for {owned} tasks");
+    assert!(blocks < 60 * owned, "{blocks} blocks for {owned} tasks");
+}
+
 /// A live task for each two settled ones, of which few are in the queue `few`, were aborted or
 /// cancelled, have the worker `rare`, or run.
 const MANY_TASKS: &str = "

@@ -96,7 +96,7 @@ pub fn own_tasks(
         let wanted = (most - owned - held.len()).min(most_at_once(actions));
         let (taken, entry, stop) = {
             let freed = (freed, &groups[in_groups.clone()]);
-            take(db, queue, wanted, actions, &claim, freed, served_inline)
+            take(db, (queue, actions), wanted, &claim, &supply, freed, served_inline)
         };
         held.extend(taken);
         if matches!(stop, Stop::Enough) && held.len() < READ_AT_ONCE.min(most - owned) {
@@ -106,25 +106,30 @@ pub fn own_tasks(
             supply.found();
             owned += hand_out(db, queue, std::mem::take(&mut held), &mut show);
         }
+        let is_end = match &stop {
+            Stop::NoTask(Next::Spilled(_)) => true,
+            Stop::NoTask(next) => supply.is_at_end(next, owned > 0),
+            _ => false,
+        };
         match stop {
             Stop::Enough => {}
             Stop::NoScheduler => {
                 served_inline = true;
                 inline::serve_inline(db, entry);
             }
-            Stop::NoTask(Next::Spilled(_) | Next::Empty)
-                if in_groups.end == 0 && {
+            Stop::NoTask(_)
+                if is_end && in_groups.end == 0 && {
                     groups = xact::endings_in_groups();
                     !groups.is_empty()
                 } =>
             {
                 in_groups = 0..groups.len().min(GROUPS_AT_ONCE);
             }
-            Stop::NoTask(Next::Spilled(_) | Next::Empty) if in_groups.end < groups.len() => {
+            Stop::NoTask(_) if is_end && in_groups.end < groups.len() => {
                 let end = groups.len().min(in_groups.end + GROUPS_AT_ONCE);
                 in_groups = in_groups.end..end;
             }
-            Stop::NoTask(Next::Spilled(_)) if owned > 0 => break,
+            Stop::NoTask(_) if is_end && owned > 0 => break,
             Stop::NoTask(next) => match supply.bring(db, &session, entry, queue, next) {
                 Supplied::Again => claim = claim_now(worker, length),
                 Supplied::NoRoom(_) if owned == 0 => full(db),
@@ -249,10 +254,10 @@ fn claim_now(worker: &[u8], length: Option<Micros>) -> Claim<'_> {
 /// transaction does with them.
 fn take(
     db: &Database,
-    queue: &[u8],
+    (queue, actions): (&[u8], Option<&[&[u8]]>),
     wanted: usize,
-    actions: Option<&[&[u8]]>,
     claim: &Claim,
+    supply: &Supply,
     (freed, groups): (Freed, &[(GroupPlace, u32)]),
     served_inline: bool,
 ) -> (Vec<(Claimed, Uuid)>, u32, Stop) {
@@ -278,8 +283,8 @@ fn take(
             if let Some(why) = board.blocked(entry, found, claim.now.monotonic, freed) {
                 break Stop::Blocked(why);
             }
-            let mut next = board.next_in_queue(entry, found, actions, claim.now.wall);
-            if matches!(next, Next::Empty | Next::Spilled(_)) {
+            let mut next = supply.next(board, entry, found, actions, claim.now.wall);
+            if matches!(next, Next::Empty | Next::Spilled(_) | Next::NeedsGroups(_)) {
                 match board.next_in_freed(found, actions, groups) {
                     Next::Empty => {}
                     freed => next = freed,

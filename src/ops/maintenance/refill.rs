@@ -12,10 +12,11 @@ use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::lookup::{TaskLookup, View};
 use crate::storage::rows::{id_at, is_own, rank, row_hint_at, session};
 use board::{
-    GroupHash, Id, LaneName, LaneRef, LineTask, Micros, NeedsRefill, Next, Order, Rank, RowHint,
-    Wall,
+    Board, GroupHash, GroupRead, Id, LaneName, LaneRef, LineTask, Micros, NeedsGroups, NeedsRefill,
+    Next, Order, Rank, RowHint, Wall,
 };
 use pgrx::pg_sys::{self, Datum};
+use std::collections::BTreeMap;
 
 statement!(REFILL, "maintenance/refill", [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT]);
 statement!(
@@ -39,6 +40,7 @@ statement!(
     "maintenance/refill_line_ungrouped",
     [TEXT, TIMESTAMPTZ, UUID, BIGINT]
 );
+statement!(READ_GROUPS, "maintenance/read_groups", [TEXT, TEXT, UUID, BIGINT, BIGINT]);
 statement!(SURVEY, "maintenance/survey", []);
 statement!(SURVEY_LINES, "maintenance/survey_lines", [TEXT]);
 statement!(SURVEY_GROUPS, "maintenance/survey_groups", [TEXT, BOOL]);
@@ -51,6 +53,16 @@ const MOST_READ: usize = 2_048;
 /// How many refills one call makes without a task from any.
 const REFILLS_MAX: u32 = 1 << 17;
 
+/// How many passes over an action's groups one call sees: it may come into the middle of the first.
+const PASSES_MAX: u32 = 2;
+
+/// How often a call reads groups without a task from any. It takes what the board has then, and is
+/// content with the tasks that it has.
+const READINGS_MAX: u32 = 16;
+
+/// How many tasks of each group are read that has no place on the board.
+const TASKS_READ: usize = 4;
+
 /// How often one call surveys a queue whose lanes find no place.
 const SURVEYS_MAX: u32 = 100;
 
@@ -59,6 +71,12 @@ const SURVEYS_MAX: u32 = 100;
 pub struct Supply {
     surveys: u32,
     refills: u32,
+    /// How many passes over groups there were since, and which was the last one, by the lane that they
+    /// belong to.
+    passes: BTreeMap<u32, (u32, u64)>,
+    /// How often groups were read since, and how often none of them found a place.
+    readings: u32,
+    stuck: u32,
     /// How often lanes of the database had found no place, at the last survey.
     spilled: u32,
     /// A survey found lanes for which there is no place.
@@ -79,7 +97,45 @@ pub enum Supplied {
 impl Supply {
     /// Notes that the board had something.
     pub fn found(&mut self) {
-        self.refills = 0;
+        let Supply { surveys, spilled, full, .. } = *self;
+        *self = Supply { surveys, spilled, full, ..Supply::default() };
+    }
+
+    /// What is next for the caller in a queue.
+    pub fn next(
+        &self,
+        board: &mut Board,
+        entry: u32,
+        queue: Option<u32>,
+        actions: Option<&[&[u8]]>,
+        now: Wall,
+    ) -> Next {
+        match board.next_in_queue(entry, queue, actions, now) {
+            Next::NeedsGroups(groups) if self.is_hasty() => {
+                let beside = queue.and_then(|queue| board.next_beside_passes(queue, actions));
+                beside.map_or(Next::NeedsGroups(groups), Next::Task)
+            }
+            next => next,
+        }
+    }
+
+    /// Whether the caller has read groups often enough, or for them there is no place.
+    fn is_hasty(&self) -> bool {
+        self.readings > READINGS_MAX || self.stuck > 1
+    }
+
+    /// Whether nothing more is found for the caller, but by a survey; one that has owned some tasks does
+    /// not look at all groups.
+    pub fn is_at_end(&mut self, next: &Next, has_some: bool) -> bool {
+        match next {
+            Next::Empty => true,
+            Next::NeedsGroups(groups) => {
+                let (passes, last) = self.passes.entry(groups.lane).or_default();
+                *passes += u32::from(std::mem::replace(last, groups.pass) != groups.pass);
+                *passes > PASSES_MAX || (has_some && self.is_hasty())
+            }
+            _ => false,
+        }
     }
 
     /// Brings tasks of a queue onto the board, as far as what is next there calls for it; waits for
@@ -103,6 +159,15 @@ impl Supply {
                 Supplied::Again
             }
             Next::NeedsRefill(lane) => Supplied::NoRoom(Some(lane.lane_ref())),
+            Next::NeedsGroups(_) if self.is_at_end(&next, false) => Supplied::Nothing,
+            Next::NeedsGroups(groups) if self.stuck > 1 => {
+                Supplied::NoRoom(Some(groups.lane_ref()))
+            }
+            Next::NeedsGroups(groups) => {
+                self.readings += 1;
+                self.stuck += u32::from(!read_groups(db, session, entry, queue, &groups));
+                Supplied::Again
+            }
             Next::Refilling => {
                 segment::wait();
                 Supplied::Again
@@ -129,15 +194,10 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
     let most = (room as usize).clamp(LEAST_READ, MOST_READ);
     let mut tasks = read(session, queue, lane, most);
     let is_line = lane.order == Order::Line;
-    let cursor = match tasks.last() {
-        Some(last) if tasks.len() == most && is_line => last.rank.in_line().next(),
-        Some(last) if tasks.len() == most => last.rank.next(),
-        _ => Rank::END,
-    };
+    let cursor = behind(&tasks, most, lane.order);
     leave_own(db, &mut tasks);
     let ages = tasks.iter().filter(|_| lane.order != Order::Priority);
-    let ages: Vec<(Id, Wall)> =
-        ages.map(|it| (it.rank.id, it.run_at.unwrap_or(it.rank.created))).collect();
+    let ages: Vec<(Id, Wall)> = ages.map(|it| (it.rank.id, it.since())).collect();
     let mut room = true;
     for some in tasks.chunks(AT_ONCE) {
         let in_line: Vec<LineTask> = some.iter().filter(|_| is_line).map(Read::in_line).collect();
@@ -165,6 +225,75 @@ fn refill(db: &Database, session: &Session, entry: u32, queue: &[u8], lane: &Nee
     !full
 }
 
+/// Reads the next groups of a pass, unless another process does. False: there is no place for them.
+fn read_groups(
+    db: &Database,
+    session: &Session,
+    entry: u32,
+    queue: &[u8],
+    wanted: &NeedsGroups,
+) -> bool {
+    let me = process::id();
+    let Some(most) = with_board(|board| board.begin_groups(wanted, me)) else { return true };
+    xact::refilling(Some(wanted.lane));
+    let [most_groups, most_tasks] = [most, TASKS_READ].map(|count| Some(Datum::from(count as i64)));
+    let names = [queue, wanted.action.as_bytes()].map(|name| Some(datum::varlena(name)));
+    let from = Some(Uuid(wanted.from).datum());
+    let values = [names[0], names[1], from, most_groups, most_tasks];
+    let rows = session.run(&READ_GROUPS, &values);
+    let mut tasks = read_rows(&rows, false);
+    tasks.iter_mut().enumerate().for_each(|(row, it)| it.group = id_at(&rows, row, 7).0);
+    rows.free();
+    let groups: Vec<(GroupHash, Rank)> = tasks
+        .chunk_by(|a, b| a.group == b.group)
+        .map(|tasks| (tasks[0].group, behind(tasks, TASKS_READ, Order::Priority)))
+        .collect();
+    leave_own(db, &mut tasks);
+    let until = groups.last().map_or(GroupHash::MAX, |it| it.0);
+    let (mut from, mut added) = (0, 0);
+    let places: Vec<(Rank, Micros)> = tasks.iter().map(|it| (it.rank, it.timeout)).collect();
+    for some in groups.chunks(AT_ONCE / TASKS_READ) {
+        let begin = from;
+        let reads = some.iter().map(|&(group, cursor)| {
+            let count = tasks[from..].iter().take_while(|it| it.group == group).count();
+            from += count;
+            GroupRead { group, tasks: &places[from - count..from], cursor }
+        });
+        let reads: Vec<GroupRead> = reads.collect();
+        let count = with_board(|board| {
+            let count = board.add_groups(entry, wanted.lane, me, &reads, until);
+            tasks[begin..from].iter().for_each(|it| board.note_row(entry, it.rank.id, it.row));
+            count
+        });
+        added += count;
+        if count < reads.len() {
+            break;
+        }
+    }
+    let next = match groups.get(added) {
+        Some(left) => Some(left.0),
+        None => groups.last().filter(|_| groups.len() == most).and_then(|it| it.0.checked_add(1)),
+    };
+    let has_no_place = with_board(|board| {
+        board.end_groups(wanted.lane, me, next);
+        board.is_leased_out() || board.is_out_of_lanes()
+    });
+    xact::refilling(None);
+    segment::broadcast();
+    added > 0 || groups.is_empty() || !has_no_place
+}
+
+/// Where a lane goes on of which so many tasks at most were read.
+fn behind(tasks: &[Read], most: usize, order: Order) -> Rank {
+    match tasks.last() {
+        Some(last) if tasks.len() == most => {
+            let is_line = order == Order::Line;
+            if is_line { last.rank.in_line().next() } else { last.rank.next() }
+        }
+        _ => Rank::END,
+    }
+}
+
 /// A ready task that was read from the table.
 struct Read {
     rank: Rank,
@@ -176,12 +305,19 @@ struct Read {
     /// Of a line.
     action: Vec<u8>,
     waits: bool,
+    /// Of groups that were read.
+    group: GroupHash,
 }
 
 impl Read {
     fn in_line(&self) -> LineTask<'_> {
         let Read { rank, timeout, waits, .. } = *self;
         LineTask { rank, timeout, action: &self.action, waits }
+    }
+
+    /// Since when it ages.
+    fn since(&self) -> Wall {
+        self.run_at.unwrap_or(self.rank.created)
     }
 }
 
@@ -222,13 +358,19 @@ fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec
         (Some(_), _) => &REFILL_GROUP,
     };
     let rows = session.run(statement, &values);
+    let tasks = read_rows(&rows, is_line);
+    rows.free();
+    tasks
+}
+
+fn read_rows(rows: &Rows, has_actions: bool) -> Vec<Read> {
     let number = |row, column| datum::number(rows.get(row, column));
-    let tasks = (0..rows.len())
+    (0..rows.len())
         .map(|row| {
-            let rank = rank(id_at(&rows, row, 0), Wall(number(row, 2)), number(row, 1));
+            let rank = rank(id_at(rows, row, 0), Wall(number(row, 2)), number(row, 1));
             let timeout = datum::interval_length(rows.get(row, 3));
             let run_at = rows.get(row, 5).map(datum::wall);
-            let (action, waits) = match is_line {
+            let (action, waits) = match has_actions {
                 true => (datum::text(rows.get(row, 7)), number(row, 8) == 0),
                 false => (Vec::new(), false),
             };
@@ -236,15 +378,14 @@ fn read(session: &Session, queue: &[u8], lane: &NeedsRefill, most: usize) -> Vec
                 rank,
                 timeout,
                 run_at,
-                row: row_hint_at(&rows, row, 6),
+                row: row_hint_at(rows, row, 6),
                 is_own: is_own(rows.get(row, 4)),
                 action,
                 waits,
+                group: 0,
             }
         })
-        .collect();
-    rows.free();
-    tasks
+        .collect()
 }
 
 /// What comes first in a group of a queue that keeps the order.

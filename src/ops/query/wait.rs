@@ -57,7 +57,7 @@ fn find_work(db: &Database, queue: &[u8], actions: Option<&[&[u8]]>) -> Option<L
             if board.blocked(entry, found, now.monotonic, None).is_some() {
                 return (entry, Next::Empty, None);
             }
-            let next = board.next_in_queue(entry, found, actions, now.wall);
+            let next = supply.next(board, entry, found, actions, now.wall);
             let task = match next {
                 Next::Task(at) => {
                     Some((board.lane_of(at), board.fits(at, &mut board.room_of(entry))))

@@ -36,6 +36,8 @@ pub struct LaneAudit {
     pub group: Option<GroupHash>,
     /// Whether it is the head of lanes.
     pub is_head: bool,
+    /// The queue's last turn when its open pass began.
+    pub pass_begun: Option<u64>,
 }
 
 /// What an audit found.
@@ -88,7 +90,7 @@ impl Board<'_> {
             }
         }
 
-        let mut of_queue = vec![(0, 0, 0); queues.len()];
+        let mut of_queue = vec![(0, 0, 0, 0); queues.len()];
         for (at, live) in (0..).zip(&lanes) {
             assert_eq!(self.lanes.end() as usize, lanes.len());
             if !live {
@@ -96,7 +98,7 @@ impl Board<'_> {
             }
             let it = self.lanes[at];
             assert!(it.used && queues[it.queue as usize], "lane {at} has a queue");
-            let (lanes, queued, running) = &mut of_queue[it.queue as usize];
+            let (lanes, queued, running, _) = &mut of_queue[it.queue as usize];
             (*lanes, *queued) = (*lanes + 1, *queued + it.counts.queued);
             *running += running_in[at as usize];
             assert_eq!(
@@ -116,7 +118,10 @@ impl Board<'_> {
             }
             assert_eq!(has_front[at as usize], expected, "lane {at}'s front");
             let wanted = it.counts.slots > 0 || it.refiller != 0 || it.cursor != Rank::END;
-            let wanted = wanted || it.turns.lanes > 0;
+            let wanted = wanted || it.turns.lanes > 0 || it.pass.open;
+            let has_groups = it.turns.group == NIL && it.order == Order::Priority;
+            assert!(has_groups || !it.pass.open, "lane {at} has no pass");
+            of_queue[it.queue as usize].3 += u32::from(it.pass.open);
             assert!(wanted, "lane {at} is free when nothing refers to it");
             for slot in &queued {
                 let Slot { priority, head, .. } = self.slots[*slot];
@@ -139,12 +144,13 @@ impl Board<'_> {
                 slots: it.counts.slots,
                 group: self.group_of_lane(at),
                 is_head: it.turns.lanes > 0,
+                pass_begun: it.pass.open.then_some(it.pass.begun),
             });
         }
         let (mut configured, mut refusing) = (0, 0);
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
             let it = &self.queues[at];
-            let counts = (it.lanes, it.queued, it.running);
+            let counts = (it.lanes, it.queued, it.running, it.passes);
             assert_eq!(counts, of_queue[at as usize], "queue {at}'s counts");
             let wanted = self.is_needed(at) || it.to_announce;
             assert!(wanted, "queue {at} is needed, or is to be announced");

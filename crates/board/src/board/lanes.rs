@@ -6,9 +6,9 @@ use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
 use crate::layout::lane::{
-    AtCursor, Lane, LaneCounts, LaneTurns, LaneWakes, Order, Spot, WakeState,
+    AtCursor, Lane, LaneCounts, LaneTurns, LaneWakes, Order, Pass, Spot, WakeState,
 };
-use crate::layout::names::{LaneName, Name};
+use crate::layout::names::{GroupHash, LaneName, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::queue::Queue;
 use crate::layout::rank::Rank;
@@ -111,16 +111,25 @@ impl Board<'_> {
             return self.add_lane(entry, queue, name.action, order, NIL, NIL);
         };
         let head = self.find_or_add_lane(entry, LaneName { group: None, ..name }, priority)?;
+        let lane = self.add_lane_below(entry, head, hash)?;
+        if self.lanes[head].pass.open {
+            self.leave_to_table(lane, self.first_rank(lane));
+        }
+        Some(lane)
+    }
+
+    /// Makes a group's lane below its head; `None`: no place is left.
+    pub(crate) fn add_lane_below(&mut self, entry: u32, head: u32, hash: GroupHash) -> Option<u32> {
         // It stays from now on.
         self.change_lanes_below(head, 1);
         let lane = if self.lanes.is_full() { self.make_room_for_lane(entry) } else { Some(()) };
         let lane = lane.and_then(|()| {
-            let queue = self.lanes[head].queue;
+            let Lane { queue, action, order, .. } = self.lanes[head];
             let group = self.find_or_add_group(queue, hash)?;
-            let order = self.order(queue, priority);
-            self.add_lane(entry, queue, name.action, order, group, head)
+            self.add_lane(entry, queue, action.as_bytes(), order, group, head)
         });
         if lane.is_none() {
+            self.leave_group_to_table(head, hash);
             self.change_lanes_below(head, -1);
             self.release_lane(head);
         }
@@ -153,6 +162,7 @@ impl Board<'_> {
                 first: NIL,
                 counts: LaneCounts { queued: 0, slots: 0 },
                 turns,
+                pass: Pass::NONE,
                 wakes: LaneWakes::NONE,
                 refiller: 0,
                 lane_id,
@@ -167,25 +177,44 @@ impl Board<'_> {
         self.join_group(lane);
         self.link_length(lane);
         self.entry_mut(entry).lanes += 1;
-        self.push_idle(lane);
+        self.push_idle(lane, false);
         Some(lane)
     }
 
     /// Spills an idle lane, so that `entry` can have another: of the database that has the most
     /// idle ones, the one that is idle longest. `None`: no lane can be spilled.
     pub(crate) fn make_room_for_lane(&mut self, entry: u32) -> Option<()> {
-        let idle = |it: &u32| (self.entry(*it).idle_len, *it == entry);
-        let victim = (0..self.registered().len() as u32).max_by_key(idle)?;
+        let victim = self.most_idle(entry)?;
+        // Without the lane of a pass its groups come after all that the board knows.
+        let (mut last, mut last_of_all) = (None, None);
         for _ in 0..SPILL_TRIES {
             let lane = Some(self.entry(victim).idle.first).filter(|lane| *lane != NIL)?;
             if self.lanes[lane].counts.queued <= SPILLED_SLOTS_MAX {
-                self.spill_lane(lane);
-                return Some(());
+                match self.keeps_turns_without(lane) {
+                    _ if self.lanes[lane].pass.open => last_of_all = Some(lane),
+                    Some(false) => last = Some(lane),
+                    _ => {
+                        self.spill_lane(lane);
+                        return Some(());
+                    }
+                }
             }
             self.remove_idle(lane);
-            self.push_idle(lane);
+            self.push_idle(lane, false);
         }
-        None
+        last.or(last_of_all).map(|lane| self.spill_lane(lane))
+    }
+
+    /// The database that has the most idle lanes; if others have as many, `entry`.
+    fn most_idle(&self, entry: u32) -> Option<u32> {
+        let idle = |it: &u32| (self.entry(*it).idle_len, *it == entry);
+        (0..self.registered().len() as u32).max_by_key(idle)
+    }
+
+    /// The idle lane that would be the first to go for one of `entry`.
+    pub(crate) fn first_to_go(&self, entry: u32) -> Option<u32> {
+        let victim = self.most_idle(entry)?;
+        Some(self.entry(victim).idle.first).filter(|lane| *lane != NIL)
     }
 
     /// Leaves all tasks of an idle lane to the table, and frees the lane.
@@ -197,7 +226,11 @@ impl Board<'_> {
         }
         let Lane { queue, wakes, action, order, .. } = self.lanes[lane];
         let Queue { entry, name, chain, .. } = self.queues[queue];
-        self.note_spilled(entry);
+        let group = self.group_of_lane(lane);
+        let head = self.head_of(lane);
+        if group.is_none_or(|group| !self.leave_group_to_table(head, group)) {
+            self.note_spilled(entry);
+        }
         self.forget_lane(lane);
         if wakes.state != WakeState::Idle && order == Order::Line {
             self.wake_without_lane(entry, chain.hash, ActionFilter::ANY);
@@ -211,7 +244,7 @@ impl Board<'_> {
     /// Frees a lane that nothing refers to and that the table has nothing for.
     pub(crate) fn release_lane(&mut self, lane: u32) {
         let it = &self.lanes[lane];
-        if it.counts.slots == 0 && it.cursor == Rank::END && it.refiller == 0 {
+        if it.counts.slots == 0 && it.cursor == Rank::END && it.refiller == 0 && !it.pass.open {
             self.forget_lane(lane);
         }
     }
@@ -222,6 +255,7 @@ impl Board<'_> {
         if self.lanes[lane].counts.slots > 0 || self.lanes[lane].turns.lanes > 0 {
             return;
         }
+        self.close_pass(lane);
         self.unlink_front(lane);
         self.unlink_length(lane);
         self.forget_wakes(lane);
@@ -406,17 +440,18 @@ impl Board<'_> {
     pub(crate) fn note_idleness(&mut self, lane: u32, was_idle: bool) {
         match (was_idle, self.lanes[lane].is_idle()) {
             (true, false) => self.remove_idle(lane),
-            (false, true) => self.push_idle(lane),
+            (false, true) => self.push_idle(lane, self.keeps_turns_without(lane) == Some(true)),
             _ => {}
         }
     }
 
-    /// Adds a lane to its database's list of idle ones, at the end.
-    fn push_idle(&mut self, lane: u32) {
+    /// Adds a lane to its database's list of idle ones: at the end, or in front, if it is to give way.
+    fn push_idle(&mut self, lane: u32, gives_way: bool) {
         let entry = self.queues[self.lanes[lane].queue].entry;
         let entry = &mut self.globals.entries[entry as usize];
         entry.idle_len += 1;
-        list::push(&mut Idle(&mut self.lanes), &mut entry.idle, lane);
+        let push = if gives_way { list::push_front } else { list::push };
+        push(&mut Idle(&mut self.lanes), &mut entry.idle, lane);
     }
 
     /// Takes a lane out of its database's list of idle ones.

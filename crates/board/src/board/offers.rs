@@ -31,6 +31,10 @@ impl Board<'_> {
             self.wake_in_line(at);
             return Offered::Known;
         }
+        if let Some(head) = self.leave_to_pass(entry, name, rank.priority) {
+            self.note_ready(head);
+            return Offered::LeftToTable;
+        }
         let Some(spot) = self.find_or_add_spot(entry, name, rank.priority) else {
             self.note_spilled(entry);
             self.wake_for_table(entry, name);

@@ -25,6 +25,27 @@ pub struct NeedsRefill {
     pub(crate) head: LaneRef,
 }
 
+/// Groups that are to be read from the table.
+#[derive(Clone, Copy, Debug)]
+pub struct NeedsGroups {
+    /// The index of the head of their lanes.
+    pub lane: u32,
+    /// Where in the order of hashes to read on.
+    pub from: GroupHash,
+    /// The groups' action.
+    pub action: Name<ACTION_MAX>,
+    /// Which pass it is, of those of the queue.
+    pub pass: u64,
+    pub(crate) head: LaneRef,
+}
+
+impl NeedsGroups {
+    /// The lane that wakes processes for these groups.
+    pub fn lane_ref(&self) -> LaneRef {
+        self.head
+    }
+}
+
 impl NeedsRefill {
     /// The lane that wakes processes for its tasks.
     pub fn lane_ref(&self) -> LaneRef {
@@ -124,7 +145,7 @@ impl Board<'_> {
     /// Gives up a refill: the lane is to be refilled as before.
     pub fn abandon_refill(&mut self, lane: u32, refiller: i32) {
         if self.is_refilled_by(lane, refiller) {
-            self.set_refiller(lane, 0);
+            self.end_reading(lane);
         }
     }
 
@@ -132,7 +153,7 @@ impl Board<'_> {
         self.is_lane(lane) && self.lanes[lane].refiller == refiller
     }
 
-    fn set_refiller(&mut self, lane: u32, refiller: i32) {
+    pub(crate) fn set_refiller(&mut self, lane: u32, refiller: i32) {
         self.change(lane, self.lanes[lane].counts, refiller);
     }
 }

@@ -1,6 +1,6 @@
 //! The ready order of one action of one queue, of its tasks of one group, or of one priority.
 
-use crate::layout::names::{ACTION_MAX, Name};
+use crate::layout::names::{ACTION_MAX, GroupHash, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::rank::Rank;
 use crate::time::Wall;
@@ -32,6 +32,8 @@ pub struct Lane {
     pub(crate) first: u32,
     pub(crate) counts: LaneCounts,
     pub(crate) turns: LaneTurns,
+    /// Of a lane of tasks without a group.
+    pub(crate) pass: Pass,
     pub(crate) wakes: LaneWakes,
     /// The process that refills the lane; 0: none.
     pub(crate) refiller: i32,
@@ -127,6 +129,58 @@ impl LaneTurns {
         first: NIL,
         lanes: 0,
         queued: 0,
+    };
+}
+
+/// How far the groups were read that have no place on the board.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Pass {
+    /// From this hash on they are to be read.
+    pub(crate) from: GroupHash,
+    /// The queue's last turn when the pass began: a group with a later one had its turn in it.
+    pub(crate) begun: u64,
+    /// The last hash that is being read.
+    pub(crate) until: GroupHash,
+    /// Of what was read last, as far as it is known; `u32::MAX`: none is.
+    pub(crate) priority: u32,
+    /// There may be such groups.
+    pub(crate) open: bool,
+    /// The pass has come to all groups: the next one begins with the next reading, when those that are
+    /// due have had their turns.
+    pub(crate) over: bool,
+    /// There may be some that this pass does not come to.
+    pub(crate) again: bool,
+    /// A process reads groups.
+    pub(crate) reading: bool,
+    /// One of them may have changed since it was read.
+    pub(crate) disturbed: bool,
+    /// How many groups of what was read last are due.
+    pub(crate) due: u32,
+    /// Something of them is on the board.
+    pub(crate) came: bool,
+    /// Its highest priority.
+    pub(crate) came_priority: u32,
+    /// Until so many turns were had, what the board has comes first.
+    pub(crate) later: u64,
+}
+
+impl Pass {
+    /// All groups are on the board.
+    pub const NONE: Pass = Pass {
+        from: 0,
+        begun: 0,
+        until: 0,
+        priority: 0,
+        open: false,
+        over: false,
+        again: false,
+        reading: false,
+        disturbed: false,
+        due: 0,
+        came: false,
+        came_priority: 0,
+        later: 0,
     };
 }
 

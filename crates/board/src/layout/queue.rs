@@ -17,8 +17,12 @@ pub struct Queue {
     pub(crate) lanes: u32,
     /// How many groups it has.
     pub(crate) groups: u32,
-    /// The number of the last turn that a group of it had.
+    /// How many of its lanes have an open pass.
+    pub(crate) passes: u32,
+    /// The number of the last turn that a group of it had, or was given when it came.
     pub(crate) last_turn: u64,
+    /// The number of the last turn that one had.
+    pub(crate) last_had: u64,
     /// Of its tasks without a group.
     pub(crate) turns: GroupTurns,
     /// How many of its slots are queued.
@@ -70,14 +74,22 @@ pub struct GroupTurns {
     /// A number that no other group had. It changes when a slot goes that a transaction in flight
     /// was about to end.
     pub(crate) epoch: u32,
+    /// It had one since it came onto the board; else `last` is what it was given then.
+    pub(crate) had_turn: bool,
     /// As many run as may: its lanes are in no tree.
     pub(crate) parked: bool,
 }
 
 impl GroupTurns {
     /// Of no lanes.
-    pub const NONE: GroupTurns =
-        GroupTurns { last: 0, lanes: ListHead::EMPTY, running: 0, epoch: 0, parked: false };
+    pub const NONE: GroupTurns = GroupTurns {
+        last: 0,
+        lanes: ListHead::EMPTY,
+        running: 0,
+        epoch: 0,
+        had_turn: false,
+        parked: false,
+    };
 }
 
 /// The settings of a queue that the board needs.

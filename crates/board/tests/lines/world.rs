@@ -210,6 +210,7 @@ impl World<'_> {
                         return None;
                     }
                 }
+                Next::NeedsGroups(_) => panic!("the board has a lane for each group"),
                 Next::Refilling => self.end_refill(),
                 Next::Spilled(_) => {
                     self.tally.spilled += 1;

@@ -10,7 +10,7 @@ use super::workers::worker_name;
 use super::world::{Act, Card, Key, LaneKey, Right, Row, World};
 
 impl Card {
-    fn new(row: &Row, epoch: u64) -> Card {
+    pub fn new(row: &Row, epoch: u64) -> Card {
         Card {
             lane: row.lane,
             rank: row.rank,

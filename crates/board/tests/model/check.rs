@@ -25,6 +25,8 @@ pub struct Expect {
     pub back: Option<Key>,
     /// Tasks left to the table in any case.
     pub left: Vec<(LaneKey, Rank)>,
+    /// Groups were read: lanes were made for them.
+    pub groups: Option<(u32, u8, u8)>,
     /// A refill that ended with this cursor.
     pub ended: Option<(LaneKey, Rank)>,
 }
@@ -61,11 +63,12 @@ impl World<'_> {
             let (queue, action) = (queue.expect("a queue"), action.expect("an action"));
             ((it.entry, queue, action, group.expect("a group")), it)
         });
-        Snapshot {
-            lanes: lanes.collect(),
-            used: self.board.usage().slots_used,
-            spilled: std::array::from_fn(|entry| self.board.entry(entry as u32).lanes_spilled > 0),
-        }
+        let lanes: BTreeMap<LaneKey, LaneAudit> = lanes.collect();
+        let has_pass = |entry| lanes.iter().any(|it| it.0.0 == entry && it.1.pass_begun.is_some());
+        let spilled = std::array::from_fn(|entry| {
+            self.board.entry(entry as u32).lanes_spilled > 0 || has_pass(entry as u32)
+        });
+        Snapshot { lanes, used: self.board.usage().slots_used, spilled }
     }
 
     /// Compares the board with the cards, and adopts the choices that the board was free to make.
@@ -118,8 +121,12 @@ impl World<'_> {
         self.last = after;
     }
 
-    /// Where a task is in the order of its queue: by priority, by its group's turn, by rank.
+    /// Where a task is in the order of its queue: by priority, by its group's turn, by rank. Where
+    /// groups were left to the table, by priority: `passes` checks their turns.
     fn place(&self, lane: LaneKey, rank: Rank) -> (Reverse<u32>, u64, Rank) {
+        if self.had_passes.contains(&(lane.0, lane.1)) {
+            return (Reverse(rank.priority), 0, Rank::FIRST);
+        }
         let turn = self.turns.get(&((lane.0, lane.1), lane.3)).copied().unwrap_or(0);
         (Reverse(rank.priority), turn, rank)
     }
@@ -137,6 +144,8 @@ impl World<'_> {
         let stayed = after.lanes.keys().filter(|it| before.lanes.contains_key(*it));
         let stayed: BTreeSet<_> = stayed.map(|it| ((it.0, it.1), it.3)).collect();
         self.turns.retain(|it, _| stayed.contains(it) || it.1 == 0 && queues.contains(&it.0));
+        let has_pass = after.lanes.iter().filter(|it| it.1.pass_begun.is_some());
+        self.had_passes.extend(has_pass.map(|(lane, _)| (lane.0, lane.1)));
         for group in lanes.into_iter().filter(|it| it.1 > 0) {
             if !self.turns.contains_key(&group) {
                 let turn = self.serial();
@@ -157,6 +166,13 @@ impl World<'_> {
         slots
     }
 
+    /// Whether a group's lane is new, and its group may be one that only the table knew.
+    fn is_unread(&self, before: &Snapshot, after: &Snapshot, lane: LaneKey) -> bool {
+        let is_new = !before.lanes.contains_key(&lane) && lane.3 > 0;
+        let has_pass = before.spilled[lane.0 as usize] || after.spilled[lane.0 as usize];
+        is_new && has_pass && after.cursor(lane) == Rank::FIRST
+    }
+
     /// Checks why a new task found no slot, and whether its lane knows.
     fn check_left(
         &self,
@@ -168,14 +184,22 @@ impl World<'_> {
         let full = self.board.usage();
         if !after.lanes.contains_key(&card.lane) {
             assert!(after.spilled[card.lane.0 as usize], "a task without a lane is spilled");
+            let head = (card.lane.0, card.lane.1, card.lane.2, 0);
+            if before.lanes.get(&head).is_some_and(|it| it.pass_begun.is_some()) {
+                return false;
+            }
             // A group's lane needs a head, too.
             let more = usize::from(card.lane.3 > 0);
             assert!(before.lanes.len() + more >= full.lanes as usize, "no room for a lane");
             let idle = before.lanes.values().filter(|it| is_idle(it)).count();
-            assert!(idle <= more, "no lane could go for it");
+            // Of groups that were read, one that had its turn gives way to the next.
+            assert!(idle <= more || expect.groups.is_some(), "no lane could go for it");
             return false;
         }
         if !expect.read && card.rank >= before.cursor(card.lane) {
+            return true;
+        }
+        if self.is_unread(before, after, card.lane) {
             return true;
         }
         assert_eq!(full.slots_used, full.slots, "there was no room");
@@ -198,8 +222,11 @@ impl World<'_> {
         evicted: &[Card],
     ) {
         let came = expect.arrivals.iter().filter(|key| self.cards.contains_key(key)).count();
-        let (spilled, evicted): (Vec<&Card>, Vec<&Card>) =
-            evicted.iter().partition(|card| !after.lanes.contains_key(&card.lane));
+        let (spilled, evicted): (Vec<&Card>, Vec<&Card>) = evicted.iter().partition(|card| {
+            // A lane may be spilled and made again by one reading of groups.
+            let may_be_new = expect.groups.is_some() && is_idle(&before.lanes[&card.lane]);
+            may_be_new || !after.lanes.contains_key(&card.lane)
+        });
         for card in spilled {
             assert_eq!(card.state, State::Queued, "a lease is never evicted");
             let lane = &before.lanes[&card.lane];
@@ -244,7 +271,10 @@ impl World<'_> {
             }
             let refill = self.refills.iter().find(|it| it.lane == lane);
             if let Some(it) = after.lanes.get(&lane) {
-                assert_eq!(it.cursor, cursor, "the cursor of {lane:?}");
+                let is_new = !before.lanes.contains_key(&lane) && lane.3 > 0;
+                let was_read = expect.groups.is_some() && (is_new || it.cursor <= cursor);
+                let unread = was_read || self.is_unread(before, after, lane);
+                assert!(unread || it.cursor == cursor, "the cursor of {lane:?}: {it:?} {cursor:?}");
                 assert_eq!(it.refiller, refill.map_or(0, |it| it.pid));
                 continue;
             }
@@ -252,11 +282,14 @@ impl World<'_> {
             assert!(self.cards.values().all(|card| card.lane != lane), "a lane with slots stays");
             if cursor != Rank::END {
                 spilled += 1;
-                assert!(expect.makes.is_some() && after.spilled[lane.0 as usize]);
-                assert!(before.lanes.len() as u32 + more >= self.board.usage().lanes);
+                let makes = expect.makes.is_some() || expect.groups.is_some();
+                assert!(makes && after.spilled[lane.0 as usize]);
+                let is_full = before.lanes.len() as u32 + more >= self.board.usage().lanes;
+                assert!(is_full || expect.groups.is_some());
             }
         }
-        assert!(spilled <= 1 + u64::from(more), "one lane is spilled for another");
+        let is_for_another = expect.groups.is_some() || spilled <= 1 + u64::from(more);
+        assert!(is_for_another, "one lane is spilled for another");
         self.tally.spilled += spilled;
     }
 
@@ -307,7 +340,7 @@ impl World<'_> {
                 && !self.cards.contains_key(key)
                 && !self.puts.contains(key)
         });
-        let in_table = in_table.filter(|_| self.board.entry(entry).lanes_spilled == 0);
+        let in_table = in_table.filter(|_| !self.last.spilled[entry as usize]);
         let in_table = in_table.map(|(_, row)| self.place(row.lane, row.rank)).min();
         let best = queued.into_iter().chain(in_table).min();
         let lanes = || self.last.lanes.iter().filter(|(lane, _)| asked(**lane));
@@ -319,7 +352,14 @@ impl World<'_> {
                 let lane = self.cards[&(entry, slot.id)].lane;
                 let place = self.place(lane, slot.rank());
                 assert_eq!(Some(place), best, "the best is handed out");
-                assert!(cursors().all(|(lane, it)| self.place(*lane, it.cursor) > place));
+                let is_before = |rank: Rank, of: &LaneKey| {
+                    let mixed = self.had_passes.contains(&(of.0, of.1)) && *of != lane;
+                    let other = self.place(*of, rank);
+                    if mixed { place <= other } else { place < other || slot.rank() < rank }
+                };
+                assert!(cursors().all(|(lane, it)| is_before(it.cursor, lane)));
+                let own = self.queued().filter(|(_, it)| it.lane == lane).map(|it| it.1.rank);
+                assert_eq!(own.min(), Some(slot.rank()), "the first of its lane");
                 let mut others = self.queued().filter(|(_, it)| asked(it.lane));
                 let in_turn = others.any(|(_, it)| it.rank < slot.rank());
                 drop(others);
@@ -336,6 +376,13 @@ impl World<'_> {
                 assert_eq!(it.refiller, 0);
                 let place = self.place(*lane, it.cursor);
                 assert!(best.is_none_or(|best| place <= best), "a lane is refilled from there");
+            }
+            Next::NeedsGroups(wanted) => {
+                let of = |it: &&LaneKey| action_name(it.2) == wanted.action.as_bytes();
+                // Its own tasks may be parked.
+                let mut heads = self.last.lanes.iter().filter(|it| is_meant(*it.0) && it.0.3 == 0);
+                let (lane, it) = heads.find(|it| of(&it.0)).expect("its lane");
+                assert!(it.pass_begun.is_some(), "{lane:?} has a pass");
             }
             Next::Refilling => {
                 let under_way = cursors().filter(|(_, it)| it.refiller != 0);

@@ -39,11 +39,13 @@ impl World<'_> {
     }
 
     fn drain_queue(&mut self, entry: u8, queue: u8) {
-        let mut last = [Rank::FIRST; GROUPS as usize];
+        let (mut last, mut spilled) = ([Rank::FIRST; GROUPS as usize], false);
+        let mut found_none = 0;
         loop {
+            assert!(found_none < 500, "the next task is looked for without end");
             assert_eq!(self.running((entry.into(), queue)), 0, "all places are free");
             let before = self.handed.len();
-            let spilled = self.board.entry(entry.into()).lanes_spilled > 0;
+            spilled |= self.last.spilled[usize::from(entry)];
             self.own(entry, queue, None, 1, None, true);
             let pid = 1 + i32::from(entry);
             let token_hash = self.tokens.last().copied();
@@ -54,8 +56,10 @@ impl World<'_> {
                 if self.is_drained(entry.into(), queue) {
                     return;
                 }
+                found_none += 1;
                 continue;
             }
+            found_none = 0;
             let (key, token_hash) = token_hash.expect("a token");
             let (lane, rank) = (self.cards[&key].lane, self.cards[&key].rank);
             let last = &mut last[usize::from(lane.3)];

@@ -357,23 +357,30 @@ impl World<'_> {
         let names: Option<Vec<&[u8]>> =
             names.as_ref().map(|names| names.iter().map(|name| &name[..]).collect());
         let mut taken = 0;
-        for _ in 0..u32::from(max) * 4 + 4 {
+        for _ in 0..u32::from(max) * 4 + 12 {
             if taken >= max || !self.may_own(pid, (entry, queue)) {
                 break;
             }
-            let mut front = self.board.next_task(entry, &queue_name(queue), names.as_deref());
+            let found = self.board.find_queue(entry, &queue_name(queue));
+            let names = names.as_deref();
+            let mut front = self.board.next_in_queue(entry, found, names, Wall::MIN);
             self.check_front(entry, queue, asked.as_deref(), &front);
             if matches!(front, Next::Spilled(_) | Next::Empty) {
-                let (at, freed) =
-                    (self.board.find_queue(entry, &queue_name(queue)), self.freed_in_groups(pid));
-                if let Next::Task(slot) = self.board.next_in_freed(at, names.as_deref(), &freed) {
+                let freed = self.freed_in_groups(pid);
+                if let Next::Task(slot) = self.board.next_in_freed(found, names, &freed) {
                     let id = self.board.slot_at(slot, entry).expect("a task").id;
                     self.check_freed(pid, self.cards[&(entry, id)].lane);
                     front = Next::Task(slot);
                 }
             }
+            if matches!(front, Next::NeedsGroups(_)) && self.readings > 16 {
+                let beside = found.and_then(|queue| self.board.next_beside_passes(queue, names));
+                front = beside.map_or(front, Next::Task);
+                self.tally.beside_passes += u64::from(beside.is_some());
+            }
             match front {
                 Next::Task(at) => {
+                    self.readings = 0;
                     let id = self.board.slot_at(at, entry).expect("a task of the entry").id;
                     self.reserve(pid, at, (entry, id), length);
                     taken += 1;
@@ -391,6 +398,16 @@ impl World<'_> {
                         break;
                     }
                     self.refill_at_once(self.refills.len() - 1, 1 + max % 5);
+                }
+                Next::NeedsGroups(wanted) => {
+                    let action = wanted.action.as_bytes();
+                    let action = (0..ACTIONS).find(|it| action_name(*it) == action);
+                    let head = (entry, queue, action.expect("a known action"));
+                    self.read_groups(head, &wanted, 1 + usize::from(max % 2));
+                    self.readings += 1;
+                    if !patient {
+                        break;
+                    }
                 }
                 Next::Refilling if patient => {
                     let wanted = |it: &Refill| {

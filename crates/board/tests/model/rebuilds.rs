@@ -14,7 +14,7 @@ impl World<'_> {
         }
         if self.board.entry(entry).lanes_spilled == before {
             self.board.entry_mut(entry).lanes_spilled = 0;
-            self.last.spilled[entry as usize] = false;
+            self.last = self.take_snapshot();
         }
         self.reconcile(Expect::default());
     }

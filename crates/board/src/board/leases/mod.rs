@@ -5,7 +5,7 @@ pub mod timer;
 pub mod workers;
 
 use crate::board::Board;
-use crate::board::refill::NeedsRefill;
+use crate::board::refill::{NeedsGroups, NeedsRefill};
 use crate::layout::lane::{Lane, Order};
 use crate::layout::names::{Name, WORKER_MAX};
 use crate::layout::nodes::NIL;
@@ -85,7 +85,9 @@ pub enum Next {
     Task(u32),
     /// The next task, if there is one, is known to the table only.
     NeedsRefill(NeedsRefill),
-    /// As `NeedsRefill`, and another process refills the lane already.
+    /// Groups that only the table knows come before what the board has.
+    NeedsGroups(NeedsGroups),
+    /// As these two, and another process reads already.
     Refilling,
     /// No lane has anything, but so often one of the database found no place on the board: the
     /// table may have its tasks.
@@ -181,6 +183,9 @@ impl Board<'_> {
                 let spilled = self.entry(entry).lanes_spilled;
                 return if spilled > 0 { Next::Spilled(spilled) } else { Next::Empty };
             };
+            if let Some(next) = self.groups_before(lane) {
+                return next;
+            }
             if !self.is_group_full(lane) {
                 return self.next_in_lane(lane);
             }

@@ -163,10 +163,13 @@ impl Board<'_> {
     /// Forgets an outdated lane that no slot and no process needs. Its tasks in the table are found
     /// by a survey.
     pub(crate) fn forget_outdated(&mut self, entry: u32, lane: u32) {
+        if !self.is_outdated(lane) {
+            return;
+        }
+        self.note_spilled(entry);
+        self.close_pass(lane);
         let it = &self.lanes[lane];
-        let is_unused = it.counts.slots == 0 && it.refiller == 0 && it.turns.lanes == 0;
-        if self.is_outdated(lane) && is_unused {
-            self.note_spilled(entry);
+        if it.counts.slots == 0 && it.refiller == 0 && it.turns.lanes == 0 {
             self.forget_lane(lane);
         }
     }

@@ -51,7 +51,7 @@ impl Board<'_> {
         Some(group)
     }
 
-    fn next_turn(&mut self, queue: u32) -> u64 {
+    pub(crate) fn next_turn(&mut self, queue: u32) -> u64 {
         let it = &mut self.queues[queue];
         it.last_turn += 1;
         it.last_turn
@@ -159,7 +159,8 @@ impl Board<'_> {
         if self.is_line(head) {
             return self.is_head(head);
         }
-        self.is_listed(head) || self.lanes[head].turns.first != NIL
+        let it = &self.lanes[head];
+        self.is_listed(head) || it.turns.first != NIL || it.pass.open
     }
 
     /// Of a head and the lanes that it heads, the one with the next task. The head, if none has
@@ -182,15 +183,26 @@ impl Board<'_> {
         (Reverse(priority), is_level, turn, front, lane)
     }
 
-    /// The key of the next task of a head.
+    /// The key of what comes next in a head: a task, or the groups of its pass, which had their last
+    /// turns before it began. Their priority is taken to be that of the task, or of what was read last.
     pub(crate) fn head_key(&self, head: u32) -> LaneKey {
-        self.lane_key(self.next_below(head))
+        let next = self.next_below(head);
+        let pass = &self.lanes[head].pass;
+        let task = (next != head || self.is_listed(head)).then(|| self.lane_key(next));
+        match task {
+            Some(task) if !pass.open || pass.later > 0 => task,
+            None if !pass.open => self.lane_key(head),
+            _ => {
+                let priority = task.map_or(Reverse(pass.priority), |task| task.0);
+                (priority, false, pass.begun, Rank::FIRST, head)
+            }
+        }
     }
 
     /// Whether a head is before another one.
     pub(crate) fn is_head_before(&self, a: u32, b: u32) -> bool {
         let (one, other) = (&self.lanes[a], &self.lanes[b]);
-        let is_plain = one.turns.first == NIL && other.turns.first == NIL;
+        let is_plain = [one, other].iter().all(|it| it.turns.first == NIL && !it.pass.open);
         let is_level = |lane: &Lane| matches!(lane.order, Order::Level(_));
         if is_plain && is_level(one) == is_level(other) {
             (self.front(a), a) < (self.front(b), b)
@@ -224,12 +236,20 @@ impl Board<'_> {
     /// Notes that a task of a lane is handed out: its group has had its turn.
     pub(crate) fn take_turn(&mut self, lane: u32) {
         let queue = self.lanes[lane].queue;
-        if self.queues[queue].groups == 0 {
+        if self.queues[queue].groups == 0 && self.queues[queue].passes == 0 {
             return;
         }
+        let turn = self.next_turn(queue);
+        self.queues[queue].last_had = turn;
+        self.set_turn(lane, turn);
+        self.turns_of(lane).had_turn = true;
+    }
+
+    /// Changes the number of a group's last turn.
+    pub(crate) fn set_turn(&mut self, lane: u32, turn: u64) {
         let first = self.turns_of(lane).lanes.first;
         self.each_of_group(first, Board::unlink_front);
-        self.turns_of(lane).last = self.next_turn(queue);
+        self.turns_of(lane).last = turn;
         self.each_of_group(first, Board::link_front);
     }
 

@@ -4,6 +4,7 @@ pub mod aging;
 pub mod groups;
 pub mod limits;
 pub mod lines;
+pub mod passes;
 
 use crate::board::queues::limits::Bucket;
 use crate::board::{Board, MAX_PARKED};
@@ -54,7 +55,9 @@ impl Board<'_> {
                 unread: NIL,
                 lanes: 0,
                 groups: 0,
-                last_turn: 0,
+                passes: 0,
+                last_turn: passes::NO_TURN,
+                last_had: 0,
                 turns: GroupTurns { epoch, ..GroupTurns::NONE },
                 queued: 0,
                 running: 0,
