@@ -47,10 +47,8 @@ pub fn check_identity(db: &Database, entry: u32) -> bool {
 }
 
 /// Surveys the tables for lanes that the board does not know.
-pub fn survey(db: &Database, entry: u32) -> Option<()> {
-    in_extension_transaction(db, "survey the tables", Commit::Ahead, || {
-        refill::survey(db, entry);
-    })
+pub fn survey(db: &Database, entry: u32) {
+    in_extension_transaction(db, "survey the tables", Commit::Ahead, || refill::survey(db, entry));
 }
 
 /// Ends leases whose deadline has passed. True when there may be more.

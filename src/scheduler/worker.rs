@@ -202,7 +202,7 @@ impl Scheduler<'_> {
             Wakeup {
                 build_state: it.build_state,
                 being_built: it.builder != 0,
-                refresh: std::mem::take(&mut it.refresh),
+                refresh: it.wants_survey(),
                 sweeping: now >= self.next_sweep,
                 wants_recount,
                 is_new,
@@ -232,9 +232,7 @@ impl Scheduler<'_> {
         }
         if wakeup.refresh {
             with_board(|board| board.entry_mut(entry).counted = Counted::No);
-            if duties::survey(self.db, entry).is_none() {
-                with_board(|board| board.entry_mut(entry).refresh = true);
-            }
+            duties::survey(self.db, entry);
         }
         true
     }

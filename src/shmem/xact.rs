@@ -516,7 +516,7 @@ fn remove_dropped(database: u32, extension: u32) {
         database::remove_entry(key);
         with_board(|board| {
             if let Some(entry) = board.find_entry(key.0, key.1) {
-                board.entry_mut(entry).refresh = true;
+                board.entry_mut(entry).ask_for_survey();
             }
         });
     }
@@ -569,7 +569,7 @@ pub fn sort_again(database: u32, extension: u32) {
 fn ask_for_refresh(database: u32, extension: u32) {
     let entry = with_board(|board| {
         let entry = board.register(database, extension)?;
-        board.entry_mut(entry).refresh = true;
+        board.entry_mut(entry).ask_for_survey();
         Some(entry)
     });
     entry.into_iter().for_each(wake_scheduler);

@@ -213,3 +213,37 @@ fn any_end_of_any_process_leaves_one_scheduler_a_database() {
     more.iter().for_each(|database| assert!(database.scheduler() > 0));
     server.assert_log_is_clean();
 }
+
+/// A refresh that is asked for while the board is being built, after the tables were read, finds what
+/// was inserted meanwhile.
+#[test]
+fn refresh_while_the_board_is_built_is_not_lost() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let insert = "insert into scylla.task
+        (id, queue, action, priority, ready, post_result, created, updated, spec)
+        select gen_random_uuid(), queue, '', 0, true, false, now(), now(), '{}' from ";
+    let many = "(select 'q' || n from generate_series(1, 25000) n) q (queue)";
+    database.connect().run(&format!("{insert} {many}"));
+    // The build reads the table through the index, and holds it until it has ended.
+    let is_building = "select count(*) from pg_locks join pg_stat_activity using (pid)
+        where relation = 'scylla.task_lane'::regclass and backend_type = 'scylla scheduler'";
+    for round in 0..20 {
+        let queue = format!("late {round}");
+        server.stop("fast");
+        server.start_again();
+        let mut s = database.connect();
+        let begun = Instant::now();
+        while s.count(is_building) == 0 && begun.elapsed() < seconds(5) {}
+        s.run(&format!("{insert} (values ('{queue}')) q (queue)"));
+        s.run("select scylla.refresh()");
+        let was_in_time = s.count(is_building) > 0;
+        eventually(seconds(20), "the task is found", || {
+            (s.own("w", &queue, 1).len() == 1).then_some(())
+        });
+        if was_in_time {
+            return;
+        }
+    }
+    panic!("the board was built before the refresh each time");
+}

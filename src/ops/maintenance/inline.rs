@@ -27,7 +27,7 @@ pub fn is_wanted(board: &mut Board, entry: u32, now: Timestamp) -> bool {
     let it = board.entry(entry);
     let fires = it.may_fire_for_caller() && it.next_due <= due::horizon(now.wall);
     let counts_down = it.countdown_deferred && it.countdown_at <= now.monotonic;
-    fires || it.refresh || counts_down || board.next_expiry(entry) <= now.monotonic
+    fires || it.wants_survey() || counts_down || board.next_expiry(entry) <= now.monotonic
 }
 
 thread_local! {
@@ -40,9 +40,7 @@ thread_local! {
 /// at once, if that was asked for.
 pub fn serve_inline(db: &Database, entry: u32) {
     // Uncommitted rows of this transaction must not get onto the board.
-    if !process::has_written()
-        && with_board(|board| std::mem::take(&mut board.entry_mut(entry).refresh))
-    {
+    if !process::has_written() && with_board(|board| board.entry(entry).wants_survey()) {
         refill::survey(db, entry);
     }
     // Rows that changed since a snapshot of before would be refused.

@@ -24,7 +24,6 @@ pub fn build(db: &Database, entry: u32) -> bool {
     with_board(|board| {
         let entry = board.entry_mut(entry);
         entry.build_state = BuildState::Built;
-        entry.refresh = false;
         // Countdowns deferred before a restart, and due tasks, are known to the tables only.
         entry.countdown_deferred = true;
         entry.next_due = Wall::MIN;

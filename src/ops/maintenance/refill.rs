@@ -422,13 +422,18 @@ pub fn first_in_line(
 /// first task on that is not owned: those before have slots. False when the board has no room for
 /// some.
 pub fn survey(db: &Database, entry: u32) -> bool {
+    // What is asked for from now on may come too late for this survey.
+    let (asked, spilled) = with_board(|board| {
+        let it = board.entry(entry);
+        (it.surveys_asked, it.lanes_spilled)
+    });
     configure::load(db, entry);
-    let spilled = with_board(|board| board.entry(entry).lanes_spilled);
     let room = mark(entry, &session(db).run(&SURVEY, &[]), first_to_refill);
     let room = mark_groups(entry, &session(db), b"", true) && room;
     let room = mark_lines(entry, &session(db), None) && room;
     with_board(|board| {
         let entry = board.entry_mut(entry);
+        entry.surveyed = asked;
         if room && entry.lanes_spilled == spilled {
             entry.lanes_spilled = 0;
         }

@@ -75,8 +75,6 @@ pub struct DatabaseEntry {
     pub countdown_deferred: bool,
     /// Runs of schedules have settled that the scheduler is to count.
     pub runs_settled: bool,
-    /// The tables were changed directly: the lanes are to be surveyed.
-    pub refresh: bool,
     /// The database hands out and fires nothing (I12).
     paused: bool,
     /// Only critical queues hand out tasks.
@@ -87,6 +85,10 @@ pub struct DatabaseEntry {
     pub prepared: bool,
     /// The process that builds the board while no scheduler runs; 0: none.
     pub builder: i32,
+    /// How often a survey of the lanes was asked for, as after the tables were changed directly.
+    pub surveys_asked: u32,
+    /// That number when the last survey that was done began.
+    pub surveyed: u32,
     /// How often a lane found no place on the board since the last survey: its tasks are known to
     /// the table only (I4).
     pub lanes_spilled: u32,
@@ -146,12 +148,13 @@ impl DatabaseEntry {
         build_state: BuildState::Vacant,
         countdown_deferred: false,
         runs_settled: false,
-        refresh: false,
         paused: false,
         critical_only: false,
         used: false,
         prepared: false,
         builder: 0,
+        surveys_asked: 0,
+        surveyed: 0,
         lanes_spilled: 0,
         announce: ListHead::EMPTY,
         announce_len: 0,
@@ -171,6 +174,16 @@ impl DatabaseEntry {
     pub fn unbuilt(database: u32, extension: u32) -> DatabaseEntry {
         let build_state = BuildState::Unbuilt;
         DatabaseEntry { database, extension, build_state, ..DatabaseEntry::VACANT }
+    }
+
+    /// Asks for a survey of the lanes.
+    pub fn ask_for_survey(&mut self) {
+        self.surveys_asked = self.surveys_asked.wrapping_add(1);
+    }
+
+    /// Whether a survey was asked for since the last one that was done began.
+    pub fn wants_survey(&self) -> bool {
+        self.surveyed != self.surveys_asked
     }
 
     /// Whether the database hands out tasks.
