@@ -14,7 +14,7 @@ from . import server, svg
 from .bench import Bench, Options
 from .results import Progress, Row, Table, human, write_csv
 from .server import REPO, BenchError, Server
-from .systems import KEYS, PEERS, Systems
+from .systems import KEYS, PEERS, Systems, check_indexes
 from .workloads import EVERYONE, WORKLOADS, Workload, chosen
 
 RESULTS = REPO / "bench" / "results"
@@ -110,6 +110,9 @@ def measure(measured: Server, workloads: list[Workload], options: Options) -> in
                 for row in workload.run(bench):
                     progress.clear()
                     table.add(row)
+                progress.step("checking the indexes")
+                check_indexes(measured)
+                progress.clear()
                 systems.empty()
             except BenchError as reason:
                 failed.append(workload.name)

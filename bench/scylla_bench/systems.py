@@ -76,6 +76,18 @@ SCYLLA = System(
 )
 
 
+def check_indexes(server: Server) -> None:
+    """Every index of scylla's tables has an entry for each row that it should, in order."""
+    if not server.number("select count(*) from pg_available_extensions where name = 'amcheck'"):
+        return
+    server.sql(
+        "create extension if not exists amcheck",
+        """select bt_index_check(c.oid, true)
+        from pg_class c join pg_am a on a.oid = c.relam
+        where c.relnamespace = 'scylla'::regnamespace and c.relkind = 'i' and a.amname = 'btree'""",
+    )
+
+
 def plain(key: str) -> System:
     """The plain queue: the usual design of a queue in a table."""
     return System(
