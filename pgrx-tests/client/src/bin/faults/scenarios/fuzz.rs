@@ -129,6 +129,12 @@ fn tame(random: &mut StdRng, name: &str, kind: &str) -> String {
         ("tokens", _) => "array(select token from fuzzed order by ctid desc limit 5)",
         ("ids", _) => "array(select id from fuzzed order by ctid desc limit 5)",
         ("schedule", _) => one(random, &["'*/5 * * * *'", "'every 1 hour'"]),
+        ("after", "uuid[]") => "array(select id from scylla.task order by id limit 2)",
+        ("run", "uuid[]") => "array(select id from scylla.task order by id desc limit 1)",
+        ("messages", _) => "'[{\"id\": \"m\", \"deadline\": \"2100-01-01\", \"value\": \"v\"}]'",
+        ("setting", _) => "'retention'",
+        // Less than the timeout of a statement.
+        ("timeout", _) => "'50 ms'",
         ("privileges", _) => "'{submit,look}'",
         ("outcome", _) => one(random, &["'completed'", "'retry'", "'yield'"]),
         (_, "text") => one(random, &["'q'", "'q2'", "'k'", "'select 1'"]),
