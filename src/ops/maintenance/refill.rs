@@ -113,7 +113,7 @@ impl Supply {
         match board.next_in_queue(entry, queue, actions, now) {
             Next::NeedsGroups(groups) if self.is_hasty() => {
                 let beside = queue.and_then(|queue| board.next_beside_passes(queue, actions));
-                beside.map_or(Next::NeedsGroups(groups), Next::Task)
+                beside.unwrap_or(Next::NeedsGroups(groups))
             }
             next => next,
         }

@@ -375,8 +375,8 @@ impl World<'_> {
             }
             if matches!(front, Next::NeedsGroups(_)) && self.readings > 16 {
                 let beside = found.and_then(|queue| self.board.next_beside_passes(queue, names));
-                front = beside.map_or(front, Next::Task);
                 self.tally.beside_passes += u64::from(beside.is_some());
+                front = beside.unwrap_or(front);
             }
             match front {
                 Next::Task(at) => {

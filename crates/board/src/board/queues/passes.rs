@@ -73,9 +73,10 @@ impl Board<'_> {
         matches!(self.next_in_lane(lane), Next::Task(_))
     }
 
-    /// A task that a queue has on the board, whatever passes are open: for a process that read groups
-    /// and did not get to their tasks, since readings for other heads took their lanes.
-    pub fn next_beside_passes(&mut self, queue: u32, actions: Option<&[&[u8]]>) -> Option<u32> {
+    /// The next task of a queue, or the lane to refill for it, whatever passes are open: for a process
+    /// that read groups and did not get to their tasks, since readings for other heads took their
+    /// lanes.
+    pub fn next_beside_passes(&mut self, queue: u32, actions: Option<&[&[u8]]>) -> Option<Next> {
         let Some(actions) = actions else {
             let mut head = self.best_head(queue);
             for _ in 0..HEADS_TRIED {
@@ -91,12 +92,11 @@ impl Board<'_> {
         heads.into_iter().find_map(|head| self.next_beside_pass(head))
     }
 
-    fn next_beside_pass(&self, head: u32) -> Option<u32> {
+    fn next_beside_pass(&self, head: u32) -> Option<Next> {
         let lane = self.next_below(head);
-        match self.next_in_lane(lane) {
-            Next::Task(at) if self.is_listed(lane) && !self.is_group_full(lane) => Some(at),
-            _ => None,
-        }
+        let may_run = self.is_listed(lane) && !self.is_group_full(lane);
+        let next = may_run.then(|| self.next_in_lane(lane));
+        next.filter(|it| matches!(it, Next::Task(_) | Next::NeedsRefill(_)))
     }
 
     /// Notes that a group has no lane, and may have tasks that only the table knows. False: no pass
