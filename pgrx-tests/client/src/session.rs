@@ -1,3 +1,4 @@
+use crate::{eventually, seconds};
 use postgres::error::DbError;
 use postgres::types::{FromSqlOwned, ToSql};
 use postgres::{Client, Config, Error, NoTls, Row};
@@ -151,6 +152,16 @@ impl Session {
              from pg_index i join pg_class c on c.oid = i.indexrelid join pg_am a on a.oid = c.relam
              where {which} and a.amname = 'btree' and c.relkind = 'i'"
         ))
+    }
+
+    /// Waits until so many leases would survive a crash.
+    #[track_caller]
+    pub fn until_leases_are_written(&mut self, number: i64) {
+        eventually(seconds(20), "the leases are written", || {
+            (self.count("select count(*) from scylla.lease") == number).then_some(())
+        });
+        // The scheduler's commit does not wait for the disk.
+        self.run("checkpoint");
     }
 
     pub fn is_dead(&mut self) -> bool {

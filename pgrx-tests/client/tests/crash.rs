@@ -4,18 +4,8 @@
 use client::*;
 use std::time::Instant;
 
-/// How long the scheduler may take to persist a lease that is old enough.
-const WRITTEN: std::time::Duration = seconds(5);
-
 fn server(lines: &[&str]) -> Server {
     Server::start(&[&["scylla.persist_leases_after = '200 ms'"], lines].concat())
-}
-
-/// Waits until the scheduler has persisted this many leases.
-fn written(s: &mut Session, n: i64) {
-    eventually(WRITTEN, "the leases are persisted", || {
-        (s.count("select count(*) from scylla.lease") == n).then_some(())
-    });
 }
 
 /// Owns and completes tasks as they become ready, until `n` have been completed.
@@ -64,7 +54,7 @@ fn lease_of_some_age_outlives_a_crash() {
     s.submit_many("q", 20);
     let leases = s.own_with("w", "q", 20, "timeout => '8 s'");
     assert!(s.extend_with(&leases[0], "timeout => '8 s', progress => 0.5"));
-    written(&mut s, 20);
+    s.until_leases_are_written(20);
     sleep(milliseconds(1000));
     server.kill();
     server.start_again();
@@ -173,7 +163,7 @@ fn stopped_server_goes_on_where_it_was() {
     for mode in ["fast", "immediate"] {
         let mut s = database.connect();
         held.extend(s.own_with("w", "q", 10, "timeout => '1 hour'"));
-        written(&mut s, held.len() as i64);
+        s.until_leases_are_written(held.len() as i64);
         server.stop(mode);
         server.start_again();
         let mut s = database.connect();
@@ -212,7 +202,7 @@ fn killed_scheduler_loses_no_task() {
     let mut s = database.connect();
     s.submit_many("q", 30);
     let held = s.own_with("w", "q", 10, "timeout => '1 hour'");
-    written(&mut s, 10);
+    s.until_leases_are_written(10);
     s.own_with("w", "q", 10, "timeout => '300 ms'");
     server.kill_process(database.scheduler());
     let mut s = database.connect();

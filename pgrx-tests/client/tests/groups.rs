@@ -342,11 +342,7 @@ fn after_a_crash_the_restored_leases_count_in_their_groups() {
     submit(&mut s, &[(5, "a"), (5, "b")]);
     let leases = s.own_with("w", "q", 9, "timeout => '1 h'");
     assert_eq!(leases.len(), 4);
-    eventually(seconds(10), "they are written", || {
-        (s.count("select count(*) from scylla.lease") == 4).then_some(())
-    });
-    // The scheduler's commit does not wait for the disk.
-    s.run("checkpoint");
+    s.until_leases_are_written(4);
     for crash in 1..=2 {
         server.kill();
         server.start_again();

@@ -94,9 +94,7 @@ fn after_a_crash_the_restored_leases_count() {
     s.submit_many("q", 9);
     let leases = s.own_with("w", "q", 9, "timeout => '1 h'");
     assert_eq!(leases.len(), 3);
-    eventually(seconds(10), "they are written", || {
-        (s.count("select count(*) from scylla.lease") == 3).then_some(())
-    });
+    s.until_leases_are_written(3);
     for _ in 0..2 {
         server.kill();
         server.start_again();

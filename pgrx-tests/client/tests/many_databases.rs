@@ -38,9 +38,7 @@ fn every_database_is_inspected_after_a_start() {
     let mut d = database.connect();
     let id = d.submit("q");
     d.own_one_with("q", "timeout => '500 ms'");
-    eventually(seconds(5), "the lease is written", || {
-        (d.count("select count(*) from scylla.lease") == 1).then_some(())
-    });
+    d.until_leases_are_written(1);
     drop((s, d));
     server.kill();
     let before = server.log().len();

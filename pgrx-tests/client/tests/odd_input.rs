@@ -224,9 +224,7 @@ fn no_token_is_in_any_log_or_complaint() {
     s.submit("q");
     let lease = s.own_one_with("q", "timeout => '1 minute'");
     tokens.push(lease.token);
-    eventually(seconds(5), "the lease is persisted", || {
-        (s.count("select count(*) from scylla.lease") == 1).then_some(())
-    });
+    s.until_leases_are_written(1);
     let tables = s.text(
         "select (select string_agg(t::text, '') from scylla.task t) || (select string_agg(t::text, '') from scylla.finished t)
              || (select string_agg(t::text, '') from scylla.lease t) || (select string_agg(t::text, '') from scylla.tasks t)",

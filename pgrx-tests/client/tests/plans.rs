@@ -207,10 +207,7 @@ fn the_view_of_queues_passes_over_restored_leases() {
     for (queue, leases) in [("q", 2_000), ("all", 1_000)] {
         assert_eq!(s.own_with("w", queue, leases, "timeout => '1 h'").len() as i32, leases);
     }
-    eventually(seconds(20), "the leases are written", || {
-        (s.count("select count(*) from scylla.lease") == 3_000).then_some(())
-    });
-    s.run("checkpoint");
+    s.until_leases_are_written(3_000);
     server.kill();
     server.start_again();
     let mut s = database.connect();

@@ -24,9 +24,7 @@ fn standby_refuses_and_after_promotion_serves() {
     p.submit_many("q", 20);
     let held = p.own_with("w", "q", 5, "timeout => '1 hour'");
     p.complete(&held[0]);
-    eventually(seconds(5), "the leases are persisted", || {
-        (p.count("select count(*) from scylla.lease") == 4).then_some(())
-    });
+    p.until_leases_are_written(4);
     p.run("create role looker; select scylla.grant('done', 'looker', '{look}')");
     let standby = primary.standby();
     let copy = database.on(&standby);

@@ -199,9 +199,7 @@ fn restored_leases_show_their_workers() {
     s.submit_many("q", 4);
     let lease = s.own_with("w1", "q", 1, "timeout => '1 h'").remove(0);
     s.own_with("w2", "q", 2, "timeout => '1 h'");
-    eventually(seconds(5), "the leases are written", || {
-        (s.count("select count(*) from scylla.lease") == 3).then_some(())
-    });
+    s.until_leases_are_written(3);
     server.kill();
     server.start_again();
     let mut s = database.connect();
