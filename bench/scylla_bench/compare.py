@@ -105,6 +105,8 @@ class Slice:
         self.clients = bench.options.clients or side.clients
         self.queue = str(side.define.get("queue", "bench"))
         self.guess = 0.0  # transactions per second, at most
+        if "bytes" in side.define:
+            bench.systems.get("floor")  # has the specs of all sizes
         if side.setup:
             bench.server.sql(side.setup)
 
