@@ -206,7 +206,7 @@ impl Board<'_> {
     }
 
     /// The database that has the most idle lanes; if others have as many, `entry`.
-    fn most_idle(&self, entry: u32) -> Option<u32> {
+    pub(crate) fn most_idle(&self, entry: u32) -> Option<u32> {
         let idle = |it: &u32| (self.entry(*it).idle_len, *it == entry);
         (0..self.registered().len() as u32).max_by_key(idle)
     }

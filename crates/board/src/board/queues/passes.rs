@@ -191,8 +191,9 @@ impl Board<'_> {
             self.set_turn(head, *DUE.start());
         }
         self.set_refiller(head, refiller);
-        let own = self.entry(self.queues[queue].entry).idle_len;
-        let most = self.registered().iter().map(|entry| entry.idle_len).max().unwrap_or(0);
+        let entry = self.queues[queue].entry;
+        let own = self.entry(entry).idle_len;
+        let most = self.most_idle(entry).map_or(0, |it| self.entry(it).idle_len);
         let free = self.lanes.capacity() - self.lanes.live();
         // Those of another database give way while it has more of them than this one.
         let others = most.saturating_sub(own + free).div_ceil(2);
