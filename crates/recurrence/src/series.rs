@@ -1,5 +1,6 @@
 //! The runs of a schedule, in order.
 
+use crate::calendar::CYCLE;
 use crate::cron::Cron;
 use crate::fields::{Invalid, invalid};
 use crate::zone::{Zone, gaps, instant, latest_local};
@@ -12,6 +13,8 @@ const SECOND: i64 = Micros::from_secs(1).0;
 const LAST: Wall = Wall(9_223_371_331_199_999_999);
 /// The first one, in the year 4713 BC.
 const FIRST: Wall = Wall(-211_813_488_000_000_000);
+/// The time after which the calendar repeats.
+const CYCLE_SECONDS: i64 = CYCLE * 86_400;
 
 /// The shortest interval of a schedule.
 const LEAST_INTERVAL: Micros = Micros::from_secs(1);
@@ -114,7 +117,8 @@ impl Series<'_> {
         (last >= start).then_some(last)
     }
 
-    /// How many runs there are from a time on and before another.
+    /// How many runs there are from a time on and before another. Where that is more than 400 years, each
+    /// 400 years are taken to have as many as the last ones.
     pub fn count(&self, from: Wall, until: Wall) -> u64 {
         let from = from.max(self.starts_at.unwrap_or(FIRST)).max(FIRST);
         let until = until.min(self.end() + Micros(1));
@@ -125,13 +129,24 @@ impl Series<'_> {
             Recurrence::Every(_) => (self.index(until) - self.index(from)) as u64,
             Recurrence::Cron(cron) => {
                 let (from, until) = (seconds_before(from), seconds_before(until));
-                let [after, upto] = [from, until].map(|at| latest_local(self.zone, at));
-                // What falls into one gap runs once, together with what is due right after it.
-                let merged = gaps(self.zone, from, until)
-                    .map(|(last, first)| cron.count(last, first).saturating_sub(1));
-                cron.count(after, upto) - merged.sum::<u64>()
+                let cycles = (until - from) / CYCLE_SECONDS;
+                let in_one = match cycles {
+                    0 => 0,
+                    _ => self.matches(cron, until - CYCLE_SECONDS, until),
+                };
+                let first = self.matches(cron, from, until - cycles * CYCLE_SECONDS);
+                first + in_one * cycles as u64
             }
         }
+    }
+
+    /// How many runs a cron expression has after a time and up to another, in seconds since 1970.
+    fn matches(&self, cron: &Cron, from: i64, until: i64) -> u64 {
+        let [after, upto] = [from, until].map(|at| latest_local(self.zone, at));
+        // What falls into one gap runs once, together with what is due right after it.
+        let merged = gaps(self.zone, from, until)
+            .map(|(last, first)| cron.count(last, first).saturating_sub(1));
+        cron.count(after, upto) - merged.sum::<u64>()
     }
 
     fn end(&self) -> Wall {

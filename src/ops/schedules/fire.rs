@@ -52,6 +52,7 @@ pub fn fire(db: &Database, wanted: &[i64], until: Wall, missed_before: Wall) -> 
     let mut steps = Vec::with_capacity(schedules.len());
     let mut missed = Vec::new();
     for schedule in &schedules {
+        pgrx::check_for_interrupts!();
         // Delayed meanwhile, or fired.
         let Some(next) = schedule.next_run.filter(|next| *next <= until) else { continue };
         let decision = decide(&schedule.pending(next), missed_before);

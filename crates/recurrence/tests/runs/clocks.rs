@@ -105,6 +105,18 @@ fn an_interval_is_counted_from_the_start_else_from_1970() {
 }
 
 #[test]
+fn runs_of_thousands_of_years_are_counted() {
+    let count = |text: &str, from: i64, days: i64| {
+        let recurrence = parse(text).unwrap();
+        series(&recurrence, &Utc).count(wall(from), wall(from + days * 86_400))
+    };
+    // A day at noon each, a leap day each four years but for three in 400 years.
+    assert_eq!(count("0 12 * * *", 43_201, 100_000_000), 100_000_000);
+    assert_eq!(count("* * * * *", 0, 1_000_000), 1_440_000_000);
+    assert_eq!(count("0 0 29 2 *", 0, 10 * 146_097), 970);
+}
+
+#[test]
 fn a_series_begins_and_ends_with_its_times() {
     let daily = parse("0 12 * * *").unwrap();
     let [starts, ends] = ["2026-05-01 12:00:00", "2026-05-03 12:00:00"].map(utc);

@@ -6,6 +6,9 @@ use chrono_tz::Tz;
 use recurrence::{Invalid, Recurrence, Series, Zone};
 
 const EPOCH: i64 = 946_684_800;
+/// Two of the northern hemisphere and two of the southern one: by half an hour, and at midnight.
+pub const ZONES: [&str; 4] =
+    ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago"];
 
 /// A zone of chrono's.
 pub struct Named(pub Tz);
@@ -19,6 +22,12 @@ impl Zone for Named {
 
 pub fn named(name: &str) -> Named {
     Named(name.parse().expect("a zone"))
+}
+
+/// The instants at which the clocks of a zone change, from 2020 to 2039.
+pub fn changes(zone: &dyn Zone) -> Vec<i64> {
+    let hours = (1_577_836_800..2_208_988_800).step_by(1_800);
+    hours.filter(|at| zone.offset(*at) != zone.offset(at - 1)).collect()
 }
 
 pub fn wall(unix: i64) -> Wall {
@@ -58,4 +67,16 @@ pub fn series<'s>(recurrence: &'s Recurrence, zone: &'s dyn Zone) -> Series<'s> 
 pub fn runs(series: &Series, from: Wall, most: usize) -> Vec<Wall> {
     let first = series.first(from);
     std::iter::successors(first, |at| series.first(*at + Micros(1))).take(most).collect()
+}
+
+/// The runs from a time on and before another: those found forwards are found backwards, and counted.
+pub fn runs_between(it: &Series, low: Wall, high: Wall, text: &str) -> Vec<Wall> {
+    let next = |from| it.first(from).filter(|at| *at < high);
+    let found: Vec<Wall> = std::iter::successors(next(low), |at| next(*at + Micros(1))).collect();
+    let before = |until| it.last(until).filter(|at| *at >= low);
+    let mut back: Vec<Wall> = std::iter::successors(before(high), |at| before(*at)).collect();
+    back.reverse();
+    assert_eq!(back, found, "backwards: {text} from {low:?} until {high:?}");
+    assert_eq!(it.count(low, high), found.len() as u64, "counted: {text} from {low:?}");
+    found
 }
