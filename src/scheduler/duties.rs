@@ -146,5 +146,7 @@ pub fn announce(entry: u32) {
     {
         NEXT_WARNING.set(now + WARNING_INTERVAL);
         error::log_failure(WHAT, &message);
+        // What fails here is tried again with the next warning.
+        let _ = attempt("make room for notifications", Commit::Ahead, notify::make_room);
     }
 }
