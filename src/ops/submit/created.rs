@@ -6,7 +6,7 @@
 //! beyond it. Its record in the write-ahead log comes before that of the commit.
 
 use crate::pg::datum::{self, BIGINT};
-use crate::pg::lock::Locked;
+use crate::pg::lock::{self, Locked};
 use crate::pg::spi::statement;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
@@ -35,6 +35,8 @@ pub fn take(db: &Database, now: Wall, count: usize) -> Wall {
 }
 
 fn allow(db: &Database, until: Wall) {
+    // Before the sequence, as DROP EXTENSION does, or the two could be deadlocked.
+    lock::share(db.task);
     // Else a process that is late would set the sequence back.
     let sequence = db.table(c"created_until");
     let _lock = Locked::alone(sequence);
