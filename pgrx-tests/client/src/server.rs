@@ -169,6 +169,12 @@ impl Server {
         }
     }
 
+    /// Whether a package of the system is there, or could be installed.
+    pub fn has_package(name: &str) -> bool {
+        let answer = Command::new(SCRIPT).args(["deps", name]).output();
+        answer.expect("scripts/pg runs").status.success()
+    }
+
     /// Runs a program as the server's user.
     pub fn spawn(program: &str, arguments: &[&str]) -> Child {
         let mut command = Command::new(SCRIPT);

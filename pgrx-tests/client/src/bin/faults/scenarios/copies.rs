@@ -1,8 +1,10 @@
-//! Dumps of large databases: restored they are equal and closed, and nothing fires meanwhile: I12.
+//! Dumps of large databases: restored they are equal and closed, and nothing fires meanwhile: I12. An
+//! upgraded server is equal and open.
 
 use crate::run::Run;
 use client::*;
 use rand::RngExt;
+use std::process::{Command, Output};
 
 /// How many tasks are dumped: most of them in a queue, the rest delayed, leased, settled, in graphs.
 const TASKS: i32 = 100_000;
@@ -104,4 +106,32 @@ pub fn dump_and_restore(run: &mut Run) -> String {
     assert_eq!(s.text(ALL), before, "the original is as it was");
     server.assert_log_is_clean();
     format!("{}; opened, {fired} runs fired", before.replace(char::is_whitespace, " "))
+}
+
+/// Runs a command in a Debian that has two versions of PostgreSQL, and returns what it printed.
+fn in_debian(command: &str) -> Result<String, String> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/debian");
+    let Output { status, stdout, stderr } =
+        Command::new(script).args(["trixie", command]).output().expect("scripts/debian runs");
+    let said = String::from_utf8_lossy(&stdout).into_owned();
+    if status.success() {
+        return Ok(said);
+    }
+    // without all the lines of apt and cargo
+    Err(format!("{said}{}", last_lines(&String::from_utf8_lossy(&stderr), 10)))
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// The steps and the comparisons are those of a script, which runs alone, too.
+pub fn upgrade_the_server(run: &mut Run) -> String {
+    if let Err(why) = in_debian("true") {
+        return run.skip(&last_lines(&why, 1));
+    }
+    let said = in_debian("pgrx-tests/pg_upgrade/run").unwrap_or_else(|why| panic!("{why}"));
+    run.made_one();
+    last_lines(&said, 1)
 }
