@@ -14,7 +14,7 @@ select spec, status, group_key from scylla.tasks where queue = 'groups' order by
 select spec ->> 'id' as id, status, group_key from scylla.tasks where queue = 'groups.messages' order by 1;
 
 -- Workers get it, and settled tasks keep it: one by one, many at once, aborted by their tries.
-select spec, group_key from scylla.own_task(:'first', 'w');
+select spec, group_key from scylla.own_task(:'first', 'w', timeout => '1 h');
 select spec, group_key, scylla.return_task(id, token) from scylla.own_tasks('w', 'groups') ;
 with owned as materialized (select * from scylla.own_tasks('w', 'groups', 9))
 select scylla.return_tasks(array_agg(id), array_agg(token), 'aborted', null, array_agg('"no"'::jsonb)) from owned;
@@ -31,7 +31,7 @@ select status, group_key from scylla.tasks where id = :'again';
 select count(scylla.submit('groups', group_key => 'c')) from generate_series(1, 1500);
 select scylla.submit('groups', group_key => 'c', run_at => '2100-01-01Z') as waits,
     scylla.submit('groups', group_key => 'd') as other, scylla.submit('groups.b', group_key => 'c') as queue \gset
-select id, token from scylla.own_tasks('w', 'groups', 2) where group_key = 'c' \gset
+select id, token from scylla.own_tasks('w', 'groups', 2, timeout => '1 h') where group_key = 'c' \gset
 begin;
 select scylla.cancel_group('groups', 'c');
 rollback;
