@@ -3,22 +3,14 @@
 mod memory;
 mod model;
 
-use board::{Micros, NEVER, Sizes, Wall};
+use board::{Micros, NEVER, Wall};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use memory::Memory;
 use model::operations::{Operation, Verb};
-use model::world::{Outcome, Tally, World};
-
-#[derive(Clone, Debug)]
-struct Sequence {
-    seed: u32,
-    slots: usize,
-    lanes: usize,
-    operations: Vec<Operation>,
-}
+use model::sequence::Sequence;
+use model::world::{Outcome, Tally};
 
 fn sequences() -> impl Strategy<Value = Sequence> {
     let slots = prop_oneof![3 => 4..16_usize, 1 => 16..64_usize];
@@ -111,29 +103,6 @@ fn operations() -> impl Strategy<Value = Operation> {
     ]
 }
 
-fn run(sequence: &Sequence) -> Tally {
-    let mut memory = Memory::new(Sizes {
-        slots: sequence.slots,
-        slot_buckets: 8,
-        lanes: sequence.lanes,
-        lane_buckets: 4,
-        // Each queue of both databases may have a limit.
-        queues: sequence.lanes + 256 + 4,
-        queue_buckets: 4,
-        waiters: 1,
-        lines: 1,
-        counted: 1,
-        transactions: 1,
-    });
-    memory.board().set_seed(sequence.seed);
-    let mut world = World::on(memory.board());
-    for it in &sequence.operations {
-        world.apply(it);
-    }
-    world.drain();
-    world.tally
-}
-
 #[test]
 fn any_sequence_of_operations_does_what_the_model_says() {
     let cases = if cfg!(debug_assertions) { 1_000 } else { 12_000 };
@@ -143,7 +112,7 @@ fn any_sequence_of_operations_does_what_the_model_says() {
     for _ in 0..5 {
         let config = Config { cases, failure_persistence: None, ..Config::default() };
         let played = TestRunner::new(config).run(&sequences(), |sequence| {
-            tally.set(tally.get() + run(&sequence));
+            tally.set(tally.get() + sequence.run());
             Ok(())
         });
         if let Err(error) = played {

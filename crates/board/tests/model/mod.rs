@@ -11,6 +11,7 @@ pub mod limits;
 pub mod operations;
 pub mod rebuilds;
 pub mod refills;
+pub mod sequence;
 pub mod transactions;
 pub mod workers;
 pub mod world;

@@ -1,16 +1,13 @@
 //! Ten thousand random expressions against an implementation that looks at every minute, or second,
 //! of a few days, in zones with daylight saving time.
 
-use crate::zones::{named, parse, series, unix, wall};
+use crate::zones::{ZONES, changes, named, parse, runs_between, series, unix, wall};
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use recurrence::{Series, Zone};
 
 const EXPRESSIONS: usize = 10_000;
-/// Two of the northern hemisphere and two of the southern one: by half an hour, and at midnight.
-const ZONES: [&str; 4] =
-    ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago"];
 const DAY: i64 = 86_400;
 
 /// An element of a field.
@@ -245,33 +242,12 @@ fn naive(expression: &Expression, zone: &dyn Zone, from: i64, until: i64) -> Vec
     found
 }
 
-/// The instants at which the clocks of a zone change.
-fn changes(zone: &dyn Zone) -> Vec<i64> {
-    let hours = (1_577_836_800..2_208_988_800).step_by(1_800);
-    hours.filter(|at| zone.offset(*at) != zone.offset(at - 1)).collect()
-}
-
 #[track_caller]
 fn compare(it: &Series, expression: &Expression, from: i64, until: i64) -> usize {
     let expected = naive(expression, it.zone, from, until);
-    let (low, high) = (wall(from), wall(until));
-    let context = || format!("{} from {from} until {until}", expression.text());
-    let mut found = Vec::new();
-    let mut next = it.first(low);
-    while let Some(at) = next.filter(|at| *at < high) {
-        found.push(unix(at));
-        next = it.first(at + board::Micros(1));
-    }
-    assert_eq!(found, expected, "forwards: {}", context());
-    let mut back = Vec::new();
-    let mut last = it.last(high);
-    while let Some(at) = last.filter(|at| *at >= low) {
-        back.push(unix(at));
-        last = it.last(at);
-    }
-    back.reverse();
-    assert_eq!(back, expected, "backwards: {}", context());
-    assert_eq!(it.count(low, high), expected.len() as u64, "counted: {}", context());
+    let found = runs_between(it, wall(from), wall(until), &expression.text());
+    let found: Vec<i64> = found.into_iter().map(unix).collect();
+    assert_eq!(found, expected, "{} from {from} until {until}", expression.text());
     expected.len()
 }
 

@@ -1,0 +1,40 @@
+//! A sequence of operations, from a new board to one that is empty again.
+
+use board::Sizes;
+
+use super::operations::Operation;
+use super::world::{Tally, World};
+use crate::memory::Memory;
+
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    pub seed: u32,
+    pub slots: usize,
+    pub lanes: usize,
+    pub operations: Vec<Operation>,
+}
+
+impl Sequence {
+    pub fn run(&self) -> Tally {
+        let mut memory = Memory::new(Sizes {
+            slots: self.slots,
+            slot_buckets: 8,
+            lanes: self.lanes,
+            lane_buckets: 4,
+            // Each queue of both databases may have a limit.
+            queues: self.lanes + 256 + 4,
+            queue_buckets: 4,
+            waiters: 1,
+            lines: 1,
+            counted: 1,
+            transactions: 1,
+        });
+        memory.board().set_seed(self.seed);
+        let mut world = World::on(memory.board());
+        for it in &self.operations {
+            world.apply(it);
+        }
+        world.drain();
+        world.tally
+    }
+}
