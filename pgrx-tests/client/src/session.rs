@@ -157,7 +157,7 @@ impl Session {
     /// Waits until so many leases would survive a crash.
     #[track_caller]
     pub fn until_leases_are_written(&mut self, number: i64) {
-        eventually(seconds(20), "the leases are written", || {
+        eventually(seconds(5), "the leases are written", || {
             (self.count("select count(*) from scylla.lease") == number).then_some(())
         });
         // The scheduler's commit does not wait for the disk.

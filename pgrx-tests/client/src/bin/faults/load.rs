@@ -1,7 +1,8 @@
 //! One client under load: submits, owns, extends, returns and cancels at random. It reconnects
 //! after every lost connection and keeps its leases.
 
-use crate::history::log::{Answer, Call, Record};
+use crate::history::log::{Answer, Call, Place, Record};
+use crate::queues::{QUEUES, TICKS};
 use client::{Database, Lease, Session, Uuid, an_error, code, milliseconds, sleep};
 use postgres::Error;
 use rand::rngs::StdRng;
@@ -9,7 +10,6 @@ use rand::{RngExt, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const QUEUES: [&str; 3] = ["red", "green", "blue"];
 const HELD: usize = 40;
 
 /// Whether a call has no answer: the connection was lost, the statement was cancelled or waited longer
@@ -88,6 +88,7 @@ impl<'a> Load<'a> {
             64..68 => self.cancel(s),
             68..71 => self.own_and_roll_back(s),
             71..75 => self.own_and_complete_in_one_transaction(s),
+            75..77 => complete_ticks(s),
             _ => self.return_any(s),
         }
     }
@@ -109,44 +110,49 @@ impl<'a> Load<'a> {
         self.records.push(Record { client: self.client, began, ended: Instant::now(), call });
     }
 
-    fn queue(&mut self) -> &'static str {
-        QUEUES[self.random.random_range(0..QUEUES.len())]
+    fn place(&mut self) -> Place {
+        let queue = &QUEUES[self.random.random_range(0..QUEUES.len())];
+        Place { queue: queue.name, group: self.random.random_range(0..queue.groups) }
     }
 
     fn submit(&mut self, s: &mut Session) -> Result<(), Error> {
-        let (id, queue, priority) =
-            (Uuid::new_v4(), self.queue(), self.random.random_range(0..5_i64));
+        let (id, place, priority) =
+            (Uuid::new_v4(), self.place(), self.random.random_range(0..5_i64));
+        let group = place.group.to_string();
         let max_tries = self.random.random_bool(0.1).then_some(2);
         let began = Instant::now();
-        let sql = "select scylla.submit($1, id => $2, priority => $3, max_tries => $4)";
-        let (answer, error) =
-            Self::answer(s.try_value::<Uuid>(sql, &[&queue, &id, &priority, &max_tries]), &[]);
+        let sql =
+            "select scylla.submit($1, id => $2, priority => $3, max_tries => $4, group_key => $5)";
+        let call = s.try_value::<Uuid>(sql, &[&place.queue, &id, &priority, &max_tries, &group]);
+        let (answer, error) = Self::answer(call, &[]);
         let answer = match answer {
             Answer::Yes(_) => Answer::Yes(()),
             Answer::Refused(code) => Answer::Refused(code),
             Answer::Unknown => Answer::Unknown,
         };
-        self.remember(began, Call::Submit { id, answer });
+        self.remember(began, Call::Submit { id, place, answer });
         self.submitted.push(id);
         error.map_or(Ok(()), Err)
     }
 
     fn submit_batch(&mut self, s: &mut Session) -> Result<(), Error> {
         let ids: Vec<Uuid> = (0..self.random.random_range(1..20)).map(|_| Uuid::new_v4()).collect();
-        let queue = self.queue();
+        let place = self.place();
+        let group = place.group.to_string();
         let began = Instant::now();
-        let sql = "select count(*) from scylla.submit_tasks((select jsonb_agg(jsonb_build_object('queue', $1::text, 'id', i)) from unnest($2::uuid[]) i))";
-        let (answer, error) = Self::answer(s.try_value::<i64>(sql, &[&queue, &ids]), &[]);
+        let sql = "select count(*) from scylla.submit_tasks((select jsonb_agg(jsonb_build_object('queue', $1::text, 'group_key', $2::text, 'id', i)) from unnest($3::uuid[]) i))";
+        let (answer, error) =
+            Self::answer(s.try_value::<i64>(sql, &[&place.queue, &group, &ids]), &[]);
         for id in ids {
             let answer =
                 if matches!(answer, Answer::Yes(_)) { Answer::Yes(()) } else { Answer::Unknown };
-            self.remember(began, Call::Submit { id, answer });
+            self.remember(began, Call::Submit { id, place, answer });
         }
         error.map_or(Ok(()), Err)
     }
 
     fn own(&mut self, s: &mut Session) -> Result<(), Error> {
-        let (queue, n) = (self.queue(), self.random.random_range(1..6));
+        let (queue, n) = (self.place().queue, self.random.random_range(1..6));
         let length = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15)]
             [self.random.random_range(0..3)];
         let began = Instant::now();
@@ -214,7 +220,7 @@ impl<'a> Load<'a> {
     }
 
     fn own_and_roll_back(&mut self, s: &mut Session) -> Result<(), Error> {
-        let queue = self.queue();
+        let queue = self.place().queue;
         s.batch_execute("begin")?;
         s.try_own("undone", queue, 3, "timeout => '15 s'")?;
         s.batch_execute("rollback")
@@ -222,7 +228,7 @@ impl<'a> Load<'a> {
 
     /// The answers count from the commit on.
     fn own_and_complete_in_one_transaction(&mut self, s: &mut Session) -> Result<(), Error> {
-        let queue = self.queue();
+        let queue = self.place().queue;
         let began = Instant::now();
         s.batch_execute("begin")?;
         let leases = s.try_own("at once", queue, 2, "timeout => '15 s'")?;
@@ -246,4 +252,10 @@ impl<'a> Load<'a> {
         }
         error.map_or(Ok(()), Err)
     }
+}
+
+fn complete_ticks(s: &mut Session) -> Result<(), Error> {
+    let sql = "select scylla.return_tasks(array_agg(id), array_agg(token))
+               from scylla.own_tasks('ticks', $1, 10)";
+    s.query_one(sql, &[&TICKS]).map(drop)
 }

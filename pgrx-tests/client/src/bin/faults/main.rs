@@ -3,6 +3,7 @@
 
 mod history;
 mod load;
+mod queues;
 mod run;
 mod scenarios;
 mod victim;

@@ -1,7 +1,8 @@
 //! One run of a scenario: its random choices, how many faults it makes, and how it ended.
 
-use rand::SeedableRng;
+use client::{milliseconds, sleep};
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,6 +80,17 @@ impl Run {
     pub fn skip(&mut self, why: &str) -> String {
         self.skipped = true;
         why.to_owned()
+    }
+
+    /// Lets the clients work until the next fault: now and then so long that a crash may forget only some
+    /// leases.
+    pub fn pause(&mut self) {
+        let length = match self.whole {
+            151.. => self.random.random_range(20..200),
+            _ if self.random.random_bool(0.12) => 2_500,
+            _ => self.random.random_range(100..1000),
+        };
+        sleep(milliseconds(length));
     }
 
     /// Notes that one more fault was made, and shows how far the run is on a terminal.

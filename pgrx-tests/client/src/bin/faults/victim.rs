@@ -4,6 +4,7 @@
 use crate::history::checker::{self, PERSIST_AFTER, Verdict};
 use crate::history::log::{Fault, Record};
 use crate::load::Load;
+use crate::queues::{self, QUEUES, TICKS};
 use crate::run::Run;
 use client::*;
 use rand::RngExt;
@@ -69,6 +70,7 @@ impl Victim {
 
 /// The database is under load from its clients until `torment` returns.
 pub fn under_load<T>(database: &Database, seed: u64, torment: impl FnOnce() -> T) -> (Seen, T) {
+    queues::set_up(database);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
@@ -86,25 +88,29 @@ pub fn under_load<T>(database: &Database, seed: u64, torment: impl FnOnce() -> T
             answer
         }));
         stop.store(true, Ordering::Relaxed);
+        let tormented = tormented.unwrap_or_else(|panic| resume_unwind(panic));
         let mut seen = Seen { records: Vec::new(), surprises: Vec::new() };
         for client in clients {
             let (more, strange) = client.join().expect("the client does not panic");
             seen.records.extend(more);
             seen.surprises.extend(strange);
         }
-        (seen, tormented.unwrap_or_else(|panic| resume_unwind(panic)))
+        (seen, tormented)
     })
 }
 
 /// The board must agree with the tables, what is left must be owned and completed, and no client
 /// may have seen what is not promised.
 pub fn judge(database: &Database, seen: &Seen, faults: &[Fault]) -> Verdict {
+    let ticks = queues::end_ticks(database);
     database.connect().counts_agree(seconds(30));
     drain(database);
-    let verdict = checker::check(&seen.records, faults, &final_rows(database));
+    let verdict = Verdict { ticks, ..checker::check(&seen.records, faults, &final_rows(database)) };
     assert_none("violations", &verdict.violations);
     assert_none("unexpected errors", &seen.surprises);
     assert!(verdict.submits > 100 && verdict.settled > 50, "too little happened");
+    let crashes = faults.iter().filter(|it| matches!(it, Fault::Crash { .. })).count();
+    assert!(crashes < 10 || verdict.survivors > 0, "no lease lived through any crash");
     verdict
 }
 
@@ -116,7 +122,7 @@ fn drain(database: &Database) {
     // What the scheduler could not write is set aside for a minute.
     let ends = Instant::now() + patience(seconds(120));
     loop {
-        for queue in ["red", "green", "blue"] {
+        for queue in QUEUES.iter().map(|it| it.name).chain([TICKS]) {
             while let leases @ [_, ..] = &*s.own("drain", queue, 1000) {
                 let (ids, tokens): (Vec<Uuid>, Vec<Uuid>) =
                     leases.iter().map(|lease| (lease.id, lease.token)).unzip();
@@ -144,8 +150,8 @@ fn drain(database: &Database) {
 
 fn final_rows(database: &Database) -> HashMap<Uuid, Vec<String>> {
     let mut rows: HashMap<Uuid, Vec<String>> = HashMap::new();
-    let look = "select id, status::text from scylla.tasks";
-    for row in database.connect().query(look, &[]).unwrap() {
+    let look = "select id, status::text from scylla.tasks where queue <> $1";
+    for row in database.connect().query(look, &[&TICKS]).unwrap() {
         rows.entry(row.get(0)).or_default().push(row.get(1));
     }
     rows
@@ -160,7 +166,7 @@ pub fn torment(run: &mut Run, mut fault: impl FnMut(&Victim, &mut Run) -> Option
         for _ in 0..run.times {
             faults.extend(fault(&victim, run));
             run.made_one();
-            sleep(milliseconds(run.random.random_range(100..1000)));
+            run.pause();
         }
         faults
     });
@@ -171,12 +177,13 @@ pub fn torment(run: &mut Run, mut fault: impl FnMut(&Victim, &mut Run) -> Option
 
 pub fn summary(seen: &Seen, verdict: &Verdict) -> String {
     format!(
-        "{} calls, {} tasks, {} settled, {} leases, {} of them alive after a crash",
+        "{} calls, {} tasks, {} settled, {} leases, {} of them alive after a crash; {} runs",
         seen.records.len(),
         verdict.submits,
         verdict.settled,
         verdict.leases,
-        verdict.survivors
+        verdict.survivors,
+        verdict.ticks
     )
 }
 

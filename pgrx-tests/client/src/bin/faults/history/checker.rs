@@ -8,7 +8,8 @@
 //! shortly before. A restored lease gets its full length again, so an older deadline stays a lower
 //! bound.
 
-use crate::history::log::{Answer, Call, Fault, Record};
+use crate::history::log::{Answer, Call, Fault, Place, Record};
+use crate::history::together::{Life, in_order, within_limits};
 use client::{Uuid, milliseconds, seconds};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,11 +18,11 @@ pub const PERSIST_AFTER: Duration = milliseconds(200);
 const GRACE: Duration = milliseconds(1000);
 const RESTART: Duration = seconds(3);
 
-/// A time in which one token was certainly the only valid one.
-struct Held {
-    token: Uuid,
-    from: Instant,
-    to: Instant,
+/// A time in which one token was certainly the only valid one of its task.
+pub struct Held {
+    pub token: Uuid,
+    pub from: Instant,
+    pub to: Instant,
 }
 
 pub struct Verdict {
@@ -31,6 +32,8 @@ pub struct Verdict {
     pub leases: usize,
     /// Leases that were valid after a crash which was not allowed to lose them.
     pub survivors: usize,
+    /// Runs of the schedule.
+    pub ticks: usize,
 }
 
 pub fn check(records: &[Record], faults: &[Fault], tables: &HashMap<Uuid, Vec<String>>) -> Verdict {
@@ -38,17 +41,26 @@ pub fn check(records: &[Record], faults: &[Fault], tables: &HashMap<Uuid, Vec<St
     for record in records {
         by_task.entry(record.task()).or_default().push(record);
     }
+    let violations = Vec::new();
     let mut verdict =
-        Verdict { violations: Vec::new(), submits: 0, settled: 0, leases: 0, survivors: 0 };
+        Verdict { violations, submits: 0, settled: 0, leases: 0, survivors: 0, ticks: 0 };
     for id in tables.keys().filter(|id| !by_task.contains_key(id)) {
         verdict.violations.push(format!("{id} was never submitted"));
     }
+    let mut places: HashMap<Place, Vec<Life>> = HashMap::new();
     for (id, mut records) in by_task {
         records.sort_by_key(|record| record.began);
         let rows = tables.get(&id).map_or(&[][..], Vec::as_slice);
         exists_once(&mut verdict, id, &records, rows);
         settled_as_acknowledged(&mut verdict, id, &records, rows);
-        owned_by_one(&mut verdict, id, &records, faults);
+        let held = owned_by_one(&mut verdict, id, &records, faults);
+        if let Some((place, life)) = Life::new(&records, rows, held) {
+            places.entry(place).or_default().push(life);
+        }
+    }
+    within_limits(&mut verdict, &places);
+    for (place, lives) in places {
+        in_order(&mut verdict, place, lives);
     }
     verdict
 }
@@ -116,7 +128,13 @@ fn crashes(owned: Instant, faults: &[Fault]) -> (Vec<Crash>, Vec<Crash>) {
         .partition(|(at, _)| forgettable(owned, *at, faults))
 }
 
-fn owned_by_one(verdict: &mut Verdict, id: Uuid, records: &[&Record], faults: &[Fault]) {
+/// Returns the times in which the task was certainly leased.
+fn owned_by_one(
+    verdict: &mut Verdict,
+    id: Uuid,
+    records: &[&Record],
+    faults: &[Fault],
+) -> Vec<Held> {
     let mut held: Vec<Held> = Vec::new();
     let mut owns: Vec<(&Record, Uuid)> = Vec::new();
     for own in records {
@@ -176,4 +194,5 @@ fn owned_by_one(verdict: &mut Verdict, id: Uuid, records: &[&Record], faults: &[
             verdict.violations.push(format!("{id}: token {token} was handed out twice"));
         }
     }
+    held
 }

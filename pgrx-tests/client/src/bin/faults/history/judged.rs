@@ -1,8 +1,9 @@
 //! Tests of the checker: it reports each kind of violation, and reports nothing else.
 
 use crate::history::checker::check;
-use crate::history::log::{Answer, Call, Fault, Record};
+use crate::history::log::{Answer, Call, Fault, Place, Record};
 use crate::history::tail::{Tail, forget};
+use crate::queues::queue;
 use client::{Uuid, milliseconds, seconds};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,7 +11,10 @@ use std::time::{Duration, Instant};
 /// A sequence of calls, with times in milliseconds; each call takes one millisecond.
 struct Story {
     start: Instant,
+    place: Place,
     task: Uuid,
+    /// Tasks before this one, which are ready.
+    others: Vec<Uuid>,
     records: Vec<Record>,
     faults: Vec<Fault>,
 }
@@ -19,14 +23,27 @@ const LENGTH: Duration = seconds(30);
 
 impl Story {
     fn begin() -> Story {
-        let mut story = Story {
-            start: Instant::now(),
-            task: Uuid::new_v4(),
-            records: Vec::new(),
-            faults: Vec::new(),
-        };
-        story.say(0, Call::Submit { id: story.task, answer: Answer::Yes(()) });
+        Story::begin_in("red")
+    }
+
+    fn begin_in(queue: &'static str) -> Story {
+        let (others, records, faults) = Default::default();
+        let (start, task) = (Instant::now(), Uuid::new_v4());
+        let mut story =
+            Story { start, place: Place { queue, group: 0 }, task, others, records, faults };
+        story.submit(0);
         story
+    }
+
+    fn submit(&mut self, time: u64) {
+        let (id, place) = (self.task, self.place);
+        self.say(time, Call::Submit { id, place, answer: Answer::Yes(()) });
+    }
+
+    /// Goes on with another task.
+    fn submit_another(&mut self, time: u64) {
+        self.others.push(std::mem::replace(&mut self.task, Uuid::new_v4()));
+        self.submit(time);
     }
 
     fn at(&self, time: u64) -> Instant {
@@ -64,7 +81,10 @@ impl Story {
     /// The number of violations that the checker reports for these rows.
     fn objections(&self, rows: &[&str]) -> usize {
         let rows = rows.iter().map(|row| row.to_string()).collect();
-        check(&self.records, &self.faults, &HashMap::from([(self.task, rows)])).violations.len()
+        let ready = |id: &Uuid| (*id, vec!["ready".to_owned()]);
+        let mut tables: HashMap<_, _> = self.others.iter().map(ready).collect();
+        tables.insert(self.task, rows);
+        check(&self.records, &self.faults, &tables).violations.len()
     }
 }
 
@@ -160,6 +180,41 @@ fn crash_may_take_young_leases_only() {
     assert_eq!(story.objections(&["running"]), 0, "no scheduler ran that could persist it");
 }
 
+#[test]
+fn limit_that_is_exceeded_is_noticed() {
+    let limit = queue("green").max_running_per_group.expect("a limit") as u64;
+    for (last_own, objections) in [(1000, 1), (31_500, 0)] {
+        let mut story = Story::begin_in("green");
+        for n in 1..=limit {
+            story.own(500 + n);
+            story.submit_another(n);
+        }
+        assert_eq!(story.objections(&["ready"]), 0);
+        story.own(last_own);
+        assert_eq!(story.objections(&["running"]), objections, "owned at {last_own}");
+    }
+}
+
+#[test]
+fn broken_order_is_noticed() {
+    for (time, objections) in [(15, 0), (30, 1)] {
+        let mut story = Story::begin_in("blue");
+        story.cancel(time, Answer::Unknown);
+        story.submit_another(5);
+        assert_eq!(story.objections(&["ready"]), 0);
+        story.own(20);
+        assert_eq!(story.objections(&["running"]), objections, "the first one goes at {time}");
+    }
+    let mut story = Story::begin_in("blue");
+    story.submit_another(5);
+    story.own(20);
+    assert_eq!(story.objections(&["running"]), 1, "the first one is ready");
+    story.place.group = 1;
+    story.submit_another(25);
+    story.own(30);
+    assert_eq!(story.objections(&["running"]), 1, "another group has its own order");
+}
+
 /// A story whose answers since 1,000 ms may be lost, until 2,000 ms.
 fn with_a_tail(tell: impl FnOnce(&mut Story)) -> Story {
     let mut story = Story::begin();
@@ -180,7 +235,7 @@ fn only_a_tail_may_be_lost() {
         assert_eq!(story.objections(&["ready"]), objections, "returned at {time}");
         let story = with_a_tail(|story| {
             story.records.clear();
-            story.say(time, Call::Submit { id: story.task, answer: Answer::Yes(()) });
+            story.submit(time);
             story.own(time + 1);
         });
         let lost = if time == 1500 { 0 } else { 2 };

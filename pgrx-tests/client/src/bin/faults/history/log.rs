@@ -11,10 +11,18 @@ pub enum Answer<T> {
     Unknown,
 }
 
+/// A group of a queue. Where a queue has none, its tasks are in group 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    pub queue: &'static str,
+    pub group: usize,
+}
+
 #[derive(Debug, Clone)]
 pub enum Call {
     Submit {
         id: Uuid,
+        place: Place,
         answer: Answer<()>,
     },
     /// An own that was not acknowledged is not recorded, since no client knows its token.

@@ -5,3 +5,4 @@ pub mod checker;
 mod judged;
 pub mod log;
 pub mod tail;
+mod together;

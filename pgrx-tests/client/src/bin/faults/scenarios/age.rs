@@ -35,6 +35,7 @@ pub fn hold_a_snapshot(run: &mut Run) -> String {
         s.submit_many("other", 10_000);
         cycles(s, seconds(1));
     }
+    holder.run("set idle_in_transaction_session_timeout = 0");
     holder.run("begin isolation level repeatable read");
     holder.count("select count(*) from scylla.task");
     let (mut tasks, mut held, mut free) = (0, Vec::new(), Vec::new());

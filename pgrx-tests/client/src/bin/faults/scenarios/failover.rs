@@ -39,7 +39,7 @@ fn promote(run: &mut Run, is_synchronous: bool) -> String {
             tails.push(Tail { to: up, ..tail });
             primary = standby;
             run.made_one();
-            sleep(milliseconds(run.random.random_range(100..1000)));
+            run.pause();
         }
         (primary, faults, tails)
     });
@@ -117,7 +117,7 @@ pub fn recover_to_a_time(run: &mut Run) -> String {
             let before = Instant::now();
             let time = server.connect().text("select clock_timestamp()::text");
             let after = Instant::now();
-            sleep(milliseconds(run.random.random_range(500..2000)));
+            sleep(milliseconds(run.random.random_range(1500..4000)));
             (before, time, after)
         });
         archive_all(&server);

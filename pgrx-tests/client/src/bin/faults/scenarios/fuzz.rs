@@ -85,7 +85,7 @@ const TIMES: &[&str] = &[
     "'294276-12-31 23:59:59.999999+00'",
     "now() + '50 ms'",
     "now() + '1 hour'",
-    "now() - '1 hour'",
+    "now() - interval '1 hour'",
     "'2030-03-31 02:30+01'",
     "'epoch'",
 ];
@@ -137,6 +137,8 @@ fn tame(random: &mut StdRng, name: &str, kind: &str) -> String {
         ("timeout", _) => "'50 ms'",
         ("privileges", _) => "'{submit,look}'",
         ("outcome", _) => one(random, &["'completed'", "'retry'", "'yield'"]),
+        ("on_conflict", _) => one(random, &["'error'", "'ignore'", "'replace'"]),
+        ("on_failure", _) => one(random, &["'abort'", "'run'"]),
         (_, "text") => one(random, &["'q'", "'q2'", "'k'", "'select 1'"]),
         (_, "jsonb") => one(random, &["'{}'", "'[{\"queue\": \"q\"}]'"]),
         (_, "timestamp with time zone") => "now() + '20 ms'",
@@ -146,7 +148,7 @@ fn tame(random: &mut StdRng, name: &str, kind: &str) -> String {
         (_, "uuid") => "(select id from scylla.task order by random() limit 1)",
         _ => return value(random, kind),
     };
-    format!("{text}::{kind}")
+    format!("({text})::{kind}")
 }
 
 /// An expression of a type, by its name in the catalog.
@@ -174,7 +176,7 @@ fn value(random: &mut StdRng, kind: &str) -> String {
         "regrole" => one(random, &["'postgres'", "'pg_monitor'", "0", "4294967295"]),
         _ => "null",
     };
-    format!("{text}::{kind}")
+    format!("({text})::{kind}")
 }
 
 fn array(random: &mut StdRng, element: &str) -> String {
@@ -194,11 +196,47 @@ fn array(random: &mut StdRng, element: &str) -> String {
     }
 }
 
+/// Elements of submit_tasks: objects whose members are submit's arguments, most of them of the right
+/// type.
+fn tasks(random: &mut StdRng, members: &[Argument]) -> String {
+    let count = random.random_range(0..6);
+    let tasks: Vec<String> = (0..count).map(|_| task(random, members)).collect();
+    format!("jsonb_build_array({})", tasks.join(", "))
+}
+
+fn task(random: &mut StdRng, members: &[Argument]) -> String {
+    if random.random_bool(0.05) {
+        return value(random, "jsonb");
+    }
+    let mut given = Vec::new();
+    for (name, kind) in members {
+        if !random.random_bool(if name == "queue" { 0.95 } else { 0.25 }) {
+            continue;
+        }
+        let value = match random.random_range(0..16) {
+            0 => {
+                let (_, other) = &members[random.random_range(0..members.len())];
+                value(random, other)
+            }
+            1..4 => value(random, kind),
+            _ => tame(random, name, kind),
+        };
+        given.push(format!("'{name}', {value}"));
+    }
+    if random.random_bool(0.03) {
+        given.push(format!("'tries', {}", value(random, "integer")));
+    }
+    format!("jsonb_build_object({})", given.join(", "))
+}
+
+/// A name and a type.
+type Argument = (String, String);
+
 struct Function {
     name: String,
     is_procedure: bool,
-    /// The names and types of the arguments that go in; the last so many have defaults.
-    arguments: Vec<(String, String)>,
+    /// The arguments that go in; the last so many have defaults.
+    arguments: Vec<Argument>,
     defaults: usize,
 }
 
@@ -224,13 +262,17 @@ fn functions(s: &mut Session) -> Vec<Function> {
     s.query(sql, &[]).expect("pg_proc").iter().map(function).collect()
 }
 
-fn call(random: &mut StdRng, function: &Function) -> String {
+fn call(random: &mut StdRng, function: &Function, members: &[Argument]) -> String {
     let needed = function.arguments.len() - function.defaults;
     let mut arguments = Vec::new();
     let is_tame = random.random_bool(0.4);
     for (n, (name, kind)) in function.arguments.iter().enumerate() {
         if n < needed || random.random_bool(if is_tame { 0.1 } else { 0.35 }) {
-            let value = if is_tame { tame(random, name, kind) } else { value(random, kind) };
+            let value = match name.as_str() {
+                "tasks" if random.random_bool(0.9) => tasks(random, members),
+                _ if is_tame => tame(random, name, kind),
+                _ => value(random, kind),
+            };
             arguments.push(if n < needed { value } else { format!("{name} => {value}") });
         }
     }
@@ -250,14 +292,21 @@ pub fn call_everything(run: &mut Run) -> String {
     let mut s = database.connect();
     let functions = functions(&mut s);
     assert!(functions.len() > 50, "{} functions", functions.len());
+    let named = |name| functions.iter().position(|it| it.name == name).expect("a function");
+    let members = &functions[named("scylla.submit")].arguments;
+    let submit_tasks = named("scylla.submit_tasks");
     s.run("create table fuzzed (id uuid, token uuid); set statement_timeout = '100 ms'");
     s.run("insert into fuzzed values (gen_random_uuid(), gen_random_uuid())");
     let started = s.text("select pg_postmaster_start_time()::text");
     let (mut answers, mut errors, mut met) = (0, 0, vec![0; functions.len()]);
     let mut in_block = false;
     for _ in 0..run.times {
-        let at = run.random.random_range(0..functions.len());
-        let sql = call(&mut run.random, &functions[at]);
+        // One that takes more forms than the others has more calls.
+        let at = match run.random.random_bool(0.1) {
+            true => submit_tasks,
+            false => run.random.random_range(0..functions.len()),
+        };
+        let sql = call(&mut run.random, &functions[at], members);
         match run.random.random_range(0..40) {
             0 if !in_block => {
                 s.run("begin");
@@ -305,4 +354,47 @@ pub fn call_everything(run: &mut Run) -> String {
         functions.len(),
         if never.is_empty() { "none".to_owned() } else { never.join(", ") }
     )
+}
+
+/// Queries that sqlsmith makes from all that a role may see and call. It finds errors of PostgreSQL, too:
+/// those do not count that were found before anything of a query ran.
+pub fn query_at_random(run: &mut Run) -> String {
+    if !Server::has_package("sqlsmith") {
+        return run.skip("sqlsmith is not installed, and only root may install it");
+    }
+    let lines = ["log_error_verbosity = verbose", "log_line_prefix = '%m [%p] '"];
+    let server = Server::start(&[&lines[..], &["statement_timeout = '1 s'"]].concat());
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("create role smith login; select scylla.grant('q', 'smith', '{submit,work,look,cancel,manage}')");
+    s.submit_many("q", 1000);
+    let started = s.text("select pg_postmaster_start_time()::text");
+    let (host, port) = database.reach();
+    let target = format!("host={host} port={port} dbname={} user=smith", database.name);
+    let options = [
+        format!("--target={target}"),
+        format!("--max-queries={}", run.times),
+        format!("--seed={}", run.seed as i32),
+        "--exclude-catalog".to_owned(),
+    ];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let status = Server::spawn("sqlsmith", &options).wait().expect("sqlsmith");
+    assert!(status.success(), "sqlsmith ended with {status}");
+    run.made_one();
+    assert_eq!(s.text("select pg_postmaster_start_time()::text"), started, "no restart");
+    let log = server.log();
+    let mut lines = log.lines();
+    let mut errors = 0;
+    while let Some(line) = lines.next() {
+        errors += usize::from(line.contains("ERROR:  "));
+        if line.contains("ERROR:  XX") {
+            let place = lines.find(|it| it.contains("LOCATION:  ")).unwrap_or_default();
+            assert!(place.contains(", parse_"), "{line}, {place}");
+        }
+    }
+    server.assert_log_is_clean();
+    s.run("select scylla.open()");
+    s.counts_agree(seconds(30));
+    s.check_indexes("i.indrelid::regclass::text ~ '^scylla.'");
+    format!("{errors} of {} queries had an error", run.times)
 }

@@ -147,6 +147,12 @@ pub const SCENARIOS: &[Scenario] = &[
         fuzz::call_everything,
     )),
     long(scenario(
+        "sqlsmith",
+        3_000,
+        "queries at random from all that a role may see and call: no crash, no internal error of ours",
+        fuzz::query_at_random,
+    )),
+    long(scenario(
         "clock-steps",
         100,
         "a clock that steps by up to an hour over changes of daylight saving: none early, none twice",
@@ -193,6 +199,12 @@ pub const SCENARIOS: &[Scenario] = &[
         3,
         "100,000 tasks, graphs, schedules: equal, nothing fires meanwhile",
         copies::dump_and_restore,
+    )),
+    long(scenario(
+        "server-upgrade",
+        1,
+        "pg_upgrade from PostgreSQL 15 to 17: equal, nothing fires meanwhile, all is served",
+        copies::upgrade_the_server,
     )),
     long(scenario(
         "held-snapshot",

@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 const CALLS: usize = 50;
 const THREADS: usize = 4;
@@ -147,7 +148,15 @@ impl Player {
             let rows = self.difference().unwrap_or_default();
             return Err(format!("{what}: the server said {server}, the model {model}; {rows}"));
         }
-        self.difference().map_or(Ok(()), |why| Err(format!("{what}: {why}")))
+        // A dependent whose row the scheduler has locked is counted down a moment later.
+        let ends = Instant::now() + patience(seconds(5));
+        while let Some(why) = self.difference() {
+            if Instant::now() > ends {
+                return Err(format!("{what}: {why}"));
+            }
+            sleep(milliseconds(5));
+        }
+        Ok(())
     }
 
     fn draft(&mut self) -> Draft {

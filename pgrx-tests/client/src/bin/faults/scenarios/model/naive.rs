@@ -156,22 +156,31 @@ impl Model {
     }
 
     fn end(&mut self, id: Uuid, status: Status) {
-        let task = self.get_mut(id);
-        task.status = status;
-        task.token = None;
-        task.after.clear();
-        let waits = |it: &&Task| it.after.contains(&id);
-        let dependents: Vec<Uuid> = self.tasks.iter().filter(waits).map(|it| it.id).collect();
-        for dependent in dependents {
-            self.get_mut(dependent).after.retain(|it| *it != id);
-            // The failure of another one may have ended it since.
-            if self.get(dependent).unwrap().status.is_settled() {
-                continue;
+        self.end_all(&[id], status);
+    }
+
+    /// Ends all at once: none of them is a dependent of another one any more.
+    fn end_all(&mut self, ids: &[Uuid], status: Status) {
+        for id in ids {
+            let task = self.get_mut(*id);
+            task.status = status;
+            task.token = None;
+            task.after.clear();
+        }
+        for id in ids {
+            let waits = |it: &&Task| it.after.contains(id);
+            let dependents: Vec<Uuid> = self.tasks.iter().filter(waits).map(|it| it.id).collect();
+            for dependent in dependents {
+                self.get_mut(dependent).after.retain(|it| it != id);
+                // The failure of another one may have ended it since.
+                if self.get(dependent).unwrap().status.is_settled() {
+                    continue;
+                }
+                if status.has_failed() {
+                    self.hear_of_failure(dependent);
+                }
+                self.wake(dependent);
             }
-            if status.has_failed() {
-                self.hear_of_failure(dependent);
-            }
-            self.wake(dependent);
         }
     }
 
@@ -281,7 +290,8 @@ impl Model {
             it.queue == queue && it.group.as_deref() == Some(group) && !it.status.is_settled()
         };
         let ids: Vec<Uuid> = self.tasks.iter().filter(is_its).map(|it| it.id).collect();
-        ids.iter().filter(|id| self.cancel(**id) == Ok(true)).count() as i64
+        self.end_all(&ids, Cancelled);
+        ids.len() as i64
     }
 
     pub fn delay(&mut self, id: Uuid, far: bool) -> Result<bool, Refusal> {
