@@ -1,6 +1,7 @@
 //! Lines: with a limit of 1 the tasks of a group run in the order of their submission, beside a naive
 //! table, through crashes, a full board, refills and changes of the limit.
 
+mod refills;
 mod steps;
 mod world;
 
@@ -49,9 +50,9 @@ fn play((slots, lanes, seed, steps): &(usize, usize, u32, Vec<Step>)) -> Tally {
     world.tally
 }
 
-/// So many lanes that each group and action can have two, while the order changes. A board has 1,024 at
-/// least. With fewer than are needed, a task whose expiry is not durable yet may lose its place when
-/// the limit becomes 1, and a search may not end.
+/// So many lanes that each action can have one for each group, but not the lines, too, while the order
+/// changes. A board has 1,024 at least. With fewer, a task whose expiry is not durable yet may lose its
+/// place when the limit becomes 1, and a search may not end.
 const LEAST_LANES: usize = 16;
 
 /// B133: whatever becomes of the tasks, their group runs them in the order of their submission.
@@ -75,6 +76,7 @@ fn a_group_with_a_limit_of_one_runs_in_the_order_of_submission() {
             in_own_place: all.in_own_place + one.in_own_place,
             late: all.late + one.late,
             sorted: all.sorted + one.sorted,
+            groups_read: all.groups_read + one.groups_read,
         });
         Ok(())
     });

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use board::{
-    Board, Bucket, BuildState, Configured, GroupHash, Id, LaneName, LineTask, Micros, NeedsRefill,
-    Next, Offered, Order, QueueSettings, Rank, Ticket, Wall,
+    Board, Bucket, BuildState, Configured, GroupHash, Id, LaneName, Next, Offered, QueueSettings,
+    Rank, Ticket, Wall,
 };
 
+use super::refills::Refill;
 use super::steps::{ACTIONS, GROUPS, Step};
 use crate::memory::small::*;
 
@@ -63,14 +64,7 @@ pub struct Tally {
     pub in_own_place: u64,
     pub late: u64,
     pub sorted: u64,
-}
-
-/// A refill under way: what it read, under a snapshot of then.
-pub struct Refill {
-    pub wanted: NeedsRefill,
-    pub rows: Vec<Row>,
-    pub cursor: Rank,
-    pub since: u64,
+    pub groups_read: u64,
 }
 
 pub struct World<'b> {
@@ -83,8 +77,6 @@ pub struct World<'b> {
     pub changes: u64,
     pub tally: Tally,
 }
-
-pub const REFILLER: i32 = 5;
 
 pub fn nth<T>(pick: usize, of: Vec<T>) -> Option<T> {
     let len = of.len();
@@ -134,55 +126,6 @@ impl World<'_> {
         line.first().copied().filter(|row| row.stage == Stage::Ready)
     }
 
-    fn read(&self, wanted: &NeedsRefill, limit: usize) -> (Vec<Row>, Rank) {
-        let is_line = wanted.order == Order::Line;
-        let is_meant = |row: &&Row| {
-            let of_group = (row.group > 0).then_some(row.group) == wanted.group;
-            let of_lane = is_line || ACTIONS[row.action] == wanted.action.as_bytes();
-            let in_line = row.stage == Stage::Ready || is_line && row.stage == Stage::Held;
-            of_group && of_lane && in_line
-        };
-        let place = |row: &Row| {
-            if is_line { row.rank.in_line() } else { row.rank }
-        };
-        let mut rows: Vec<Row> = self.rows.values().filter(is_meant).copied().collect();
-        rows.retain(|row| place(row) >= wanted.cursor);
-        rows.sort_by_key(place);
-        rows.truncate(limit);
-        let cursor = match rows.last() {
-            Some(last) if rows.len() == limit => place(last).next(),
-            _ => Rank::END,
-        };
-        (rows, cursor)
-    }
-
-    fn begin_refill(&mut self, wanted: NeedsRefill, limit: usize) {
-        assert!(self.board.begin_refill(&wanted, REFILLER));
-        let (rows, cursor) = self.read(&wanted, limit);
-        self.refill = Some(Refill { wanted, rows, cursor, since: self.changes });
-    }
-
-    fn end_refill(&mut self) {
-        let Some(Refill { wanted, rows, cursor, since }) = self.refill.take() else { return };
-        self.tally.refills += 1;
-        self.tally.stale_refills += u64::from(since != self.changes);
-        if wanted.order == Order::Line {
-            let tasks: Vec<LineTask> = (rows.iter())
-                .map(|row| LineTask {
-                    rank: row.rank,
-                    timeout: NONE,
-                    action: ACTIONS[row.action],
-                    waits: row.stage == Stage::Held,
-                })
-                .collect();
-            self.board.refill_line(0, wanted.lane, REFILLER, &tasks);
-        } else {
-            let tasks: Vec<(Rank, Micros)> = rows.iter().map(|row| (row.rank, NONE)).collect();
-            self.board.refill(0, wanted.lane, REFILLER, &tasks);
-        }
-        self.board.end_refill(wanted.lane, REFILLER, cursor);
-    }
-
     fn survey(&mut self) {
         let spilled = self.board.entry(0).lanes_spilled;
         let rows = self.rows.values().filter(|row| {
@@ -210,7 +153,7 @@ impl World<'_> {
                         return None;
                     }
                 }
-                Next::NeedsGroups(_) => panic!("the board has a lane for each group"),
+                Next::NeedsGroups(wanted) => self.read_groups(&wanted),
                 Next::Refilling => self.end_refill(),
                 Next::Spilled(_) => {
                     self.tally.spilled += 1;
