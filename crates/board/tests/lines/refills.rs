@@ -5,16 +5,8 @@ use std::collections::BTreeMap;
 use board::{GroupHash, GroupRead, LineTask, Micros, NeedsGroups, NeedsRefill, Order, Rank};
 
 use super::steps::ACTIONS;
-use super::world::{Row, Stage, World};
+use super::world::{Refill, Row, Stage, World};
 use crate::memory::small::NONE;
-
-/// A refill under way: what it read, under a snapshot of then.
-pub struct Refill {
-    wanted: NeedsRefill,
-    rows: Vec<Row>,
-    cursor: Rank,
-    since: u64,
-}
 
 const REFILLER: i32 = 5;
 
@@ -78,7 +70,7 @@ impl World<'_> {
             }
         }
         let is_whole = groups.len() <= most;
-        let until = groups.keys().take(most).last().filter(|_| !is_whole);
+        let until = groups.keys().take(most).next_back().filter(|_| !is_whole);
         let until = until.copied().unwrap_or(GroupHash::MAX);
         let mut from = (!is_whole).then(|| until + 1);
         for (group, tasks) in groups.range_mut(..=until) {

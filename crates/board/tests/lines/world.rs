@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use board::{
-    Board, Bucket, BuildState, Configured, GroupHash, Id, LaneName, Next, Offered, QueueSettings,
-    Rank, Ticket, Wall,
+    Board, Bucket, BuildState, Configured, GroupHash, Id, LaneName, NeedsRefill, Next, Offered,
+    QueueSettings, Rank, Ticket, Wall,
 };
 
-use super::refills::Refill;
 use super::steps::{ACTIONS, GROUPS, Step};
 use crate::memory::small::*;
 
@@ -65,6 +64,14 @@ pub struct Tally {
     pub late: u64,
     pub sorted: u64,
     pub groups_read: u64,
+}
+
+/// A refill under way: what it read, under a snapshot of then.
+pub struct Refill {
+    pub wanted: NeedsRefill,
+    pub rows: Vec<Row>,
+    pub cursor: Rank,
+    pub since: u64,
 }
 
 pub struct World<'b> {
