@@ -14,6 +14,9 @@ use scenarios::SCENARIOS;
 use std::process::ExitCode;
 use std::time::Instant;
 
+/// How long all scenarios take when they do all that they have to do.
+const FULL_MINUTES: u32 = 50;
+
 /// Torments a server with scylla in it, and proves that nothing was lost and nothing done twice.
 #[derive(Parser)]
 #[command(name = "faults")]
@@ -24,8 +27,8 @@ struct Options {
     /// Run these scenarios only, by name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// How long all scenarios together may take, about: 30 does all that they have to do
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=600))]
+    /// How long all scenarios together may take, about: 50 does all that they have to do
+    #[arg(long, default_value_t = FULL_MINUTES, value_parser = clap::value_parser!(u32).range(1..=600))]
     minutes: u32,
     /// List the scenarios, and end
     #[arg(long)]
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
             continue;
         }
         let began = Instant::now();
-        let mut run = Run::new(it, seed, f64::from(options.minutes) / 30.0);
+        let mut run = Run::new(it, seed, f64::from(options.minutes) / f64::from(FULL_MINUTES));
         let (times, outcome) = (run.times, run.play(it));
         let (result, text) = match outcome {
             Outcome::Passed(text) => ("passed", text),
