@@ -17,7 +17,7 @@ psql: ## a shell on the demo's server
 test: ## every test
 	@scripts/test
 
-faults: ## torments a server, and proves that nothing is lost [SEED=n] [ONLY=name] [MINUTES=50]
+faults: ## torments a server, and proves that nothing is lost [SEED=n] [ONLY=name] [MINUTES=60]
 	@pgrx-tests/faults/run $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES))
 
 test-all: ## every test with PostgreSQL 15, 17 and 18, each in a new Debian; as root

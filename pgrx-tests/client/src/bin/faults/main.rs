@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// How long all scenarios take when they do all that they have to do.
-const FULL_MINUTES: u32 = 50;
+const FULL_MINUTES: u32 = 60;
 
 /// Torments a server with scylla in it, and proves that nothing was lost and nothing done twice.
 #[derive(Parser)]
@@ -27,7 +27,7 @@ struct Options {
     /// Run these scenarios only, by name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// How long all scenarios together may take, about: 50 does all that they have to do
+    /// How long all scenarios together may take, about: 60 does all that they have to do
     #[arg(long, default_value_t = FULL_MINUTES, value_parser = clap::value_parser!(u32).range(1..=600))]
     minutes: u32,
     /// List the scenarios, and end

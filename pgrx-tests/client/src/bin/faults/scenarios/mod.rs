@@ -88,7 +88,7 @@ pub const SCENARIOS: &[Scenario] = &[
     )),
     scenario(
         "cut-off-calls",
-        100,
+        240,
         "timeouts of 1 to 50 ms, cancelled statements, terminated sessions: nothing lost or shared",
         crashes::cut_calls_off,
     ),
@@ -106,7 +106,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ),
     scenario(
         "shuffled-batches",
-        5_000,
+        175_000,
         "overlapping batches in shuffled order by 16 clients: no deadlock",
         clients::overlap_batches,
     ),
