@@ -1,4 +1,143 @@
 \echo Use "ALTER EXTENSION scylla UPDATE" to load this file. \quit
 -- From 0.1.0 to 0.2.0.
 
+-- Searching the table for what the board has no room for.
+
+create function scylla._may_own(task uuid, writer xid) returns boolean
+language c volatile parallel unsafe cost 100 as 'MODULE_PATHNAME', 'scylla_may_own';
+
+comment on function scylla._may_own is
+    'whether nothing holds a ready task, and another transaction wrote its row';
+
+create function scylla._group_may_run(queue text, group_hash uuid) returns boolean
+language c volatile parallel unsafe cost 100 as 'MODULE_PATHNAME', 'scylla_group_may_run';
+
+comment on function scylla._group_may_run is 'whether one more task of a group may be owned';
+
+grant execute on function scylla._may_own, scylla._group_may_run to public;
+
+-- The order of groups lives in the table.
+
+alter table scylla.task add column behind boolean not null default false;
+
+comment on column scylla.task.behind is
+    'in a queue with max_running_per_group 1: an older task of its group runs first';
+
+drop index scylla.task_lane, scylla.task_group_lane, scylla.task_line;
+
+create index task_lane on scylla.task
+    (queue, action, (operator(pg_catalog.-) priority), created, id)
+where ready and not behind and group_key is null;
+create index task_group_lane on scylla.task
+    (queue, action, scylla._group_hash(group_key), (operator(pg_catalog.-) priority), created, id)
+where ready and not behind and group_key is not null;
+create index task_first on scylla.task
+    (queue, scylla._group_hash(coalesce(group_key, '')), created, id)
+where (ready or held) and not behind and (group_key is not null or held);
+create index task_behind on scylla.task
+    (queue, scylla._group_hash(coalesce(group_key, '')), created, id)
+where behind;
+
+comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
+comment on index scylla.task_group_lane is
+    'the ready order of each group''s lane, from where a refill reads';
+comment on index scylla.task_first is
+    'the tasks of a group that were ready once and are behind none, in the order of submission';
+comment on index scylla.task_behind is
+    'the tasks that an older one of their group runs before, in the order of submission';
+
+-- Each part has one status, so that a query by status reads no other part.
+create or replace view scylla.tasks with (security_barrier) as
+select p.id, p.queue, p.action, p.key, p.spec, p.priority, p.status, p.progress, p.created, p.updated,
+    p.run_at, p.deadline, p.owner, p.tries, p.max_tries, p.num_failures, p.after, p.errors, p.result,
+    p.history, p.group_key, p.resubmitted_from,
+    -- A command may contain a secret.
+    pg_catalog.pg_get_userbyid(p.role::pg_catalog.oid) as role, p.database,
+    case when pg_catalog.pg_has_role(p.role::pg_catalog.oid, 'usage') then p.command end as command
+from (
+    -- Owned: the board knows the worker. A lease that ends meanwhile has no deadline any more.
+    -- By _is_owned, which costs more than an index, no plan reads all tasks to find these.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'running'::pg_catalog.text collate "C" as status, coalesce(l.progress, 0) as progress,
+        t.created, t.updated, t.run_at, l.deadline, o.owner collate "C" as owner,
+        t.tries operator(pg_catalog.+) (not coalesce(l.recorded, false))::pg_catalog.int4 as tries,
+        t.max_tries, t.num_failures,
+        coalesce(t.after, '{}') as after, t.errors, null::pg_catalog.jsonb as result,
+        scylla._history_with(
+            t.history, o.owner, case when not l.recorded then l.owned_at end) as history,
+        t.group_key, t.resubmitted_from, t.role, t.database, t.command
+    from scylla._owned(true) o
+    join scylla.task t
+        on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
+        and scylla._is_owned(t.id)
+    left join lateral scylla._leases(t.id) l on true
+    union all
+    -- Reserved by another open transaction: it has an owner already.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, o.owner collate "C", t.tries, t.max_tries, t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla._owned(false) o
+    join scylla.task t
+        on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
+        and scylla._is_owned(t.id)
+    union all
+    -- Ready and not owned. Tasks of groups have an index of their own, and those behind others.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla.task t
+    where t.ready and not t.behind and t.group_key is null and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla.task t
+    where t.ready and not t.behind and t.group_key is not null and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla.task t
+    where t.ready and t.behind and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    -- A task whose lease has expired a moment ago is still owned, and waits already.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'waiting'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla.task t
+    where not t.ready and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    select f.id, f.queue, f.action, f.key, f.spec, f.priority,
+        f.status, f.progress, f.created, f.updated, f.run_at,
+        null::pg_catalog.timestamptz, f.owner, f.tries, f.max_tries, f.num_failures,
+        coalesce(f.after, '{}'), f.errors, f.result,
+        scylla._history_with(f.history, f.owner, f.owned_at), f.group_key, f.resubmitted_from,
+        f.role, f.database, f.command
+    from scylla.finished f
+    where f.queue operator(pg_catalog.>=) scylla._first_queue()
+        and f.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(f.queue)
+) p;
+
 select scylla.refresh();

@@ -68,6 +68,7 @@ create table scylla.task (
     spec       jsonb       not null,
     errors     jsonb       not null default '[]',
     history    jsonb       not null default '[]',
+    behind     boolean     not null default false,
     constraint task_pkey primary key (id),
     -- A role that may write all tables (pg_write_all_data) has no command run as another role.
     constraint task_role check (
@@ -90,12 +91,12 @@ create table scylla.task (
 -- to its place.
 create index task_lane on scylla.task
     (queue, action, (operator(pg_catalog.-) priority), created, id)
-where ready and group_key is null;
+where ready and not behind and group_key is null;
 
 -- As task_lane, of the lanes of groups, whatever else the queue has.
 create index task_group_lane on scylla.task
     (queue, action, scylla._group_hash(group_key), (operator(pg_catalog.-) priority), created, id)
-where ready and group_key is not null;
+where ready and not behind and group_key is not null;
 
 -- The oldest task of all groups.
 create index task_group_age on scylla.task (queue, created, id)
@@ -105,9 +106,15 @@ where ready and group_key is not null;
 create unique index task_key on scylla.task (key, queue) where key is not null;
 create unique index task_message on scylla.task (queue, message) where message is not null;
 
--- The line of a group: its tasks that were ready once, in the order of submission.
-create index task_line on scylla.task (queue, scylla._group_hash(group_key), created, id)
-where (ready or held) and group_key is not null;
+-- The tasks of a group that were ready once, in the order of submission: the first, and those behind
+-- it. No group's key is empty: it means the tasks without a group, of which task_lane has the
+-- first if it is ready.
+create index task_first on scylla.task
+    (queue, scylla._group_hash(coalesce(group_key, '')), created, id)
+where (ready or held) and not behind and (group_key is not null or held);
+create index task_behind on scylla.task
+    (queue, scylla._group_hash(coalesce(group_key, '')), created, id)
+where behind;
 
 -- The other tasks of a group.
 create index task_group on scylla.task (queue, scylla._group_hash(group_key))
@@ -168,14 +175,18 @@ comment on column scylla.task.spec is 'what the task is about; opaque, never cha
 comment on column scylla.task.errors is 'what went wrong so far, newest last, 100 at most';
 comment on column scylla.task.history is
     'what became of earlier ownerships, newest last, 100 at most';
+comment on column scylla.task.behind is
+    'in a queue with max_running_per_group 1: an older task of its group runs first';
 comment on constraint task_pkey on scylla.task is 'finds a task by its id';
 comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
 comment on index scylla.task_group_lane is
     'the ready order of each group''s lane, from where a refill reads';
 comment on index scylla.task_group_age is 'ready tasks of groups, oldest first';
 comment on index scylla.task_key is 'one live task a queue and key';
-comment on index scylla.task_line is
-    'the tasks of a group that were ready once, in the order of submission';
+comment on index scylla.task_first is
+    'the tasks of a group that were ready once and are behind none, in the order of submission';
+comment on index scylla.task_behind is
+    'the tasks that an older one of their group runs before, in the order of submission';
 comment on index scylla.task_group is 'the tasks of a group that were never ready';
 comment on index scylla.task_message is 'one waiting message a queue and id';
 comment on index scylla.task_due is 'what waits for its time only, the next first';

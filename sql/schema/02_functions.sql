@@ -314,6 +314,17 @@ language c volatile parallel unsafe cost 100 as 'MODULE_PATHNAME', 'scylla_is_ow
 comment on function scylla._is_owned is
     'whether a task is among those of scylla._owned() in the same statement, or would be';
 
+create function scylla._may_own(task uuid, writer xid) returns boolean
+language c volatile parallel unsafe cost 100 as 'MODULE_PATHNAME', 'scylla_may_own';
+
+comment on function scylla._may_own is
+    'whether nothing holds a ready task, and another transaction wrote its row';
+
+create function scylla._group_may_run(queue text, group_hash uuid) returns boolean
+language c volatile parallel unsafe cost 100 as 'MODULE_PATHNAME', 'scylla_group_may_run';
+
+comment on function scylla._group_may_run is 'whether one more task of a group may be owned';
+
 -- Administering
 
 create function scylla.refresh() returns void

@@ -59,7 +59,7 @@ from (
         on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
         and scylla._is_owned(t.id)
     union all
-    -- Ready and not owned. Tasks of groups have an index of their own.
+    -- Ready and not owned. Tasks of groups have an index of their own, and those behind others.
     select t.id, t.queue, t.action, t.key, t.spec, t.priority,
         'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
         null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
@@ -67,7 +67,7 @@ from (
         coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
         t.resubmitted_from, t.role, t.database, t.command
     from scylla.task t
-    where t.ready and t.group_key is null and not scylla._is_owned(t.id)
+    where t.ready and not t.behind and t.group_key is null and not scylla._is_owned(t.id)
         and t.queue operator(pg_catalog.>=) scylla._first_queue()
         and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
     union all
@@ -78,7 +78,18 @@ from (
         coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
         t.resubmitted_from, t.role, t.database, t.command
     from scylla.task t
-    where t.ready and t.group_key is not null and not scylla._is_owned(t.id)
+    where t.ready and not t.behind and t.group_key is not null and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command
+    from scylla.task t
+    where t.ready and t.behind and not scylla._is_owned(t.id)
         and t.queue operator(pg_catalog.>=) scylla._first_queue()
         and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
     union all

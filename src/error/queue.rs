@@ -36,13 +36,17 @@ pub fn blocked(why: Blocked, queue: &[u8], database: &str) -> Error {
             wrong_state(format!("a group of queue \"{queue}\" has reached its limit"))
                 .detail("As many of its tasks run as max_running_per_group allows.")
         }
-        Blocked::NotNext => {
-            wrong_state(format!("the task is not the next one of its group in queue \"{queue}\""))
-                .detail("With max_running_per_group 1 the tasks of a group run in the order of their submission.")
-        }
         Blocked::MaxPerSecond => wrong_state(format!("queue \"{queue}\" has reached its limit"))
             .detail("It has handed out as many tasks as max_per_second allows by now."),
     }
+}
+
+/// A task behind others of its group is not handed out.
+pub fn not_next(queue: &[u8]) -> Error {
+    let queue = datum::printable(queue);
+    wrong_state(format!("the task is not the next one of its group in queue \"{queue}\"")).detail(
+        "With max_running_per_group 1 the tasks of a group run in the order of their submission.",
+    )
 }
 
 pub fn queue_full(queue: &[u8]) -> Error {

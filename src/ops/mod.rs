@@ -13,3 +13,4 @@ pub mod schedules;
 pub mod sql;
 pub mod stats;
 pub mod submit;
+pub mod supply;

@@ -4,7 +4,8 @@ use crate::error;
 use crate::guc;
 use crate::ops::dependencies::count_down;
 use crate::ops::maintenance::expire::{self, Batch};
-use crate::ops::maintenance::{QUARANTINE, identity, load_board, notify, persist_leases, refill};
+use crate::ops::maintenance::{QUARANTINE, identity, load_board, notify, persist_leases};
+use crate::ops::supply::survey as lanes;
 use crate::pg::time;
 use crate::scheduler::process::{Commit, attempt, publish_durable, transaction};
 use crate::shmem::database::{self, Database};
@@ -48,7 +49,46 @@ pub fn check_identity(db: &Database, entry: u32) -> bool {
 
 /// Surveys the tables for lanes that the board does not know.
 pub fn survey(db: &Database, entry: u32) {
-    in_extension_transaction(db, "survey the tables", Commit::Ahead, || refill::survey(db, entry));
+    in_extension_transaction(db, "survey the tables", Commit::Ahead, || lanes::survey(db, entry));
+}
+
+/// How many lanes the scheduler reads, at most, to bring back those of a queue that is searched: other
+/// duties wait for that.
+const MOST_RESUMED: u32 = 8_192;
+
+/// How long to wait at most before it is tried again.
+const MOST_PAUSE: Micros = Micros::from_secs(60);
+
+/// Frees the lanes of queues that are searched, wakes processes for these, and brings the lanes back
+/// where there is room for all. While there is not, the pause before the next try gets longer.
+pub fn cover(db: &Database, entry: u32, pause: &mut Micros, next: &mut Monotonic) {
+    let is_searched = with_board(|board| {
+        board.wake_searched(entry);
+        board.searched(entry) > 0
+    });
+    if !is_searched {
+        *pause = guc::sweep_interval();
+        return;
+    }
+    // Before they are brought back, the slots of workers that are late go, too.
+    let is_time = time::monotonic() >= *next;
+    let mut from = Some(0);
+    while let Some(at) = from {
+        from = with_board(|board| board.shed_lanes(entry, at, AT_ONCE as u32, is_time));
+    }
+    if !is_time {
+        return;
+    }
+    let what = "bring back the lanes of queues";
+    let (mut from, mut all) = (0, true);
+    while let Some((at, queue)) = with_board(|board| board.next_searched(entry, from)) {
+        from = at + 1;
+        let most = with_board(|board| board.free_lanes() / 2).min(MOST_RESUMED);
+        let resume = || lanes::resume(db, entry, queue.as_bytes(), most);
+        all &= in_extension_transaction(db, what, Commit::Ahead, resume) == Some(true);
+    }
+    *pause = if all { guc::sweep_interval() } else { (*pause * 2).min(MOST_PAUSE) };
+    *next = time::monotonic() + *pause;
 }
 
 /// Ends leases whose deadline has passed. True when there may be more.

@@ -5,6 +5,7 @@ mod duties;
 mod firing;
 mod helper;
 mod launcher;
+mod order;
 mod process;
 mod retention;
 mod settings;

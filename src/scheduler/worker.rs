@@ -8,6 +8,7 @@ use crate::scheduler::duties;
 use crate::scheduler::firing::Firing;
 use crate::scheduler::firing::due_tasks::DueTasks;
 use crate::scheduler::firing::schedules::Schedules;
+use crate::scheduler::order::Order;
 use crate::scheduler::process::{
     Commit, heed_interrupts, install_signal_handlers, publish_durable, sleep, transaction,
 };
@@ -91,8 +92,12 @@ struct Scheduler<'h> {
     next_sweep: Monotonic,
     /// How long to wait before deferred countdowns run again.
     pause: Micros,
+    /// How long to wait before the lanes of queues that are searched are brought back, and until when.
+    cover_pause: Micros,
+    next_cover: Monotonic,
     firing: Firing<DueTasks>,
     schedules: Schedules,
+    order: Order,
     sql: SqlTasks,
     /// When to look after SQL tasks again.
     next_sql: Monotonic,
@@ -125,8 +130,11 @@ impl Scheduler<'_> {
             db,
             next_sweep: Monotonic::MIN,
             pause: xact::COUNTDOWN_DELAY,
+            cover_pause: guc::sweep_interval(),
+            next_cover: Monotonic::MIN,
             firing: Firing::new(DueTasks),
             schedules: Schedules::new(),
+            order: Order::new(),
             sql: SqlTasks::new(),
             next_sql: Monotonic::NEVER,
             stats: Stats::new(),
@@ -159,6 +167,9 @@ impl Scheduler<'_> {
             duties::check_identity(self.db, entry);
         }
         let more = self.keep_times(entry);
+        if is_served(entry) {
+            self.order.keep(self.db, entry);
+        }
         if with_board(|board| board.entry(entry).countdown_at) <= time::monotonic()
             && publish_durable()
         {
@@ -166,6 +177,7 @@ impl Scheduler<'_> {
         }
         if wakeup.sweeping {
             duties::persist(self.db, entry);
+            duties::cover(self.db, entry, &mut self.cover_pause, &mut self.next_cover);
             let interval = guc::sweep_interval().min(persist_interval());
             self.next_sweep = time::monotonic() + interval;
         }
@@ -195,8 +207,9 @@ impl Scheduler<'_> {
             let wants_recount = board.wants_recount(entry);
             let it = board.entry_mut(entry);
             let is_new = std::mem::replace(&mut it.scheduler, me) != me;
-            // An earlier scheduler may have ended while it ran deferred countdowns.
+            // An earlier scheduler may have ended while it ran deferred countdowns, or looked at groups.
             it.countdown_deferred |= is_new;
+            it.looks_for_groups |= is_new;
             // The scheduler is awake: no other process has to wake it.
             it.wake_at = Monotonic::MIN;
             Wakeup {
@@ -267,7 +280,11 @@ impl Scheduler<'_> {
 
     fn rest(&mut self, entry: u32, more: bool) {
         let wake_at = with_board(|board| {
-            let wake_at = board.next_duty(entry).min(self.next_sweep).min(self.next_sql);
+            let wake_at = board
+                .next_duty(entry)
+                .min(self.next_sweep)
+                .min(self.next_sql)
+                .min(self.order.next());
             board.entry_mut(entry).wake_at = wake_at;
             wake_at
         });

@@ -4,8 +4,8 @@ use crate::pg::compat::server;
 use crate::shmem::sql_slot::SqlSlot;
 use crate::{error, guc};
 use board::{
-    Board, Group, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue, QueueStats,
-    Sizes, Slot, Waiter, Worker,
+    Board, Group, GroupNote, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue,
+    QueueStats, Sizes, Slot, Waiter, Worker,
 };
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -44,6 +44,8 @@ pub struct Shared {
     absent: [u32; MAX_ABSENT],
     /// Whether any queue refuses ready tasks beyond a number: to be read without the lock.
     refuses: AtomicBool,
+    /// Whether any queue runs the tasks of each group in their order, as above.
+    orders: AtomicBool,
     /// Set while the board is being changed. A process that takes the lock and finds it set knows
     /// that the board is half changed, and has it built again (I8).
     dirty: bool,
@@ -69,6 +71,8 @@ struct Slices {
     group_buckets: *mut [u32],
     notices: *mut [Notice],
     notice_buckets: *mut [u32],
+    notes: *mut [GroupNote],
+    note_buckets: *mut [u32],
     waiters: *mut [Waiter],
     places: *mut [Place],
     lines: *mut [ListHead],
@@ -105,6 +109,8 @@ fn lay_out(base: *mut u8) -> (Slices, usize) {
         group_buckets: behind.slice(sizes.lane_buckets),
         notices: behind.slice(sizes.notices()),
         notice_buckets: behind.slice(sizes.lane_buckets),
+        notes: behind.slice(sizes.notes()),
+        note_buckets: behind.slice(sizes.lane_buckets),
         waiters: behind.slice(sizes.waiters),
         places: behind.slice(sizes.places()),
         lines: behind.slice(sizes.lines),
@@ -172,6 +178,7 @@ fn attach() {
             (*slices.processes).fill(ProcessRole::default());
             (*slices.sql).fill_with(SqlSlot::default);
             (*shared).refuses = AtomicBool::new(false);
+            (*shared).orders = AtomicBool::new(false);
             (*shared).dirty = false;
             let mut seed = [0; 4];
             pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len());
@@ -206,6 +213,8 @@ unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
             group_buckets: &mut *at.group_buckets,
             notices: &mut *at.notices,
             notice_buckets: &mut *at.notice_buckets,
+            notes: &mut *at.notes,
+            note_buckets: &mut *at.note_buckets,
             waiters: &mut *at.waiters,
             places: &mut *at.places,
             lines: &mut *at.lines,
@@ -266,6 +275,10 @@ fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
         if (*shared).refuses.load(Ordering::Relaxed) != refuses {
             (*shared).refuses.store(refuses, Ordering::Relaxed);
         }
+        let orders = board.orders();
+        if (*shared).orders.load(Ordering::Relaxed) != orders {
+            (*shared).orders.store(orders, Ordering::Relaxed);
+        }
         let called = board.next_signalled();
         hold.done = true;
         (answer, called)
@@ -277,6 +290,12 @@ fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
 pub fn any_queue_refuses() -> bool {
     // SAFETY: initialised with the memory.
     unsafe { (*shared().as_ptr()).refuses.load(Ordering::Relaxed) }
+}
+
+/// Whether any queue of the server runs the tasks of each group in their order. As above.
+pub fn any_queue_keeps_order() -> bool {
+    // SAFETY: initialised with the memory.
+    unsafe { (*shared().as_ptr()).orders.load(Ordering::Relaxed) }
 }
 
 /// Marks the board as half changed, so that it is built again: it may lack what a transaction did.

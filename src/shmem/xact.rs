@@ -8,9 +8,9 @@ use crate::shmem::database::{self, Database, EntryKey};
 use crate::shmem::durability;
 use crate::shmem::segment::{broadcast, discard_board, wake_launcher, wake_scheduler, with_board};
 use board::{
-    Board, Bucket, Configured, Counts, FreedPlace, GroupHash, GroupPlace, Id, LaneName, LaneRef,
-    Micros, Monotonic, Name, Offered, QUEUE_MAX, QueueSettings, Rank, RowHint, RunningPlace,
-    Ticket, Timestamp, WaitFor, Wall,
+    Board, Bucket, Counts, FreedPlace, GroupHash, GroupPlace, Id, LaneName, LaneRef, Micros,
+    Monotonic, Name, Offered, QUEUE_MAX, QueueSettings, Rank, RowHint, RunningPlace, Ticket,
+    Timestamp, WaitFor, Wall,
 };
 use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
@@ -41,6 +41,8 @@ pub struct Offer {
     pub aged_since: Option<Wall>,
     /// Where its row is; none: not known.
     pub row: Option<RowHint>,
+    /// An older task of its group runs first, as its row says.
+    pub behind: bool,
 }
 
 impl Offer {
@@ -48,7 +50,23 @@ impl Offer {
         LaneName { queue: &self.queue, action: &self.action, group: self.group }
     }
 
+    /// Has the scheduler look for the next task of its group, if its queue keeps the order.
+    fn note_group(&self, board: &mut Board, entry: u32) {
+        if board.keeps_order_named(entry, &self.queue) {
+            board.note_group(entry, &self.queue, self.group);
+        }
+    }
+
+    /// Offers the task, or leaves it to the scheduler to bring it forward.
     fn put(&self, board: &mut Board, entry: u32) {
+        if self.behind || board.keeps_order_named(entry, &self.queue) {
+            board.note_group(entry, &self.queue, self.group);
+        } else {
+            self.queue(board, entry);
+        }
+    }
+
+    fn queue(&self, board: &mut Board, entry: u32) {
         if board.offer(entry, self.lane(), self.rank, self.timeout) == Offered::Queued {
             if let Some(since) = self.aged_since {
                 board.note_age(entry, self.rank.id, since);
@@ -84,8 +102,10 @@ pub enum Change {
     /// The task is no longer ready (settled, deleted or waiting): its slot goes, whatever its
     /// state.
     Gone(Id),
-    /// A task that waited for its time, and kept its place in its group, has changed or gone.
-    LeaveLine(Offer),
+    /// The task is the first of its group now.
+    Forward(Offer),
+    /// A task that keeps its place in its group, though it waits for its time, has changed or gone.
+    LeaveOrder(Offer),
     /// The task is no longer live; at a rollback it is offered again, since a look at the table by
     /// this transaction does not find it.
     Cancel(Offer),
@@ -455,7 +475,6 @@ fn commit(pending: Drain<PendingChange>, ahead: Option<i32>) {
 fn apply(pending: &[PendingChange], withholds: bool) {
     let Timestamp { monotonic: now, wall } = time::now();
     let soon = now + COUNTDOWN_DELAY;
-    let mut sorts_again = false;
     let transaction = process::transaction();
     in_steps(pending.iter(), |board, entry, pending| match &pending.change {
         Change::OfferRun(_) if withholds => {}
@@ -465,9 +484,10 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::RunsSettled => board.entry_mut(entry).runs_settled = true,
         Change::Cancel(offer) => {
             board.remove_task(entry, offer.rank.id);
-            board.read_again(entry, offer.lane(), offer.rank);
+            offer.note_group(board, entry);
         }
-        Change::LeaveLine(offer) => board.leave_line(entry, offer.lane(), offer.rank),
+        Change::Forward(offer) => offer.queue(board, entry),
+        Change::LeaveOrder(offer) => offer.note_group(board, entry),
         Change::Own(ticket) => board.commit_claim(*ticket),
         Change::Finish(ticket, _) => board.commit_end(*ticket),
         Change::Release(ticket, _) => board.requeue(*ticket, false),
@@ -480,8 +500,7 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::Settled(id) => board.note_settled(entry, *id),
         Change::Open(open) => _ = board.entry_mut(entry).set_paused(!open),
         Change::Configure(it) => {
-            let configured = board.configure(entry, it.0.as_bytes(), &it.1, now, Bucket::Full);
-            sorts_again |= configured == Configured::SortAgain;
+            board.configure(entry, it.0.as_bytes(), &it.1, now, Bucket::Full);
             board.unpin_queue(entry, it.0.as_bytes());
         }
         Change::CriticalOnly(enabled) => board.entry_mut(entry).critical_only = *enabled,
@@ -492,12 +511,6 @@ fn apply(pending: &[PendingChange], withholds: bool) {
     // What is dropped makes room for an extension that is created in the same transaction.
     let drops = || pending.iter().filter(|it| matches!(it.change, Change::Drop));
     drops().for_each(|it| remove_dropped(it.database, it.extension));
-    let configures = |it: &&PendingChange| matches!(it.change, Change::Configure(_));
-    if sorts_again {
-        for change in pending.iter().filter(configures) {
-            sort_again(change.database, change.extension);
-        }
-    }
     pending.iter().for_each(wake_released);
     let refreshes = |change: &Change| matches!(change, Change::Refresh | Change::Open(true));
     for it in pending.iter().filter(|it| refreshes(&it.change)) {
@@ -542,27 +555,12 @@ fn wake_released(pending: &PendingChange) {
         });
         early.into_iter().for_each(wake_scheduler);
     }
-    // Lanes that are known to the table only may be among those released.
-    let has_spilled = with_board(|board| {
-        let entry = board.find_entry(pending.database, pending.extension);
-        entry.is_some_and(|entry| board.entry(entry).lanes_spilled > 0)
+    let early = with_board(|board| {
+        let entry = board.find_entry(pending.database, pending.extension)?;
+        board.wake_searched(entry);
+        board.wants_scheduler(entry).then_some(entry)
     });
-    if has_spilled {
-        ask_for_refresh(pending.database, pending.extension);
-    }
-}
-
-/// Moves what a database has on the board to where it belongs since queues began or ceased to age,
-/// and has the rest read from the table.
-pub fn sort_again(database: u32, extension: u32) {
-    let mut from = Some(0);
-    while let Some(at) = from {
-        from = with_board(|board| {
-            let entry = board.find_entry(database, extension)?;
-            board.sort_again(entry, at, AT_ONCE as u32)
-        });
-    }
-    ask_for_refresh(database, extension);
+    early.into_iter().for_each(wake_scheduler);
 }
 
 /// Registers the database if it is new: this is how a new extension gets its scheduler.
@@ -608,13 +606,15 @@ fn revert(pending: &[PendingChange]) {
         Change::RowsReleased => rows_released(board, entry, soon),
         Change::Configure(it) => board.unpin_queue(entry, it.0.as_bytes()),
         Change::Count(it) => board.unannounce_ready(entry, &it.queue, it.counts.announced),
+        // A claim by this transaction is undone before, and leaves it queued.
+        Change::Forward(offer) => board.undo_forward(entry, offer.rank.id),
         Change::Offer(_)
         | Change::Due(_)
         | Change::Run(_)
         | Change::OfferRun(_)
         | Change::RunsSettled
         | Change::Gone(_)
-        | Change::LeaveLine(_)
+        | Change::LeaveOrder(_)
         | Change::CountdownDeferred
         | Change::Settled(_)
         | Change::Refresh

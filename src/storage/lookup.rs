@@ -14,10 +14,11 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::{ptr, slice};
 
-/// The column `ready`, then the columns of a task that its worker gets, and `updated`, since when it
+/// The columns `ready` and `behind`, then the columns of a task that its worker gets, and `updated`, since when it
 /// is ready.
-const OWNED_COLUMNS: [&CStr; 9] = [
+const OWNED_COLUMNS: [&CStr; 10] = [
     c"ready",
+    c"behind",
     c"action",
     c"spec",
     c"priority",
@@ -28,7 +29,7 @@ const OWNED_COLUMNS: [&CStr; 9] = [
     c"updated",
 ];
 
-/// The values of `OWNED_COLUMNS` without `ready`. Valid until the next lookup.
+/// The values of `OWNED_COLUMNS` without the first two. Valid until the next lookup.
 pub type OwnedColumns = [Option<Datum>; 8];
 
 /// Which uncommitted changes a lookup sees.
@@ -106,8 +107,8 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
         let find = |name: &CStr| find_column(&columns, name).map(|it| it.attnum);
         let id = find(c"id")?;
         let owned = OWNED_COLUMNS.map(find);
-        let [a, b, c, d, e, f, g, h, i] = owned;
-        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?];
+        let [a, b, c, d, e, f, g, h, i, j] = owned;
+        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?, j?];
         let index = catalog::primary_key_index(table);
         if index == pg_sys::InvalidOid {
             return None;
@@ -267,14 +268,15 @@ impl TaskLookup {
         }
     }
 
-    /// The task's row, if it is live and ready.
+    /// The task's row, if it is live and ready, and is behind none.
     pub fn at(&mut self, id: Uuid, hint: RowHint) -> Option<OwnedColumns> {
         if !self.find_near(id, hint) {
             return None;
         }
         let row = self.row(self.columns.into_iter().max().unwrap_or(0));
-        let [ready, seen @ ..] = self.columns.map(|column| row.get(column));
-        ready.is_some_and(|ready| ready.value() != 0).then_some(seen)
+        let [ready, behind, seen @ ..] = self.columns.map(|column| row.get(column));
+        let is = |flag: Option<Datum>| flag.is_some_and(|it| it.value() != 0);
+        (is(ready) && !is(behind)).then_some(seen)
     }
 
     pub fn close(self) {

@@ -183,6 +183,7 @@ impl BoardKey {
             timeout,
             aged_since: None,
             row: None,
+            behind: false,
         }
     }
 

@@ -33,11 +33,10 @@ pub use board::leases::{
 };
 pub use board::notify::NotifyRound;
 pub use board::offers::Offered;
-pub use board::queues::Configured;
+pub use board::queues::aging::raised;
 pub use board::queues::limits::{Blocked, Bucket, Freed, FreedPlace, GroupPlace, RunningPlace};
-pub use board::queues::lines::LineTask;
-pub use board::queues::passes::GroupRead;
-pub use board::refill::{NeedsGroups, NeedsRefill};
+pub use board::queues::order::NoteRef;
+pub use board::refill::NeedsRefill;
 pub use board::shares::Room;
 pub use board::waiters::WaitFor;
 pub use board::{Board, MAX_CONFIGURED, Parts, Sizes, Usage};
@@ -46,7 +45,7 @@ pub use layout::header::Header;
 pub use layout::lane::{Lane, LaneRef, Order};
 pub use layout::names::{ACTION_MAX, GroupHash, LaneName, Name, QUEUE_MAX, WORKER_MAX};
 pub use layout::nodes::{ListHead, NIL};
-pub use layout::queue::{Group, Permits, Queue, QueueSettings};
+pub use layout::queue::{Coverage, Group, GroupNote, Permits, Queue, QueueSettings};
 pub use layout::rank::{Id, Rank};
 pub use layout::slot::{RowHint, Slot, State, Ticket, TokenHash};
 pub use layout::stats::{

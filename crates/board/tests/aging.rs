@@ -2,9 +2,7 @@
 
 mod memory;
 
-use board::{
-    Board, Bucket, Configured, LaneName, Micros, Monotonic, Next, Order, QueueSettings, Rank, Wall,
-};
+use board::{Board, Bucket, LaneName, Micros, Monotonic, Next, Order, QueueSettings, Rank, Wall};
 use memory::Memory;
 use memory::small::*;
 use proptest::prelude::*;
@@ -14,14 +12,19 @@ const AGING: Micros = Micros(10);
 
 fn configure(board: &mut Board, version: u64, aging: Micros) {
     let settings = QueueSettings { version, aging, ..QueueSettings::NONE };
-    let configured = board.configure(0, b"work", &settings, NOW.monotonic, Bucket::Full);
-    assert_ne!(configured, Configured::NoRoom);
-    if configured == Configured::SortAgain {
-        let mut from = Some(0);
-        while let Some(at) = from {
-            from = board.sort_again(0, at, 3);
-        }
+    assert!(board.configure(0, b"work", &settings, NOW.monotonic, Bucket::Full));
+}
+
+/// Brings all lanes back, as the scheduler does.
+fn resume(board: &mut Board, survey: impl FnOnce(&mut Board)) {
+    let mut from = Some(0);
+    while let Some(at) = from {
+        from = board.shed_lanes(0, at, 3, true);
+        board.audit();
     }
+    assert!(board.begin_coverage(0, b"work"));
+    survey(board);
+    assert!(board.end_coverage(0, b"work", true));
 }
 
 fn task(id: u128, created: i64, priority: u32) -> Rank {
@@ -87,14 +90,27 @@ fn a_change_of_the_setting_keeps_every_task_in_any_state() {
     let reserved = take(&mut board, 2);
     configure(&mut board, 1, AGING);
     board.audit();
-    assert_eq!(board.audit().lanes.len(), 3, "a lane for each priority");
-    board.undo_claim(reserved.ticket);
+    // The lanes are of the other order: callers search until those of the new one are there.
+    assert_eq!(board.searched(0), 1);
+    assert!(matches!(board.next_task(0, b"work", None), Next::Search));
     let (ticket, _) = board.begin_end(0, leased.id, &token_hash(1), 7).expect("a lease");
+    resume(&mut board, |board| {
+        (0..3).for_each(|level| assert!(board.survey(0, WORK, Some(level), Rank::FIRST)));
+    });
+    assert_eq!(board.audit().lanes.len(), 4, "a lane for each priority, and that of what is held");
+    // Their tasks are left to the table, and their lanes know of them.
+    board.undo_claim(reserved.ticket);
     board.requeue(ticket, false);
-    configure(&mut board, 2, Micros::ZERO);
-    assert_eq!(board.audit().lanes.len(), 1);
-    assert_eq!(order(&mut board, &[9; 9]), [2, 5, 8, 1, 4, 7, 3, 6]);
     board.audit();
+    assert_eq!(board.usage().slots_used, 0);
+    let mut levels: Vec<u32> = Vec::new();
+    while let Next::NeedsRefill(lane) = board.next_task(0, b"work", None) {
+        levels.push(lane.cursor.priority);
+        assert!(board.begin_refill(&lane, 1));
+        board.end_refill(lane.lane, 1, Rank::END);
+    }
+    levels.sort_unstable();
+    assert_eq!(levels, [0, 1, 2]);
 }
 
 #[derive(Clone, Debug)]
@@ -144,11 +160,17 @@ impl World {
     fn survey(&self, board: &mut Board) {
         for task in &self.table {
             assert!(match self.ages {
-                true => board.survey_level(0, name(&task.action), task.rank.priority),
-                false => board.survey(0, name(&task.action)),
+                true => board.survey(0, name(&task.action), Some(task.rank.priority), Rank::FIRST),
+                false => board.survey(0, name(&task.action), None, Rank::FIRST),
             });
         }
-        board.entry_mut(0).lanes_spilled = 0;
+    }
+
+    fn refresh(&self, board: &mut Board) {
+        match board.searched(0) {
+            0 => self.survey(board),
+            _ => resume(board, |board| self.survey(board)),
+        }
     }
 
     /// The task that comes next.
@@ -176,8 +198,8 @@ impl World {
             let lane = match board.next_in_queue(0, queue, wanted, Wall(self.now)) {
                 Next::Task(at) => return Some(at),
                 Next::NeedsRefill(lane) => lane,
-                Next::Spilled(_) => {
-                    self.survey(board);
+                Next::Search => {
+                    self.refresh(board);
                     continue;
                 }
                 Next::Empty => return None,
@@ -235,9 +257,9 @@ impl World {
                 (self.ages, self.version) = (on, self.version + 1);
                 configure(board, self.version, if on { AGING } else { Micros::ZERO });
                 board.audit();
-                self.survey(board);
+                self.refresh(board);
             }
-            Step::Refresh => self.survey(board),
+            Step::Refresh => self.refresh(board),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! Lanes: tasks that are left to the table, and how they return to the board; the turns of groups.
 
-mod lines;
 mod memory;
-mod passes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +64,7 @@ fn a_stray_that_may_be_hidden_is_read_again() {
 fn a_lane_is_complete_only_if_nothing_was_left_to_the_table_since_its_refill_began() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.survey(0, WORK);
+    board.survey(0, WORK, None, Rank::FIRST);
     let first = lane_to_refill(&mut board, b"work");
     assert!(board.begin_refill(&first, 5));
     assert!(!board.begin_refill(&first, 6), "one refiller at a time");
@@ -87,7 +85,7 @@ fn a_lane_is_complete_only_if_nothing_was_left_to_the_table_since_its_refill_beg
 fn after_an_abandoned_refill_the_lane_needs_one_as_before() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.survey(0, WORK);
+    board.survey(0, WORK, None, Rank::FIRST);
     let first = lane_to_refill(&mut board, b"work");
     assert!(board.begin_refill(&first, 5));
     board.refill(0, first.lane, 5, &[(rank(1), NONE)]);
@@ -108,10 +106,15 @@ fn after_an_abandoned_refill_the_lane_needs_one_as_before() {
 fn a_late_refiller_does_not_refill_another_lane_at_the_same_index() {
     let mut memory = small(4, 1);
     let mut board = memory.board();
-    board.survey(0, WORK);
+    board.survey(0, WORK, None, Rank::FIRST);
     let late = lane_to_refill(&mut board, b"work");
     // The only lane is spilled for another one, which needs a refill, too.
-    assert!(board.survey(0, LaneName { queue: b"rest", action: b"do", group: None }));
+    assert!(board.survey(
+        0,
+        LaneName { queue: b"rest", action: b"do", group: None },
+        None,
+        Rank::FIRST
+    ));
     let new = lane_to_refill(&mut board, b"rest");
     assert_eq!((late.lane, late.cursor), (new.lane, new.cursor));
     assert!(!board.begin_refill(&late, 5));
@@ -122,12 +125,12 @@ fn a_late_refiller_does_not_refill_another_lane_at_the_same_index() {
 fn a_lane_under_refill_keeps_no_other_from_being_spilled() {
     let mut memory = small(4, 2);
     let mut board = memory.board();
-    board.survey(0, lane(b"first"));
-    board.survey(0, lane(b"second"));
+    board.survey(0, lane(b"first"), None, Rank::FIRST);
+    board.survey(0, lane(b"second"), None, Rank::FIRST);
     let Next::NeedsRefill(first) = board.next_task(0, b"work", Some(&[b"first"])) else { panic!() };
     assert!(board.begin_refill(&first, 5));
-    assert!(board.survey(0, lane(b"third")), "the second is spilled");
-    assert_eq!(board.entry(0).lanes_spilled, 1);
+    assert!(board.survey(0, lane(b"third"), None, Rank::FIRST), "the second is spilled");
+    assert_eq!(board.searched(0), 1);
     let actions: Vec<_> = board.audit().lanes.into_iter().map(|it| it.action).collect();
     assert_eq!(actions, [b"first".to_vec(), b"third".to_vec()]);
 }
@@ -140,8 +143,8 @@ fn a_cleared_database_leaves_no_slot_or_lane_however_small_the_steps() {
         let mut board = memory.board();
         assert_eq!(board.register(2, 1), Some(1));
         // The lanes of the first database have low indexes, and its slots have high ones.
-        board.survey(0, lane(b"first"));
-        board.survey(0, lane(b"second"));
+        board.survey(0, lane(b"first"), None, Rank::FIRST);
+        board.survey(0, lane(b"second"), None, Rank::FIRST);
         for id in 1..=6 {
             board.offer(1, WORK, rank(id), NONE);
         }
@@ -489,7 +492,7 @@ fn no_more_tasks_of_a_group_run_than_may() {
     assert_eq!(groups, [0, 1, 2, 0, 1, 2]);
     let begin = |board: &mut Board, id| {
         let (ticket, slot) = board.begin_end(0, id, &token_hash(1), 7).expect("a lease");
-        (ticket, board.freed_place(&slot, true).expect("a place").group)
+        (ticket, board.freed_place(&slot).expect("a place").group)
     };
     // Only the transaction that ends the lease may own in its place before it commits.
     let (ticket, place) = begin(&mut board, first[1]);

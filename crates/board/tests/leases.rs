@@ -129,7 +129,7 @@ fn only_its_last_worker_has_a_withheld_task() {
 fn a_task_that_its_lane_has_not_come_to_can_be_withdrawn() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.survey(0, WORK);
+    board.survey(0, WORK, None, Rank::FIRST);
     let ticket =
         board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("no worker owns it");
     let again = board.withdraw(0, WORK, rank(1), NONE, 9).expect("a slot");
@@ -419,7 +419,7 @@ fn a_persisted_lease_is_counted_once_when_it_ends() {
 fn a_restored_lease_has_one_full_length_and_its_old_token() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.survey(0, WORK);
+    board.survey(0, WORK, None, Rank::FIRST);
     let at = board.ensure_slot(0, WORK, rank(1), NONE).expect("room");
     let (since_at, length) = (Wall(4_000_000), Micros(777));
     let lease = PersistedLease {
@@ -474,7 +474,7 @@ fn a_withdrawn_task_is_its_transactions_alone() {
 fn a_task_that_the_board_did_not_know_is_withdrawn_as_well() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
-    board.survey(0, WORK);
+    board.survey(0, WORK, None, Rank::FIRST);
     let ticket = board.withdraw(0, WORK, rank(9), NONE, 7).expect("room").expect("a ready task");
     assert_eq!(board.slot_of(0, 9).expect("a slot").state(), State::Ending);
     board.commit_end(ticket);

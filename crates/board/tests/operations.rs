@@ -2,6 +2,7 @@
 
 mod memory;
 mod model;
+mod worlds;
 
 use board::{Micros, NEVER, Wall};
 use proptest::collection::vec;
@@ -14,9 +15,8 @@ use model::world::{Outcome, Tally};
 
 fn sequences() -> impl Strategy<Value = Sequence> {
     let slots = prop_oneof![3 => 4..16_usize, 1 => 16..64_usize];
-    let lanes = prop_oneof![1 => 2..6_usize, 2 => 12..20_usize];
-    (any::<u32>(), slots, lanes, vec(operations(), 1..120))
-        .prop_map(|(seed, slots, lanes, operations)| Sequence { seed, slots, lanes, operations })
+    (any::<u32>(), slots, vec(operations(), 1..120))
+        .prop_map(|(seed, slots, operations)| Sequence { seed, slots, operations })
 }
 
 fn operations() -> impl Strategy<Value = Operation> {

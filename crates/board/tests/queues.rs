@@ -3,7 +3,7 @@
 mod memory;
 
 use board::{
-    ActionFilter, Blocked, Board, Bucket, Configured, LaneName, Micros, Monotonic, Next, Offered,
+    ActionFilter, Blocked, Board, Bucket, LaneName, Micros, Monotonic, Next, Offered,
     QueueSettings, Rank, WaitFor, Wall,
 };
 use memory::Memory;
@@ -17,7 +17,7 @@ fn queue(name: &[u8]) -> LaneName<'_> {
 
 fn configure(board: &mut Board, entry: u32, name: &[u8], settings: &QueueSettings) -> bool {
     let now = NOW.monotonic;
-    board.configure(entry, name, settings, now, Bucket::Full) != Configured::NoRoom
+    board.configure(entry, name, settings, now, Bucket::Full)
 }
 
 /// Why a queue hands out nothing.

@@ -3,8 +3,8 @@
 mod memory;
 
 use board::{
-    ActionFilter, Blocked, Board, Bucket, Configured, Expired, Extended, Freed, Micros, Monotonic,
-    Next, QueueSettings, RunningPlace, Ticket, WaitFor,
+    ActionFilter, Blocked, Board, Bucket, Expired, Extended, Freed, Micros, Monotonic, Next,
+    QueueSettings, RunningPlace, Ticket, WaitFor,
 };
 use memory::small::*;
 
@@ -13,7 +13,7 @@ const SECOND: i64 = 1_000_000;
 fn limit(board: &mut Board, version: u64, max_running: u32, max_per_second: f64, now: i64) {
     let settings = QueueSettings { version, max_running, max_per_second, ..QueueSettings::NONE };
     let configured = board.configure(0, b"work", &settings, Monotonic(now), Bucket::Full);
-    assert_eq!(configured, Configured::Yes);
+    assert!(configured);
 }
 
 fn blocked(board: &mut Board, now: i64, freed: Freed) -> Option<Blocked> {
@@ -36,7 +36,7 @@ fn is_free(board: &mut Board) -> bool {
 /// Begins to end a lease; with the place that this makes free.
 fn end(board: &mut Board, id: u128, number: u8) -> (Ticket, Option<RunningPlace>) {
     let (ticket, slot) = board.begin_end(0, id, &token_hash(number), 7).expect("a good token");
-    (ticket, board.freed_place(&slot, true).map(|it| it.queue))
+    (ticket, board.freed_place(&slot).map(|it| it.queue))
 }
 
 fn wait(board: &mut Board, process: u32, filter: ActionFilter) {

@@ -42,13 +42,13 @@ fn own(board: &mut Board, entry: u32) -> usize {
     let now = Timestamp { monotonic: Monotonic(0), wall: Wall(0) };
     let length = Some(Micros(1_000));
     let claim = Claim { worker: b"w", holder: 1, now, length, fallback: Micros(1) };
-    let mut owned = 0;
+    let (mut owned, mut refills) = (0, 0);
     loop {
         match board.next_task(entry, b"work", None) {
-            Next::Task(at) if board.fits(at, &mut board.room_of(entry)) => {
+            Next::Task(at) if board.fits(&mut board.room_of(entry)) => {
                 let taken = board.reserve(at, &claim, [0; 16]);
                 board.commit_claim(taken.ticket);
-                owned += 1;
+                (owned, refills) = (owned + 1, 0);
             }
             Next::NeedsRefill(dry) => {
                 let action = String::from_utf8_lossy(dry.action.as_bytes()).into_owned();
@@ -61,7 +61,9 @@ fn own(board: &mut Board, entry: u32) -> usize {
                 assert!(board.begin_refill(&dry, 9));
                 board.refill(entry, dry.lane, 9, &rows);
                 board.end_refill(dry.lane, 9, rows.last().map_or(Rank::END, |it| it.0.next()));
-                if board.is_leased_out() {
+                // Lanes that find no slot lose their tasks to each other.
+                refills += 1;
+                if refills > 100 || !board.fits(&mut board.room_of(entry)) {
                     break;
                 }
             }
@@ -165,21 +167,6 @@ fn an_expired_lease_is_not_extended_into_others_share() {
     board.audit();
 }
 
-#[test]
-fn each_database_is_left_its_share_of_the_lanes() {
-    let mut memory = served(2);
-    let mut board = memory.board();
-    let lanes = board.usage().lanes as usize;
-    offer(&mut board, 0, SLOTS, true);
-    assert_eq!(own(&mut board, 0), lanes - lanes / 64);
-    for task in 1..=lanes / 64 {
-        offer(&mut board, 1, task, true);
-        assert_eq!(own(&mut board, 1), 1);
-    }
-    offer(&mut board, 1, lanes, true);
-    assert_eq!(own(&mut board, 1), 0);
-}
-
 /// I4: lanes of which nothing is leased make room for others, the one that is idle longest first.
 #[test]
 fn idle_lanes_make_room() {
@@ -188,14 +175,15 @@ fn idle_lanes_make_room() {
     let lanes = board.usage().lanes as usize;
     offer(&mut board, 0, lanes, true);
     assert_eq!(board.usage().lanes_used as usize, lanes);
-    assert_eq!(board.entry(0).lanes_spilled, 0);
+    assert_eq!(board.searched(0), 0);
     for task in 0..100 {
         let queue = format!("queue {task}");
         let lane = LaneName { queue: queue.as_bytes(), action: b"", group: None };
         assert_eq!(board.offer(1, lane, rank(task), Micros::ZERO), Offered::Queued);
         assert!(matches!(board.next_task(1, queue.as_bytes(), None), Next::Task(_)));
     }
-    assert_eq!((board.entry(0).lanes_spilled, board.entry(1).lanes_spilled), (100, 0));
+    assert_eq!((board.searched(0), board.searched(1)), (1, 0));
+    assert!(matches!(board.next_task(0, b"work", None), Next::Search));
     let left = board.audit().lanes.into_iter().filter(|it| it.entry == 0);
     let left: Vec<Vec<u8>> = left.map(|it| it.action).collect();
     assert!(!left.contains(&b"99".to_vec()) && left.contains(&b"100".to_vec()));

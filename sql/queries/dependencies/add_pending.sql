@@ -6,6 +6,7 @@ update scylla.task t
 set pending = t.pending + s.pending,
     ready = false,
     held = false,
+    behind = false,
     due = null,
     after = t.after || s.after::uuid[],
     updated = $1

@@ -1,14 +1,14 @@
 -- Since when the oldest task of a queue is ready that no worker owns: of each action and priority the
--- first, of these the oldest; of all groups together the first.
+-- first, of these the oldest; of all groups together the first, and of those without a group that stand behind one.
 -- Parameters: $1 the queue. Result: one time, or null.
 -- Reads scylla.task through the indexes task_lane, a row for each action and priority, from where the
 --   board goes on, and the rows of lower priorities that are owned, and task_group_age, the rows that
---   are owned up to the first one that is not; changes and locks nothing.
+--   are owned up to the first one that is not, and task_behind; changes and locks nothing.
 with recursive head as (
     (
         select t.action, - t.priority as rank
         from scylla.task t
-        where t.ready and t.group_key is null and t.queue = $1
+        where t.ready and not t.behind and t.group_key is null and t.queue = $1
         order by t.action, - t.priority
         limit 1
     )
@@ -18,7 +18,7 @@ with recursive head as (
     cross join lateral (
         select t.action, - t.priority as rank
         from scylla.task t
-        where t.ready and t.group_key is null and t.queue = $1 and (t.action, - t.priority) > (h.action, h.rank)
+        where t.ready and not t.behind and t.group_key is null and t.queue = $1 and (t.action, - t.priority) > (h.action, h.rank)
         order by t.action, - t.priority
         limit 1
     ) n
@@ -32,13 +32,23 @@ select least(min(o.since), (
         and not scylla._is_owned(t.id)
     order by t.created, t.id
     limit 1
+), (
+    select greatest(t.created, t.run_at)
+    from scylla.task t
+    where t.behind
+        and t.ready
+        and t.queue = $1
+        and scylla._group_hash(coalesce(t.group_key, '')) = scylla._group_hash('')
+        and not scylla._is_owned(t.id)
+    order by t.created, t.id
+    limit 1
 ))
 from head h
 left join lateral scylla._front($1, h.action, - h.rank) f on true
 cross join lateral (
     select greatest(t.created, t.run_at) as since
     from scylla.task t
-    where t.ready and t.group_key is null and t.queue = $1 and t.action = h.action and - t.priority = h.rank
+    where t.ready and not t.behind and t.group_key is null and t.queue = $1 and t.action = h.action and - t.priority = h.rank
         -- A comparison that begins with the priority would not lead to a place in the index, since the
         -- priority is given.
         and (t.created, t.id) >= (

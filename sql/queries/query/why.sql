@@ -2,7 +2,7 @@
 -- Parameters: $1 id, $2 now.
 -- Result: its status if it is settled; whether it is ready; until when it waits for its time, in
 --   microseconds; how many predecessors it waits for, how many it was given, and the oldest of
---   those that are not settled; its queue and group; how many tries have ended; no row when there is no
+--   those that are not settled; its queue and group; how many tries have ended; whether it is behind others of its group; no row when there is no
 --   such task.
 -- Reads scylla.task and scylla.finished; changes and locks nothing.
 select null::text, t.ready, (extract(epoch from t.due - $2) * 1000000)::bigint, t.pending,
@@ -14,10 +14,10 @@ select null::text, t.ready, (extract(epoch from t.due - $2) * 1000000)::bigint, 
         order by p.created, p.id
         limit 1
     ) end,
-    t.queue, t.group_key, t.tries
+    t.queue, t.group_key, t.tries, t.behind
 from scylla.task t
 where t.id = $1
 union all
-select f.status, null, null, null, null, null, f.queue, null, null
+select f.status, null, null, null, null, null, f.queue, null, null, null
 from scylla.finished f
 where f.id = $1

@@ -79,6 +79,9 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     ("refresh", Nothing),
     ("retry_worst_case", Nothing),
     ("next_runs", Nothing),
+    // Of the statements of a search, which run as the tables' owner.
+    ("may_own", Ownership),
+    ("group_may_run", Ownership),
     // The views' own. They show what the caller may look at.
     ("leases", Nothing),
     ("owned", Nothing),

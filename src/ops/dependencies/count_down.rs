@@ -10,7 +10,7 @@ use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, time};
 use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
+use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::edges::{DeletedEdge, delete_edges, delete_edges_after, edges_of};
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::lookup::TaskLookup;
@@ -226,7 +226,8 @@ fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> us
         let task = id_at(&rows, row, 0);
         counts.0.remove(&task);
         if datum::number(rows.get(row, 1)) != 0 {
-            let offer = BoardKey::at(&rows, row, 3, task).offer();
+            let behind = datum::number(rows.get(row, 9)) != 0;
+            let offer = Offer { behind, ..BoardKey::at(&rows, row, 3, task).offer() };
             xact::count(db, &offer.queue, |counts| counts.became_ready(1));
             xact::at_commit(db, [Change::Offer(offer)]);
         } else if let Some(due) = rows.get(row, 2) {

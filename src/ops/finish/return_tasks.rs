@@ -127,7 +127,7 @@ fn begin_ends(
                         *at,
                         answer.map(|(ticket, lease)| {
                             board.note_seen(ticket.slot, now);
-                            tickets.push((ticket, board.freed_place(&lease, settles)));
+                            tickets.push((ticket, board.freed_place(&lease)));
                             (lease, board.discards(&lease))
                         }),
                     ));

@@ -3,8 +3,10 @@
 use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::maintenance::inline;
-use crate::ops::maintenance::refill::{Supplied, Supply};
 use crate::ops::sql;
+use crate::ops::supply::order::{self, Wait};
+use crate::ops::supply::search::{Asked, Found as Candidate};
+use crate::ops::supply::{Supplied, Supply};
 use crate::pg::datum::{self, UUID};
 use crate::pg::process;
 use crate::pg::spi::statement;
@@ -16,8 +18,8 @@ use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, session_of, settled, share};
 use board::{
-    Blocked, Claim, Claimed, Event, Events, Freed, GroupPlace, Micros, Next, State, TokenHash,
-    Wall, bucket,
+    Blocked, Board, Claim, Claimed, Event, Events, Freed, GroupPlace, Micros, Next, Room, State,
+    TokenHash, Wall, bucket,
 };
 use pgrx::pg_sys::{self, Datum};
 
@@ -68,8 +70,6 @@ enum Found {
     Blocked(Blocked),
     Full,
     Running,
-    /// What is first in the task's group is to be read.
-    Unread(Next),
     Task(Claimed),
 }
 
@@ -87,16 +87,18 @@ pub fn own_tasks(
     let session = session(db);
     let mut supply = Supply::default();
     let (mut owned, mut served_inline) = (0, false);
-    let mut claim = claim_now(worker, length);
     let (mut held, mut freed) = (Vec::new(), None);
     // What this transaction ends makes room in groups, once the others have nothing.
     let (mut groups, mut in_groups) = (Vec::new(), 0..0);
+    let (mut looked_behind, mut wait) = (false, Wait::default());
+    wait.until_in_order(db, queue);
+    let mut claim = claim_now(worker, length);
     while owned < most {
         pgrx::check_for_interrupts!();
         let wanted = (most - owned - held.len()).min(most_at_once(actions));
         let (taken, entry, stop) = {
             let freed = (freed, &groups[in_groups.clone()]);
-            take(db, (queue, actions), wanted, &claim, &supply, freed, served_inline)
+            take(db, (queue, actions), wanted, &claim, freed, served_inline)
         };
         held.extend(taken);
         if matches!(stop, Stop::Enough) && held.len() < READ_AT_ONCE.min(most - owned) {
@@ -106,35 +108,57 @@ pub fn own_tasks(
             supply.found();
             owned += hand_out(db, queue, std::mem::take(&mut held), &mut show);
         }
-        let is_end = match &stop {
-            Stop::NoTask(Next::Spilled(_)) => true,
-            Stop::NoTask(next) => supply.is_at_end(next, owned > 0),
-            _ => false,
-        };
         match stop {
             Stop::Enough => {}
             Stop::NoScheduler => {
                 served_inline = true;
                 inline::serve_inline(db, entry);
             }
-            Stop::NoTask(_)
-                if is_end && in_groups.end == 0 && {
+            Stop::NoTask(Next::Empty)
+                if in_groups.end == 0 && {
                     groups = xact::endings_in_groups();
                     !groups.is_empty()
                 } =>
             {
                 in_groups = 0..groups.len().min(GROUPS_AT_ONCE);
             }
-            Stop::NoTask(_) if is_end && in_groups.end < groups.len() => {
+            Stop::NoTask(Next::Empty) if in_groups.end < groups.len() => {
                 let end = groups.len().min(in_groups.end + GROUPS_AT_ONCE);
                 in_groups = in_groups.end..end;
             }
-            Stop::NoTask(_) if is_end && owned > 0 => break,
-            Stop::NoTask(next) => match supply.bring(db, &session, entry, queue, next) {
-                Supplied::Again => claim = claim_now(worker, length),
-                Supplied::NoRoom(_) if owned == 0 => full(db),
-                Supplied::NoRoom(_) | Supplied::Nothing => break,
-            },
+            Stop::NoTask(next) => {
+                let asked = Asked { queue, actions, most: most - owned };
+                let supplied = match supply.bring(db, &session, entry, &asked, next) {
+                    // What this transaction settles may let the next tasks of the groups come.
+                    Supplied::Nothing if !std::mem::replace(&mut looked_behind, true) => {
+                        Supplied::Found(order::bring_own(db, &session, queue, actions, None))
+                    }
+                    supplied => supplied,
+                };
+                match supplied {
+                    Supplied::Again => claim = claim_now(worker, length),
+                    Supplied::Found(page) => {
+                        claim = claim_now(worker, length);
+                        let (taken, is_full) =
+                            take_found(db, queue, &page, asked.most, &claim, &mut freed);
+                        if is_full && owned == 0 && taken.is_empty() {
+                            full(db);
+                        }
+                        if !taken.is_empty() {
+                            supply.found();
+                            owned += hand_out(db, queue, taken, &mut show);
+                        }
+                        if is_full {
+                            break;
+                        }
+                    }
+                    Supplied::Nothing if owned == 0 && wait.wait(db, queue) => {
+                        supply.found();
+                        claim = claim_now(worker, length);
+                    }
+                    Supplied::Nothing => break,
+                }
+            }
             Stop::Blocked(why) if may_use_own(why, &mut freed) => {}
             Stop::Blocked(_) => break,
             Stop::Full if owned == 0 => full(db),
@@ -152,7 +176,19 @@ pub fn own_task(
     show: impl FnMut(Owned),
 ) -> Result<()> {
     let session = session(db);
-    let rows = session.run(&FIND, &[Some(id.datum())]);
+    let mut wait = Wait::default();
+    let rows = loop {
+        let rows = session.run(&FIND, &[Some(id.datum())]);
+        let is_behind = rows.len() > 0 && datum::number(rows.get(0, 7)) != 0;
+        let queue = is_behind.then(|| datum::text(rows.get(0, 0)));
+        let comes = |queue: &[u8]| {
+            !order::bring_own(db, &session, queue, None, Some(id)).is_empty()
+                || wait.wait(db, queue)
+        };
+        if !queue.as_deref().is_some_and(comes) {
+            break rows;
+        }
+    };
     if rows.len() == 0 {
         let found = settled(&session, [id].into_iter()).pop();
         return Err(found.map_or_else(
@@ -167,13 +203,15 @@ pub fn own_task(
     if datum::number(rows.get(0, 6)) == 0 {
         return Err(error::wrong_status(id, "waiting"));
     }
+    if datum::number(rows.get(0, 7)) != 0 && !is_owned(db, id) {
+        return Err(error::not_next(&place.queue));
+    }
     let claim = claim_now(worker, length);
     let token = Uuid::random();
     let hashed = token_hash(token);
     xact::reserve(1);
     let mut freed = None;
     let groups = xact::endings_in_groups();
-    let mut supply = Supply::default();
     let found = loop {
         let (found, early) = db.on_board(|board, entry| {
             let queue = board.find_queue(entry, &place.queue);
@@ -181,17 +219,10 @@ pub fn own_task(
                 Some(why) => Found::Blocked(why),
                 None => match board.ensure_slot(entry, place.lane(), place.rank, place.timeout) {
                     None => Found::Full,
-                    Some(at) => match board.slot_at(at, entry).map(|it| it.state()) {
-                        Some(State::Queued) => match board.slot_blocked(at, &groups) {
-                            Some(why) if why == Blocked::NotNext && board.is_unread(at) => {
-                                Found::Unread(board.next_in_line(at))
-                            }
-                            Some(why) => Found::Blocked(why),
-                            None if !board.fits(at, &mut board.room_of(entry)) => Found::Full,
-                            None => Found::Task(board.reserve(at, &claim, hashed)),
-                        },
-                        _ => Found::Running,
-                    },
+                    Some(at) => {
+                        let mut room = board.room_of(entry);
+                        reserve(board, entry, at, &claim, hashed, &groups, &mut room)
+                    }
                 },
             };
             (found, (board.wants_scheduler(entry), entry))
@@ -201,16 +232,12 @@ pub fn own_task(
         }
         match found {
             Found::Blocked(why) if may_use_own(why, &mut freed) => {}
-            Found::Unread(next) => match supply.bring(db, &session, early.1, &place.queue, next) {
-                Supplied::Again => {}
-                Supplied::Nothing | Supplied::NoRoom(_) => break Found::Full,
-            },
             found => break found,
         }
     };
     match found {
         Found::Blocked(why) => Err(error::blocked(why, &place.queue, &db.database_name())),
-        Found::Full | Found::Unread(_) => Err(error::board_full(&db.database_name())),
+        Found::Full => Err(error::board_full(&db.database_name())),
         Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {
             xact::at_commit(db, [Change::Own(taken.ticket)]);
@@ -221,6 +248,15 @@ pub fn own_task(
             }
         }
     }
+}
+
+/// Whether a worker owns a task, or is about to.
+fn is_owned(db: &Database, id: Uuid) -> bool {
+    with_board(|board| {
+        let slot = board.slot_of(db.find(board)?, id.0)?;
+        Some(slot.state() != State::Queued)
+    })
+    .unwrap_or(false)
 }
 
 fn full(db: &Database) -> ! {
@@ -257,7 +293,6 @@ fn take(
     (queue, actions): (&[u8], Option<&[&[u8]]>),
     wanted: usize,
     claim: &Claim,
-    supply: &Supply,
     (freed, groups): (Freed, &[(GroupPlace, u32)]),
     served_inline: bool,
 ) -> (Vec<(Claimed, Uuid)>, u32, Stop) {
@@ -283,15 +318,15 @@ fn take(
             if let Some(why) = board.blocked(entry, found, claim.now.monotonic, freed) {
                 break Stop::Blocked(why);
             }
-            let mut next = supply.next(board, entry, found, actions, claim.now.wall);
-            if matches!(next, Next::Empty | Next::Spilled(_) | Next::NeedsGroups(_)) {
+            let mut next = board.next_in_queue(entry, found, actions, claim.now.wall);
+            if matches!(next, Next::Empty) {
                 match board.next_in_freed(found, actions, groups) {
                     Next::Empty => {}
                     freed => next = freed,
                 }
             }
             match next {
-                Next::Task(at) if !board.fits(at, &mut room) => break Stop::Full,
+                Next::Task(_) if !board.fits(&mut room) => break Stop::Full,
                 Next::Task(at) => taken.push((board.reserve(at, claim, *token_hash), *token)),
                 next => break Stop::NoTask(next),
             }
@@ -303,6 +338,96 @@ fn take(
         segment::wake_scheduler(entry);
     }
     (taken, entry, stop)
+}
+
+/// Reserves a task that has a slot, unless it is held, or its group is full.
+fn reserve(
+    board: &mut Board,
+    entry: u32,
+    at: u32,
+    claim: &Claim,
+    token_hash: TokenHash,
+    groups: &[(GroupPlace, u32)],
+    room: &mut Room,
+) -> Found {
+    let is_queued = board.slot_at(at, entry).is_some_and(|it| it.state() == State::Queued);
+    let found = match board.slot_blocked(at, groups) {
+        _ if !is_queued => Found::Running,
+        Some(why) => Found::Blocked(why),
+        None if !board.fits(room) => Found::Full,
+        None => return Found::Task(board.reserve(at, claim, token_hash)),
+    };
+    board.release_unheld(at);
+    found
+}
+
+/// As `take`, of tasks that were found in the table, in their order. Also returns whether the board has
+/// no slot for one.
+fn take_found(
+    db: &Database,
+    queue: &[u8],
+    page: &[Candidate],
+    wanted: usize,
+    claim: &Claim,
+    freed: &mut Freed,
+) -> (Vec<(Claimed, Uuid)>, bool) {
+    let groups = xact::endings_in_groups();
+    let tokens: Vec<(Uuid, TokenHash)> = (0..wanted.min(page.len()))
+        .map(|_| Uuid::random())
+        .map(|token| (token, token_hash(token)))
+        .collect();
+    let mut taken = Vec::with_capacity(tokens.len());
+    xact::reserve(tokens.len());
+    let (mut at, mut is_full) = (0, false);
+    while at < page.len() && taken.len() < tokens.len() && !is_full {
+        let end = page.len().min(at + AT_ONCE);
+        let before = taken.len();
+        let (entry, blocked, wakes_scheduler) = db.on_board(|board, entry| {
+            let mut room = board.room_of(entry);
+            let mut blocked = None;
+            while at < end && taken.len() < tokens.len() {
+                let found = board.find_queue(entry, queue);
+                blocked = board.blocked(entry, found, claim.now.monotonic, *freed);
+                if blocked.is_some() {
+                    break;
+                }
+                let (it, (token, hash)) = (&page[at], tokens[taken.len()]);
+                at += 1;
+                let slot = board.ensure_slot(entry, it.lane(queue), it.rank, it.timeout);
+                let Some(slot) = slot else {
+                    is_full = true;
+                    break;
+                };
+                board.note_row(entry, it.rank.id, it.row);
+                match reserve(board, entry, slot, claim, hash, &groups, &mut room) {
+                    Found::Task(claimed) => {
+                        taken.push((claimed, token));
+                        if let Some(group) = it.group {
+                            let queue = board.find_queue(entry, queue);
+                            board.set_next_group(queue, group.wrapping_add(1));
+                        }
+                    }
+                    Found::Full => {
+                        is_full = true;
+                        break;
+                    }
+                    Found::Blocked(_) | Found::Running => {}
+                }
+            }
+            (entry, blocked, board.wants_scheduler(entry))
+        });
+        xact::at_commit(db, taken[before..].iter().map(|(it, _)| Change::Own(it.ticket)));
+        if wakes_scheduler {
+            segment::wake_scheduler(entry);
+        }
+        match blocked {
+            Some(why) if may_use_own(why, freed) => {}
+            // The next look at the board tells the caller.
+            Some(_) => break,
+            None => {}
+        }
+    }
+    (taken, is_full)
 }
 
 /// Checks what was taken against the table, under a snapshot taken after it left the board (I5),

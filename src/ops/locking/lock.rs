@@ -24,7 +24,7 @@ impl Locked {
         xact::at_commit(db, [Change::RowsReleased]);
         let locked = Locked { ids: ids_in(&rows).collect(), rows };
         let held = (0..locked.ids.len()).filter(|at| locked.is_held(*at));
-        let leave = held.map(|at| Change::LeaveLine(locked.board_key(at).offer()));
+        let leave = held.map(|at| Change::LeaveOrder(locked.board_key(at).offer()));
         xact::at_commit(db, leave.collect::<Vec<_>>());
         locked
     }
@@ -54,7 +54,8 @@ impl Locked {
 
     /// How to offer the task on the board; `None`: it is waiting.
     pub fn offer(&self, at: usize) -> Option<Offer> {
-        self.is_ready(at).then(|| self.board_key(at).offer())
+        let behind = datum::number(self.rows.get(at, 11)) != 0;
+        self.is_ready(at).then(|| Offer { behind, ..self.board_key(at).offer() })
     }
 
     /// The change of the board that ends the task, whether it is owned or not.

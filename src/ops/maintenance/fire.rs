@@ -38,6 +38,7 @@ pub fn fire(db: &Database, wanted: &[Uuid], until: Wall) -> Vec<Uuid> {
     for row in 0..rows.len() {
         let offer = Offer {
             aged_since: rows.get(row, 7).map(datum::wall),
+            behind: datum::number(rows.get(row, 8)) != 0,
             ..BoardKey::at(&rows, row, 1, id_at(&rows, row, 0)).offer()
         };
         xact::count(db, &offer.queue, |counts| {

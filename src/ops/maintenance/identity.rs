@@ -2,7 +2,7 @@
 //! it starts closed (I12).
 
 use crate::error;
-use crate::ops::maintenance::refill;
+use crate::ops::supply::survey;
 use crate::pg::datum::{self, BOOL};
 use crate::pg::spi::statement;
 use crate::shmem::database::Database;
@@ -49,7 +49,7 @@ pub fn open(db: &Database, enabled: bool) {
     // What a restored database has is read before its tasks are handed out.
     let entry = db.on_board(|_, entry| entry);
     if enabled {
-        refill::survey(db, entry);
+        survey::survey(db, entry);
     }
     lock_incarnation(db);
     session(db).run(&OPEN, &[Some(Datum::from(enabled))]);

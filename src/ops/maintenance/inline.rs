@@ -8,7 +8,8 @@ use crate::error;
 use crate::memory;
 use crate::ops::dependencies::count_down;
 use crate::ops::maintenance::expire::{self, Batch};
-use crate::ops::maintenance::{QUARANTINE, fire, refill};
+use crate::ops::maintenance::{QUARANTINE, fire};
+use crate::ops::supply::{order, survey};
 use crate::pg::process;
 use crate::pg::subtransaction::in_subtransaction;
 use crate::pg::time;
@@ -27,7 +28,9 @@ pub fn is_wanted(board: &mut Board, entry: u32, now: Timestamp) -> bool {
     let it = board.entry(entry);
     let fires = it.may_fire_for_caller() && it.next_due <= due::horizon(now.wall);
     let counts_down = it.countdown_deferred && it.countdown_at <= now.monotonic;
-    fires || it.wants_survey() || counts_down || board.next_expiry(entry) <= now.monotonic
+    let looks = board.has_notes(entry);
+    let it = board.entry(entry);
+    fires || looks || it.wants_survey() || counts_down || board.next_expiry(entry) <= now.monotonic
 }
 
 thread_local! {
@@ -41,7 +44,7 @@ thread_local! {
 pub fn serve_inline(db: &Database, entry: u32) {
     // Uncommitted rows of this transaction must not get onto the board.
     if !process::has_written() && with_board(|board| board.entry(entry).wants_survey()) {
-        refill::survey(db, entry);
+        survey::survey(db, entry);
     }
     // Rows that changed since a snapshot of before would be refused.
     if !process::has_one_snapshot() {
@@ -75,6 +78,12 @@ fn do_duties(db: &Database) {
     count_down(db, entry);
     fire_due(db, entry);
     expire(db, entry);
+    if with_board(|board| board.has_notes(entry)) {
+        let done = guarded(db, "bring tasks of groups forward", || order::serve(db, entry));
+        if done.is_none() {
+            with_board(|board| board.entry_mut(entry).looks_for_groups = true);
+        }
+    }
 }
 
 /// Ends a batch of expired leases; after some failed together, some of them one by one.

@@ -2,7 +2,8 @@
 //! (I1).
 
 use crate::error;
-use crate::ops::maintenance::{identity, persist_leases, refill};
+use crate::ops::maintenance::{identity, persist_leases};
+use crate::ops::supply::survey;
 use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use board::{BuildState, Wall};
@@ -20,7 +21,7 @@ pub fn build(db: &Database, entry: u32) -> bool {
     if lost > 0 {
         error::leases_lost(lost).report(PgLogLevel::WARNING);
     }
-    refill::survey(db, entry);
+    survey::survey(db, entry);
     with_board(|board| {
         let entry = board.entry_mut(entry);
         entry.build_state = BuildState::Built;

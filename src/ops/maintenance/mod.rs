@@ -7,7 +7,6 @@ pub mod inline;
 pub mod load_board;
 pub mod notify;
 pub mod persist_leases;
-pub mod refill;
 pub mod retention;
 pub mod worker_indexes;
 

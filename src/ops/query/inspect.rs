@@ -1,7 +1,7 @@
 //! Looking: one task's entry, why it does not run, and the leases.
 
-use crate::ops::maintenance::refill::{self, FirstInLine};
 use crate::ops::sql;
+use crate::ops::supply::order::{self, First};
 use crate::pg::datum::{self, BOOL, FLOAT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
 use crate::pg::spi::statement;
@@ -51,6 +51,7 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
     let queue = datum::text(rows.get(0, 6));
     let group = rows.get(0, 7).map(|key| group_hash(&datum::text(Some(key))));
     let tries = datum::number(rows.get(0, 8));
+    let is_behind = datum::number(rows.get(0, 9)) != 0;
     if status.is_some() {
         return Some([b"it is ", &*datum::text(status)].concat());
     }
@@ -58,13 +59,13 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
         return Some(why_owned(&lease));
     }
     let now = time::monotonic();
-    let (blocked, keeps_order, has_groups) = with_board(|board| {
+    let (blocked, has_groups) = with_board(|board| {
         let found = db.find(board).map(|entry| (entry, board.find_queue(entry, &queue)));
-        let Some((entry, found)) = found else { return (None, false, false) };
+        let Some((entry, found)) = found else { return (None, false) };
         let blocked =
             board.blocked(entry, found, now, None).or_else(|| board.group_blocked(found?, group));
         let has = |ask: fn(&Board, u32) -> bool| found.is_some_and(|queue| ask(board, queue));
-        (blocked, has(|it, queue| it.keeps_order(queue)), has(|it, queue| it.has_groups(queue)))
+        (blocked, has(|it, queue| it.has_groups(queue)))
     });
     let why = if process::is_in_recovery() {
         STANDBY.to_owned()
@@ -84,11 +85,11 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
         why_blocked(why).to_owned()
     } else if datum::number(ready) == 0 {
         "waits for the scheduler".to_owned()
-    } else if keeps_order
-        && let Some(first) = refill::first_in_line(&session, &queue, group)
-        && first.id != id
-    {
-        return Some(behind(&first));
+    } else if is_behind {
+        match order::first(&session, &queue, group) {
+            Some(first) => return Some(behind(&first)),
+            None => "waits for the scheduler".to_owned(),
+        }
     } else if queue == sql::QUEUE {
         "ready, and waits for a process that runs SQL commands".to_owned()
     } else if has_groups {
@@ -125,13 +126,12 @@ fn why_blocked(why: Blocked) -> &'static str {
         Blocked::MaxRunningPerGroup(_) => {
             "its group runs as many tasks as max_running_per_group allows"
         }
-        Blocked::NotNext => "an older task of its group runs first",
         Blocked::MaxPerSecond => "its queue hands out no more tasks than max_per_second allows",
     }
 }
 
 /// Why a task that is not the first of its group does not run.
-fn behind(first: &FirstInLine) -> Vec<u8> {
+fn behind(first: &First) -> Vec<u8> {
     let waits = format!("waits for task {} of its group, which is ", first.id);
     let is = match first.due {
         Some(due) => format!("due in {}", time::humanize(due - time::now().wall)).into_bytes(),

@@ -1,7 +1,9 @@
 //! Waiting: for work of queues, and for the end of a task.
 
 use crate::error::{self, Result};
-use crate::ops::maintenance::refill::{Supplied, Supply};
+use crate::ops::supply::order::Wait;
+use crate::ops::supply::search::Asked;
+use crate::ops::supply::{Supplied, Supply};
 use crate::pg::datum::{self, UUID};
 use crate::pg::lock;
 use crate::pg::spi::statement;
@@ -48,6 +50,9 @@ fn lasting_database() -> Database {
 fn find_work(db: &Database, queue: &[u8], actions: Option<&[&[u8]]>) -> Option<LaneRef> {
     let session = session(db);
     let mut supply = Supply::default();
+    let mut wait = Wait::default();
+    let asked = Asked { queue, actions, most: 1 };
+    wait.until_in_order(db, queue);
     loop {
         pgrx::check_for_interrupts!();
         let now = time::now();
@@ -57,27 +62,29 @@ fn find_work(db: &Database, queue: &[u8], actions: Option<&[&[u8]]>) -> Option<L
             if board.blocked(entry, found, now.monotonic, None).is_some() {
                 return (entry, Next::Empty, None);
             }
-            let next = supply.next(board, entry, found, actions, now.wall);
+            let next = board.next_in_queue(entry, found, actions, now.wall);
             let task = match next {
-                Next::Task(at) => {
-                    Some((board.lane_of(at), board.fits(at, &mut board.room_of(entry))))
-                }
+                Next::Task(at) => Some((board.lane_of(at), board.fits(&mut board.room_of(entry)))),
                 _ => None,
             };
             (entry, next, task)
         });
-        let supplied = match task {
+        match task {
             Some((lane, true)) => return Some(lane),
-            Some((lane, false)) => Supplied::NoRoom(Some(lane)),
-            None => supply.bring(db, &session, entry, queue, next),
-        };
-        match supplied {
-            Supplied::Again => {}
-            // Nothing could be owned.
-            Supplied::NoRoom(lane) => {
-                lane.into_iter().for_each(xact::found_no_room);
+            Some((lane, false)) => {
+                // Nothing could be owned.
+                xact::found_no_room(lane);
                 return None;
             }
+            None => {}
+        }
+        match supply.bring(db, &session, entry, &asked, next) {
+            Supplied::Again => {}
+            Supplied::Found(_) => {
+                let has_room = db.on_board(|board, entry| board.fits(&mut board.room_of(entry)));
+                return has_room.then_some(LaneRef::NONE);
+            }
+            Supplied::Nothing if wait.wait(db, queue) => supply.found(),
             Supplied::Nothing => return None,
         }
     }

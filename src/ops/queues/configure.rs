@@ -9,7 +9,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::rows::session;
-use board::{Bucket, Configured, Name, QueueSettings};
+use board::{Bucket, Name, QueueSettings};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
 
@@ -110,20 +110,14 @@ pub fn load(db: &Database, entry: u32) {
     let all: Vec<(Vec<u8>, QueueSettings)> =
         (0..rows.len()).map(|row| settings_at(&rows, row)).collect();
     let now = time::monotonic();
-    let (mut missing, mut sort_again) = (0, false);
+    let mut missing = 0;
     for some in all.chunks(AT_ONCE) {
         with_board(|board| {
             for (queue, settings) in some {
-                match board.configure(entry, queue, settings, now, Bucket::Empty) {
-                    Configured::Yes => {}
-                    Configured::SortAgain => sort_again = true,
-                    Configured::NoRoom => missing += 1,
-                }
+                let is_known = board.configure(entry, queue, settings, now, Bucket::Empty);
+                missing += usize::from(!is_known);
             }
         });
-    }
-    if sort_again {
-        xact::sort_again(db.database.into(), db.extension.into());
     }
     if missing > 0 {
         error::settings_not_loaded(missing).report(PgLogLevel::WARNING);

@@ -15,7 +15,7 @@ use board::{Event, Micros, Wall};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
 use recurrence::{Misfire, Overlap, Pending};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 statement!(LOCK, "schedules/lock", [BIGINTS]);
@@ -137,8 +137,9 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
             created = created + Micros(1);
         }
     }
-    let inserted = if runs.is_empty() { HashSet::new() } else { insert(session, &runs) };
-    for (id, schedule, _, created) in runs.iter().filter(|(id, ..)| inserted.contains(id)) {
+    let inserted = if runs.is_empty() { HashMap::new() } else { insert(session, &runs) };
+    for (id, schedule, _, created) in runs.iter().filter(|(id, ..)| inserted.contains_key(id)) {
+        let behind = inserted[id];
         let Schedule { queue, action, priority, timeout, .. } = *schedule;
         let rank = rank(*id, *created, *priority);
         let (queue, action, timeout) = (queue.clone(), action.clone(), *timeout);
@@ -146,8 +147,16 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
             counts.add_tasks(true, 1);
             counts.events.note(Event::Submitted, 1);
         });
-        let offer =
-            Offer { queue, action, group: None, rank, timeout, aged_since: None, row: None };
+        let offer = Offer {
+            queue,
+            action,
+            group: None,
+            rank,
+            timeout,
+            aged_since: None,
+            row: None,
+            behind,
+        };
         xact::at_commit(db, [Change::OfferRun(offer)]);
     }
     advance(session, steps, &runs, &inserted);
@@ -159,7 +168,8 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
 /// A task to submit: its id, whose run it is, the expected time, when it was submitted.
 type Run<'s> = (Uuid, &'s Schedule, Wall, Wall);
 
-fn insert(session: &Session, runs: &[Run]) -> HashSet<Uuid> {
+/// Inserts the tasks of runs: those inserted, and whether each is behind others.
+fn insert(session: &Session, runs: &[Run]) -> HashMap<Uuid, bool> {
     // The keys are taken in their order, as by all who submit.
     let mut named: Vec<(Vec<u8>, &Run)> =
         runs.iter().map(|run| (key(&run.1.name, run.2), run)).collect();
@@ -174,16 +184,16 @@ fn insert(session: &Session, runs: &[Run]) -> HashSet<Uuid> {
             Some(datum::array(TIMESTAMPTZS, created)),
         ],
     );
-    ids_in(&rows).collect()
+    ids_in(&rows).zip((0..rows.len()).map(|row| datum::number(rows.get(row, 1)) != 0)).collect()
 }
 
-fn advance(session: &Session, steps: &[Step], runs: &[Run], inserted: &HashSet<Uuid>) {
+fn advance(session: &Session, steps: &[Step], runs: &[Run], inserted: &HashMap<Uuid, bool>) {
     let mut left = runs;
     let fired: Vec<(Option<(Uuid, Wall)>, u64)> = (steps.iter())
         .map(|step| {
             let own;
             (own, left) = left.split_at(step.fire.len());
-            let mut fired = own.iter().filter(|(id, ..)| inserted.contains(id));
+            let mut fired = own.iter().filter(|(id, ..)| inserted.contains_key(id));
             let count = fired.clone().count() as u64;
             (fired.next_back().map(|(id, _, at, _)| (*id, *at)), count)
         })

@@ -8,7 +8,7 @@ use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
+use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{session, settled};
 use board::Wall;
 use pgrx::pg_sys::Datum;
@@ -39,10 +39,9 @@ pub fn delay(db: &Database, id: Uuid, until: Wall) -> Result<bool> {
     let is_ready = datum::number(rows.get(0, 0)) != 0;
     let became_ready = i64::from(is_ready) - i64::from(locked.is_ready(0));
     xact::count(db, &locked.queue(0), |counts| counts.became_ready(became_ready));
+    let behind = datum::number(rows.get(0, 2)) != 0;
+    let offer = || Offer { behind, ..locked.board_key(0).offer() };
     let due = rows.get(0, 1).map(|due| Change::Due(datum::wall(due)));
-    xact::at_commit(
-        db,
-        if is_ready { Some(Change::Offer(locked.board_key(0).offer())) } else { due },
-    );
+    xact::at_commit(db, if is_ready { Some(Change::Offer(offer())) } else { due });
     Ok(true)
 }

@@ -93,6 +93,8 @@ pub struct Entry<'d> {
     pub row: Option<RowHint>,
     /// Other tasks of the same batch wait for it.
     pub has_dependents: bool,
+    /// Its queue runs the tasks of each group in their order.
+    pub keeps_order: bool,
 }
 
 /// The outcome of a draft: true when a task was inserted, false when a live task has its key, else
@@ -112,6 +114,7 @@ impl<'d> Entry<'d> {
             after: Vec::new(),
             row: None,
             has_dependents: false,
+            keeps_order: false,
         }
     }
 
@@ -123,6 +126,11 @@ impl<'d> Entry<'d> {
     /// Whether it may be owned as soon as it is inserted.
     pub fn is_ready(&self) -> bool {
         self.due.is_none() && self.after.is_empty()
+    }
+
+    /// Whether it is behind others of its group, until the scheduler brings it forward.
+    pub fn is_behind(&self) -> bool {
+        self.keeps_order && self.is_ready()
     }
 
     /// The change of the board at the commit, for a task without predecessors.
@@ -142,6 +150,7 @@ impl<'d> Entry<'d> {
             timeout: self.draft.timeout.map_or(Micros::ZERO, |(_, length)| length),
             aged_since: None,
             row: self.row,
+            behind: self.is_behind(),
         }
     }
 }

@@ -48,6 +48,7 @@ const COLUMNS: &[Column] = &[
     not_null("created", TIMESTAMPTZS, |it| Some(datum::timestamptz(it.created))),
     not_null("updated", TIMESTAMPTZS, |it| Some(datum::timestamptz(it.updated))),
     not_null("ready", BOOLS, |it| Some(Datum::from(it.is_ready()))),
+    not_null("behind", BOOLS, |it| Some(Datum::from(it.is_behind()))),
     nullable("max_tries", INTEGERS, |it| it.draft.max_tries.map(Datum::from)),
     nullable("timeout", INTERVALS, |it| it.draft.timeout.map(|(interval, _)| interval)),
     nullable("run_at", TIMESTAMPTZS, |it| it.draft.run_at.map(datum::timestamptz)),
@@ -81,7 +82,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// How many columns can be written past the executor, as they are.
-const WRITTEN_COLUMNS: usize = 17;
+const WRITTEN_COLUMNS: usize = 18;
 
 /// The types of the parameters.
 const KINDS: [Kind; COLUMNS.len()] = {

@@ -15,7 +15,7 @@ use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{id_at, ids, ids_in, rank, session};
 use board::{Event, Micros, Wall};
 use pgrx::pg_sys::{Datum, Oid};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 statement!(
@@ -68,7 +68,8 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     // The session below runs as another role.
     let sender = role::current();
     let session = session(db);
-    let insert = |some: &[(usize, Uuid, Wall)]| -> HashSet<Uuid> {
+    // Those inserted, and whether each is behind others of its group.
+    let insert = |some: &[(usize, Uuid, Wall)]| -> HashMap<Uuid, bool> {
         let column = |kind: Kind, value: &dyn Fn(&Message) -> Datum| {
             let values = some.iter().map(|(at, ..)| Some(value(&messages[*at])));
             Some(datum::array(kind, values))
@@ -90,19 +91,19 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
                 Some(datum::array(TEXTS, groups)),
             ],
         );
-        ids_in(&rows).collect()
+        ids_in(&rows).zip((0..rows.len()).map(|row| datum::number(rows.get(row, 1)) != 0)).collect()
     };
     let mut inserted = insert(&firsts);
     // A trigger may have suppressed a row: then no message of its id waits. But such a message may
     // also have fired meanwhile, so that the row can be inserted now.
-    if !firsts.iter().all(|(_, id, _)| inserted.contains(id))
+    if !firsts.iter().all(|(_, id, _)| inserted.contains_key(id))
         && let Some(suppressors) = suppressors(&session)
     {
         for round in 1..=ROUNDS {
             let waiting = waiting(&session, queue, messages);
             let mut missing = firsts.clone();
             missing.retain(|(at, id, _)| {
-                !inserted.contains(id) && !waiting.contains(messages[*at].id.as_slice())
+                !inserted.contains_key(id) && !waiting.contains(messages[*at].id.as_slice())
             });
             let Some((_, id, _)) = missing.first() else { break };
             if round == ROUNDS {
@@ -114,12 +115,14 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     let queue: Rc<[u8]> = queue.into();
     let action: Rc<[u8]> = [].into();
     let mut changes = Vec::with_capacity(inserted.len());
-    for (at, id, created) in firsts.into_iter().filter(|(_, id, _)| inserted.contains(id)) {
+    for (at, id, created) in firsts.into_iter().filter(|(_, id, _)| inserted.contains_key(id)) {
         let (answer, change) = if has_come(&messages[at]) {
             let (queue, action) = (queue.clone(), action.clone());
             let (rank, timeout) = (rank(id, created, 0), Micros::ZERO);
+            let behind = inserted[&id];
             let group = messages[at].group_key.as_deref().map(group_hash);
-            let offer = Offer { queue, action, group, rank, timeout, aged_since: None, row: None };
+            let offer =
+                Offer { queue, action, group, rank, timeout, aged_since: None, row: None, behind };
             (Delayed::Fired, Change::Offer(offer))
         } else {
             (Delayed::Waits, Change::Due(messages[at].deadline))

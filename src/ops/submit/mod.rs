@@ -22,6 +22,7 @@ pub mod insert;
 pub mod keys;
 pub mod messages;
 pub mod numbers;
+pub mod order;
 pub mod resubmit;
 
 /// Submits one task; returns its id, or that of the live task with its key (`on_conflict =>
@@ -46,6 +47,7 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     refuse_second_ids(&ids, &mut answers);
     refuse_cycles(&entries, &mut answers);
     let predecessors = attach(&session, &mut entries, &answers);
+    order::look_up(db, &mut entries);
     // Those that cannot be duplicates: what is refused is not inserted before.
     let is_new = |entry: &&Entry| entry.draft.id.is_none() && entry.draft.key.is_none();
     let valid = entries.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());

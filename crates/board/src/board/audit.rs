@@ -7,10 +7,10 @@ use crate::board::queues::groups::{ByTurn, Siblings};
 use crate::board::queues::limits::ByPermit;
 use crate::containers::{list, treap};
 use crate::layout::entry::BuildState;
-use crate::layout::lane::{AtCursor, Order, UNREAD, WakeState};
+use crate::layout::lane::{Order, WakeState};
 use crate::layout::names::GroupHash;
 use crate::layout::nodes::NIL;
-use crate::layout::queue::{Group, Queue};
+use crate::layout::queue::{Coverage, Group, Queue};
 use crate::layout::rank::{Id, Rank};
 use crate::layout::slot::{Slot, State};
 use crate::layout::waiter::WaiterState;
@@ -36,8 +36,6 @@ pub struct LaneAudit {
     pub group: Option<GroupHash>,
     /// Whether it is the head of lanes.
     pub is_head: bool,
-    /// The queue's last turn when its open pass began.
-    pub pass_begun: Option<u64>,
 }
 
 /// What an audit found.
@@ -90,7 +88,7 @@ impl Board<'_> {
             }
         }
 
-        let mut of_queue = vec![(0, 0, 0, 0); queues.len()];
+        let mut of_queue = vec![(0, 0, 0); queues.len()];
         for (at, live) in (0..).zip(&lanes) {
             assert_eq!(self.lanes.end() as usize, lanes.len());
             if !live {
@@ -98,7 +96,7 @@ impl Board<'_> {
             }
             let it = self.lanes[at];
             assert!(it.used && queues[it.queue as usize], "lane {at} has a queue");
-            let (lanes, queued, running, _) = &mut of_queue[it.queue as usize];
+            let (lanes, queued, running) = &mut of_queue[it.queue as usize];
             (*lanes, *queued) = (*lanes + 1, *queued + it.counts.queued);
             *running += running_in[at as usize];
             assert_eq!(
@@ -110,25 +108,19 @@ impl Board<'_> {
             assert_eq!(it.first, queued.first().copied().unwrap_or(NIL), "lane {at}'s first");
             assert_eq!(it.counts.queued as usize, queued.len(), "lane {at}'s queued");
             assert_eq!(it.counts.slots, members[at as usize], "lane {at}'s slots");
-            let is_front = self.is_head(at) && it.order != Order::Line;
-            let expected = is_front && self.has_next(at);
-            if it.order == Order::Line {
-                let place = if self.turns(at).parked { NIL } else { self.listing(at) };
-                assert_eq!(it.turns.head, place, "line {at} is in the tree of its next task");
-            }
+            let expected = self.is_head(at) && self.has_next(at);
             assert_eq!(has_front[at as usize], expected, "lane {at}'s front");
             let wanted = it.counts.slots > 0 || it.refiller != 0 || it.cursor != Rank::END;
-            let wanted = wanted || it.turns.lanes > 0 || it.pass.open;
-            let has_groups = it.turns.group == NIL && it.order == Order::Priority;
-            assert!(has_groups || !it.pass.open, "lane {at} has no pass");
-            of_queue[it.queue as usize].3 += u32::from(it.pass.open);
+            let wanted = wanted || it.turns.lanes > 0;
             assert!(wanted, "lane {at} is free when nothing refers to it");
             for slot in &queued {
-                let Slot { priority, head, .. } = self.slots[*slot];
-                let is_level = |level| level == priority;
-                let fits = !matches!(it.order, Order::Level(level) if !is_level(level));
-                assert!(fits && it.order != Order::Head, "lane {at}'s order");
-                assert_eq!(head != NIL, it.order == Order::Line, "slot {slot} names a head");
+                let Slot { priority, group, .. } = self.slots[*slot];
+                let fits = !matches!(it.order, Order::Level(level) if level != priority);
+                assert!(fits, "lane {at}'s order");
+                let is_own = group == it.turns.group;
+                let is_beside = self.queues[it.queue].coverage == Coverage::Partial
+                    && self.slots[*slot].has_token();
+                assert!(is_own || is_beside, "a queued slot is in its group's lane");
                 assert_eq!(self.slots[*slot].lane, at);
                 assert_eq!(self.slots[*slot].state, State::Queued);
                 trees[*slot as usize] += 1;
@@ -144,29 +136,22 @@ impl Board<'_> {
                 slots: it.counts.slots,
                 group: self.group_of_lane(at),
                 is_head: it.turns.lanes > 0,
-                pass_begun: it.pass.open.then_some(it.pass.begun),
             });
         }
-        let (mut configured, mut refusing) = (0, 0);
+        let (mut configured, mut refusing, mut ordering) = (0, 0, 0);
         for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
             let it = &self.queues[at];
-            let counts = (it.lanes, it.queued, it.running, it.passes);
+            let counts = (it.lanes, it.queued, it.running);
             assert_eq!(counts, of_queue[at as usize], "queue {at}'s counts");
             let wanted = self.is_needed(at) || it.to_announce;
             assert!(wanted, "queue {at} is needed, or is to be announced");
-            let unread = it.unread;
             configured += u32::from(it.settings.version > 0 || it.pins > 0);
             refusing += u32::from(it.settings.max_ready > 0);
-            let listed = treap::in_order(&mut ByTurn(self), unread, &mut audit.depth).len();
-            let is_unread = |lane: &u32| {
-                let it = &self.lanes[*lane];
-                it.order == Order::Line && it.queue == at && it.turns.head == UNREAD
-            };
-            let live = (0..lanes.len() as u32).filter(|lane| lanes[*lane as usize]);
-            assert_eq!(listed, live.filter(is_unread).count(), "queue {at}'s lines to be read");
+            ordering += u32::from(it.settings.max_running_per_group == 1);
         }
         assert_eq!(configured, self.globals.configured, "queues with settings");
         assert_eq!(refusing, self.globals.refusing, "queues that refuse tasks");
+        assert_eq!(ordering, self.globals.ordering, "queues that keep the order");
 
         self.audit_workers(&slots, &mut trees, &mut audit.depth);
         for (at, trees) in (0..).zip(trees) {
@@ -177,6 +162,8 @@ impl Board<'_> {
             assert_eq!(trees, expected, "slot {at} is in the tree of its state");
         }
         self.audit_groups(&lanes, &mut audit.depth);
+        self.audit_coverage(&queues);
+        self.audit_notes();
         self.audit_shares(&lanes);
         self.audit_announcements(&queues);
         self.audit_permits(&queues);
@@ -243,14 +230,7 @@ impl Board<'_> {
         let live = || (0..lanes.len() as u32).filter(|lane| lanes[*lane as usize]);
         for head in live().filter(|lane| self.is_head(*lane)).collect::<Vec<_>>() {
             let turns = self.lanes[head].turns;
-            if self.lanes[head].order == Order::Line {
-                continue;
-            }
             assert_eq!(turns.head, NIL, "a head has none");
-            if self.lanes[head].order == Order::Head {
-                self.audit_line_head(head, lanes, depth);
-                continue;
-            }
             let below: Vec<u32> = live().filter(|it| self.lanes[*it].turns.head == head).collect();
             assert_eq!(turns.lanes as usize, below.len(), "head {head}'s lanes");
             let queued: u32 = below.iter().map(|lane| self.lanes[*lane].counts.queued).sum();
@@ -268,52 +248,80 @@ impl Board<'_> {
                 assert_eq!(it.action, head.action, "lane {lane}'s head");
             }
         }
+        let slots: Vec<Slot> = (0..self.slots.end())
+            .map(|at| self.slots[at])
+            .filter(|it| it.state != State::Free)
+            .collect();
         for (at, _) in (0..).zip(&groups).filter(|(_, live)| **live) {
-            let Group { queue, hash, turns, .. } = self.groups[at];
+            let Group { queue, hash, turns, slots: count, .. } = self.groups[at];
             assert_eq!(self.find_group(queue, hash), Some(at), "group {at} is found");
             let mut listed = list::in_order(&mut Siblings(&mut self.lanes), turns.lanes);
             listed.sort();
             let own: Vec<u32> = live().filter(|it| self.lanes[*it].turns.group == at).collect();
             assert_eq!(listed, own, "group {at}'s lanes");
             assert!(own.iter().all(|lane| self.lanes[*lane].queue == queue), "of one queue");
-            let has_place = |slot: &u32| self.slots[*slot].has_place_in_group();
-            let slots = (0..self.slots.end()).filter(|it| self.slots[*it].state != State::Free);
-            let running = slots.filter(has_place).filter(|it| own.contains(&self.slots[*it].lane));
-            assert_eq!(turns.running as usize, running.count(), "group {at}'s running");
-            assert!(!own.is_empty() && turns.last <= self.queues[queue].last_turn);
+            let of_group: Vec<&Slot> = slots.iter().filter(|it| it.group == at).collect();
+            assert_eq!(count as usize, of_group.len(), "group {at}'s slots");
+            let is_own = |it: &&Slot| self.lanes[it.lane].queue == queue;
+            assert!(of_group.iter().all(is_own), "of one queue");
+            let running = of_group.iter().filter(|it| it.has_place()).count();
+            assert_eq!(turns.running as usize, running, "group {at}'s running");
+            assert!(!own.is_empty() || count > 0, "group {at} is needed");
+            assert!(turns.last <= self.queues[queue].last_turn, "group {at}'s turn");
+            self.audit_parked(queue, at);
         }
-        for at in (0..self.queues.end()).filter(|at| self.queues[*at].lanes > 0) {
-            let Queue { groups, turns, .. } = self.queues[at];
-            let of_queue = (0..self.groups.end()).filter(|it| self.groups[*it].queue == at);
-            let live =
-                of_queue.filter(|it| self.find_group(at, self.groups[*it].hash) == Some(*it));
-            assert_eq!(groups as usize, live.count(), "queue {at}'s groups");
+        let queues = self.queues.audit();
+        for (at, _) in (0..).zip(&queues).filter(|(_, live)| **live) {
+            let Queue { groups: count, turns, .. } = self.queues[at];
+            let own = (0..).zip(&groups).filter(|(_, live)| **live);
+            let own = own.filter(|(group, _)| self.groups[*group].queue == at).count();
+            assert_eq!(count as usize, own, "queue {at}'s groups");
             let heads = list::in_order(&mut Siblings(&mut self.lanes), turns.lanes);
             let is_own = |lane: &u32| {
                 let it = &self.lanes[*lane];
-                it.turns.group == NIL && it.queue == at && it.order != Order::Head
+                it.turns.group == NIL && it.queue == at
             };
             assert!(heads.iter().all(is_own), "queue {at}'s heads");
+            let of_none = slots
+                .iter()
+                .filter(|it| it.group == NIL && self.lanes[it.lane].queue == at && it.has_place());
+            assert_eq!(
+                turns.running as usize,
+                of_none.count(),
+                "queue {at}'s running without group"
+            );
         }
     }
 
-    fn audit_line_head(&mut self, head: u32, lanes: &[bool], depth: &mut usize) {
-        let turns = self.lanes[head].turns;
-        let live = (0..lanes.len() as u32).filter(|lane| lanes[*lane as usize]);
-        let lines: Vec<u32> = live.filter(|it| self.is_line(*it)).collect();
-        let at_cursors =
-            lines.iter().filter(|it| self.lanes[**it].at_cursor == AtCursor::Ready(head)).count();
-        let slots = (0..self.slots.end()).filter(|it| self.slots[*it].state != State::Free);
-        let named = slots.filter(|it| self.slots[*it].head == head).count();
-        assert_eq!(turns.lanes as usize, named + at_cursors, "head {head} is named");
-        let by_turn = treap::in_order(&mut ByTurn(self), turns.root, depth);
-        assert_eq!(turns.first, by_turn.first().copied().unwrap_or(NIL), "head {head}'s first");
-        let mut sorted = by_turn.clone();
-        sorted.sort();
-        let listed = |lane: &u32| self.lanes[*lane].turns.head == head;
-        let expected: Vec<u32> = lines.into_iter().filter(listed).collect();
-        assert_eq!(sorted, expected, "head {head}'s lines");
-        assert_eq!(turns.queued as usize, expected.len(), "how many lines head {head} has");
+    /// A group that is parked is full, or its limit was raised and no process has looked since.
+    fn audit_parked(&self, queue: u32, group: u32) {
+        let limit = self.queues[queue].settings.max_running_per_group;
+        let turns = self.turns(queue, group);
+        assert!(!turns.parked || limit == 0 || turns.running > 0, "a parked group runs something");
+    }
+
+    fn audit_coverage(&self, queues: &[bool]) {
+        let mut partial = vec![0; self.entries().len()];
+        for (at, _) in (0..).zip(queues).filter(|(_, live)| **live) {
+            let it = &self.queues[at];
+            partial[it.entry as usize] += u32::from(it.coverage != Coverage::Whole);
+        }
+        for (it, partial) in self.entries().iter().zip(partial) {
+            assert_eq!(it.partial, partial, "queues that are searched");
+        }
+    }
+
+    fn audit_notes(&mut self) {
+        let mut listed = 0;
+        for entry in 0..self.entries().len() as u32 {
+            let notes = self.entry(entry).notes;
+            for at in list::in_order(&mut self.notes, notes) {
+                assert_eq!(self.notes[at].entry, entry, "a note's entry");
+                listed += 1;
+            }
+        }
+        let live = self.notes.audit().into_iter().filter(|live| *live).count();
+        assert_eq!(live, listed, "notes");
     }
 
     fn audit_shares(&mut self, lanes: &[bool]) {
@@ -325,7 +333,7 @@ impl Board<'_> {
             let is_idle = |lane: &u32| self.lanes[*lane].is_idle();
             let mut idle: Vec<u32> = own.iter().copied().filter(is_idle).collect();
             let it = *self.entry(entry);
-            assert_eq!((it.held, it.lanes as usize), (held, own.len()), "what a database has");
+            assert_eq!(it.held, held, "what a database has");
             let mut listed = list::in_order(&mut Idle(&mut self.lanes), it.idle);
             assert_eq!(listed.len(), it.idle_len as usize, "idle lanes");
             idle.sort_unstable();

@@ -48,12 +48,6 @@ impl Board<'_> {
         &self.globals.entries[..self.globals.registered as usize]
     }
 
-    /// Notes that a lane of a database has no place on the board.
-    pub(crate) fn note_spilled(&mut self, entry: u32) {
-        let entry = self.entry_mut(entry);
-        entry.lanes_spilled = entry.lanes_spilled.saturating_add(1);
-    }
-
     /// Notes that a database's scheduler has ended; false when the board does not know the
     /// database.
     pub fn note_scheduler_ended(&mut self, database: u32) -> bool {
@@ -130,8 +124,8 @@ impl Board<'_> {
     }
 
     /// When the scheduler has something to do for the database: a lease expires, a task or a run of
-    /// a schedule is due, a notification round begins, a queue gets a permit that it waits for, or
-    /// deferred countdowns are to be run.
+    /// a schedule is due, a notification round begins, a queue gets a permit that it waits for,
+    /// deferred countdowns are to be run, or groups are to be looked at.
     pub fn next_duty(&mut self, entry: u32) -> Monotonic {
         let duty = self.next_expiry(entry).min(self.next_round(entry)).min(self.next_permit(entry));
         let it = self.entry(entry);
@@ -143,7 +137,9 @@ impl Board<'_> {
         };
         let due = fires(it.next_due, it.wall_offset).min(fires(it.next_run, it.runs_offset));
         let countdown = if it.countdown_deferred { it.countdown_at } else { Monotonic::NEVER };
-        duty.min(due).min(countdown)
+        let looks = it.may_fire() && self.has_notes(entry);
+        let notes = if looks { Monotonic::MIN } else { Monotonic::NEVER };
+        duty.min(due).min(countdown).min(notes)
     }
 
     /// Whether the scheduler has something to do before it means to wake. The caller then wakes it;
@@ -195,13 +191,15 @@ impl Board<'_> {
         };
         let more = next < end
             || self.forget_workers(entry, count)
-            || self.forget_notifications(entry, count);
+            || self.forget_notifications(entry, count)
+            || self.forget_notes(entry, count);
         more.then_some(next)
     }
 
     /// Frees a cleared entry, and wakes all who wait in it.
     pub fn remove(&mut self, entry: u32) {
         self.forget_notifications(entry, u32::MAX);
+        self.forget_notes(entry, u32::MAX);
         self.forget_workers(entry, u32::MAX);
         self.wake_database(entry);
         self.forget_stats(entry);

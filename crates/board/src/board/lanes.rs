@@ -1,31 +1,38 @@
 //! The ready order: lanes, and the trees that they are in (I4).
+//!
+//! A queue's lanes are on the board as long as there is room for all of them. When one finds no place,
+//! or gives way to another queue's, the board does not cover the queue any more: its callers search
+//! the table, and its lanes are left where they are until they give way, too. A survey brings them
+//! back once there is room.
 
 use crate::board::Board;
 use crate::containers::hash::{hash, mix};
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
-use crate::layout::lane::{
-    AtCursor, Lane, LaneCounts, LaneTurns, LaneWakes, Order, Pass, Spot, WakeState,
-};
-use crate::layout::names::{GroupHash, LaneName, Name};
+use crate::layout::lane::{Lane, LaneCounts, LaneTurns, LaneWakes, Order, WakeState};
+use crate::layout::names::{LaneName, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
-use crate::layout::queue::Queue;
+use crate::layout::queue::Coverage;
 use crate::layout::rank::Rank;
 use crate::layout::slot::State;
-use crate::layout::waiter::ActionFilter;
 
-/// The most queued slots that a lane may have to be spilled (I8), and how many lanes are tried to
-/// find one that has no more. The board has four slots per lane.
-const SPILLED_SLOTS_MAX: u32 = 16;
+/// How many idle lanes are looked at to find the one that gives way (I8).
 const SPILL_TRIES: u32 = 8;
+
+/// Whether a lane is needed at all costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// To keep ready tasks, which the table has, too: no larger queue gives way for it, none smaller.
+    Cache,
+    /// For a slot that is to be held: its number is limited by that of the slots.
+    Held,
+}
 
 fn lane_hash(queue: u32, action: &[u8], order: Order, group: u32) -> u32 {
     let order = match order {
         Order::Priority => 0,
         Order::Level(priority) => mix(priority),
-        Order::Line => mix(NIL),
-        Order::Head => mix(NIL - 1),
     };
     hash(queue ^ order ^ group.wrapping_add(1).rotate_left(16), action)
 }
@@ -63,80 +70,73 @@ impl Board<'_> {
             None => NIL,
             Some(group) => self.find_group(queue, group)?,
         };
-        match self.order(queue, priority) {
-            Order::Line => self.find_lane(queue, b"", Order::Line, group),
-            order => self.find_lane(queue, name.action, order, group),
-        }
-    }
-
-    /// Where a task of a priority belongs. As `find_or_add_lane`.
-    pub(crate) fn find_or_add_spot(
-        &mut self,
-        entry: u32,
-        name: LaneName,
-        priority: u32,
-    ) -> Option<Spot> {
-        match self.find_queue(entry, name.queue) {
-            Some(queue) if self.keeps_order(queue) => self.find_or_add_in_line(entry, queue, name),
-            _ => {
-                let lane = self.find_or_add_lane(entry, name, priority)?;
-                Some(Spot { lane, head: NIL })
-            }
-        }
+        self.find_lane(queue, name.action, self.order(queue, priority), group)
     }
 
     /// The lane of tasks of a priority, made if it is new, if need be in place of an idle one;
-    /// `None`: no place is left.
+    /// `None`: no place is left, so the board does not cover the queue.
     pub(crate) fn find_or_add_lane(
         &mut self,
         entry: u32,
         name: LaneName,
         priority: u32,
     ) -> Option<u32> {
-        if let Some(queue) = self.find_queue(entry, name.queue) {
-            if let Some(lane) = self.find_lane_named(queue, name, priority) {
-                return Some(lane);
-            }
-            if self.keeps_order(queue) {
-                return self.find_or_add_line(entry, queue, name);
-            }
+        if let Some(queue) = self.find_queue(entry, name.queue)
+            && let Some(lane) = self.find_lane_named(queue, name, priority)
+        {
+            return Some(lane);
         }
-        let Some(hash) = name.group else {
-            if self.lanes.is_full() {
-                self.make_room_for_lane(entry)?;
-            }
-            // Spilling may have freed the queue that was found.
-            let queue = self.find_or_add_queue(entry, name.queue)?;
-            let order = self.order(queue, priority);
-            return self.add_lane(entry, queue, name.action, order, NIL, NIL);
-        };
-        let head = self.find_or_add_lane(entry, LaneName { group: None, ..name }, priority)?;
-        let lane = self.add_lane_below(entry, head, hash)?;
-        if self.lanes[head].pass.open {
-            self.leave_to_table(lane, self.first_rank(lane));
+        let lane = self.add_lane_named(entry, name, priority);
+        if lane.is_none() {
+            self.note_uncovered(entry, name.queue);
         }
-        Some(lane)
+        lane
     }
 
-    /// Makes a group's lane below its head; `None`: no place is left.
-    pub(crate) fn add_lane_below(&mut self, entry: u32, head: u32, hash: GroupHash) -> Option<u32> {
+    fn add_lane_named(&mut self, entry: u32, name: LaneName, priority: u32) -> Option<u32> {
+        let head = self.find_or_add_head(entry, name.queue, name.action, priority, Need::Cache)?;
+        let Some(hash) = name.group else { return Some(head) };
         // It stays from now on.
         self.change_lanes_below(head, 1);
-        let lane = if self.lanes.is_full() { self.make_room_for_lane(entry) } else { Some(()) };
+        let own = self.queues[self.lanes[head].queue].lanes;
+        let lane = self.make_room_for_lane(entry, own, Need::Cache);
         let lane = lane.and_then(|()| {
             let Lane { queue, action, order, .. } = self.lanes[head];
             let group = self.find_or_add_group(queue, hash)?;
             self.add_lane(entry, queue, action.as_bytes(), order, group, head)
         });
         if lane.is_none() {
-            self.leave_group_to_table(head, hash);
             self.change_lanes_below(head, -1);
             self.release_lane(head);
         }
         lane
     }
 
-    pub(crate) fn add_lane(
+    /// The head of the lanes of an action, and of a priority in a queue that ages.
+    pub(crate) fn find_or_add_head(
+        &mut self,
+        entry: u32,
+        name: &[u8],
+        action: &[u8],
+        priority: u32,
+        need: Need,
+    ) -> Option<u32> {
+        // Kept while another lane gives way, which may have been its last one.
+        let queue = self.find_or_add_queue(entry, name)?;
+        if let Some(head) = self.find_head(queue, action, self.order(queue, priority)) {
+            return Some(head);
+        }
+        let own = self.queues[queue].lanes;
+        self.change_need(queue, |it| it.lanes += 1);
+        let room = self.make_room_for_lane(entry, own, need);
+        let head = room.and_then(|()| {
+            self.add_lane(entry, queue, action, self.order(queue, priority), NIL, NIL)
+        });
+        self.change_need(queue, |it| it.lanes -= 1);
+        head
+    }
+
+    fn add_lane(
         &mut self,
         entry: u32,
         queue: u32,
@@ -162,89 +162,122 @@ impl Board<'_> {
                 first: NIL,
                 counts: LaneCounts { queued: 0, slots: 0 },
                 turns,
-                pass: Pass::NONE,
                 wakes: LaneWakes::NONE,
                 refiller: 0,
                 lane_id,
                 used: true,
                 order,
-                at_cursor: AtCursor::Unread,
-                cursor_priority: 0,
                 action: Name::new(action),
             },
         )?;
         self.change_need(queue, |it| it.lanes += 1);
         self.join_group(lane);
+        // While the group had no lane its limit may have changed.
+        self.park_or_unpark(queue, group);
         self.link_length(lane);
-        self.entry_mut(entry).lanes += 1;
-        self.push_idle(lane, false);
+        self.push_idle(entry, lane);
         Some(lane)
     }
 
-    /// Spills an idle lane, so that `entry` can have another: of the database that has the most
-    /// idle ones, the one that is idle longest. `None`: no lane can be spilled.
-    pub(crate) fn make_room_for_lane(&mut self, entry: u32) -> Option<()> {
-        let victim = self.most_idle(entry)?;
-        // Without the lane of a pass its groups come after all that the board knows.
-        let (mut last, mut last_of_all) = (None, None);
-        for _ in 0..SPILL_TRIES {
-            let lane = Some(self.entry(victim).idle.first).filter(|lane| *lane != NIL)?;
-            if self.lanes[lane].counts.queued <= SPILLED_SLOTS_MAX {
-                match self.keeps_turns_without(lane) {
-                    _ if self.lanes[lane].pass.open => last_of_all = Some(lane),
-                    Some(false) => last = Some(lane),
-                    _ => {
-                        self.spill_lane(lane);
-                        return Some(());
-                    }
-                }
-            }
-            self.remove_idle(lane);
-            self.push_idle(lane, false);
+    /// Spills an idle lane if there is no room for another one of a queue that has `own`: of the
+    /// database that has the most idle ones, the first of a queue that the board does not cover, else
+    /// one of the queue that has the most. `None`: no lane gives way.
+    fn make_room_for_lane(&mut self, entry: u32, own: u32, need: Need) -> Option<()> {
+        if !self.lanes.is_full() {
+            return Some(());
         }
-        last.or(last_of_all).map(|lane| self.spill_lane(lane))
+        let victim = self.most_idle(entry)?;
+        let (mut lane, mut best) = (self.entry(victim).idle.first, None);
+        for _ in 0..SPILL_TRIES {
+            if lane == NIL {
+                break;
+            }
+            let Lane { queue, idle_link, .. } = self.lanes[lane];
+            let it = &self.queues[queue];
+            let size = if it.coverage == Coverage::Partial { u32::MAX } else { it.lanes };
+            if best.is_none_or(|(most, _)| size > most) {
+                best = Some((size, lane));
+            }
+            lane = idle_link.next;
+        }
+        let (size, lane) = best?;
+        (need == Need::Held || size > own).then(|| self.spill_lane(lane))
     }
 
     /// The database that has the most idle lanes; if others have as many, `entry`.
-    pub(crate) fn most_idle(&self, entry: u32) -> Option<u32> {
+    fn most_idle(&self, entry: u32) -> Option<u32> {
         let idle = |it: &u32| (self.entry(*it).idle_len, *it == entry);
         (0..self.registered().len() as u32).max_by_key(idle)
     }
 
-    /// The idle lane that would be the first to go for one of `entry`.
-    pub(crate) fn first_to_go(&self, entry: u32) -> Option<u32> {
-        let victim = self.most_idle(entry)?;
-        Some(self.entry(victim).idle.first).filter(|lane| *lane != NIL)
-    }
-
     /// Leaves all tasks of an idle lane to the table, and frees the lane.
     fn spill_lane(&mut self, lane: u32) {
-        // An incomplete lane stays until it is forgotten.
-        self.leave_to_table(lane, self.first_rank(lane));
-        while self.lanes[lane].first != NIL {
-            self.drop_slot(self.lanes[lane].first);
+        let queue = self.lanes[lane].queue;
+        self.set_coverage(queue, Coverage::Partial);
+        let Lane { wakes, action, .. } = self.lanes[lane];
+        self.drop_queued(lane, u32::MAX);
+        if self.is_lane(lane) {
+            self.forget_lane(lane);
         }
-        let Lane { queue, wakes, action, order, .. } = self.lanes[lane];
-        let Queue { entry, name, chain, .. } = self.queues[queue];
-        let group = self.group_of_lane(lane);
-        let head = self.head_of(lane);
-        if group.is_none_or(|group| !self.leave_group_to_table(head, group)) {
-            self.note_spilled(entry);
-        }
-        self.forget_lane(lane);
-        if wakes.state != WakeState::Idle && order == Order::Line {
-            self.wake_without_lane(entry, chain.hash, ActionFilter::ANY);
-        } else if wakes.state != WakeState::Idle {
-            // That one finds the lane again, which goes on with waking.
-            let lane = LaneName { queue: name.as_bytes(), action: action.as_bytes(), group: None };
-            self.wake_for_table(entry, lane);
+        if wakes.state != WakeState::Idle {
+            self.wake_beside_lanes(queue, Some(action.as_bytes()));
         }
     }
 
-    /// Frees a lane that nothing refers to and that the table has nothing for.
+    /// Drops at most so many queued slots of a lane of a queue that the board does not cover; returns
+    /// how many it dropped.
+    fn drop_queued(&mut self, lane: u32, most: u32) -> u32 {
+        // An incomplete lane stays until it is forgotten.
+        self.leave_to_table(lane, self.first_rank(lane));
+        let mut dropped = 0;
+        // With its last slot an outdated lane goes.
+        while self.is_lane(lane) && self.lanes[lane].first != NIL && dropped < most {
+            self.drop_slot(self.lanes[lane].first);
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Frees the lanes, among `count` indexes from `from` on, of queues that the board does not cover,
+    /// as far as they can go. Returns where to go on, or `None` at the end. Slots with a valid token go
+    /// only if `all` are to.
+    pub fn shed_lanes(&mut self, entry: u32, from: u32, count: u32, all: bool) -> Option<u32> {
+        let mut left = count;
+        let to = self.lanes.end();
+        for lane in from..to {
+            if left == 0 {
+                return Some(lane);
+            }
+            left -= 1;
+            let is_meant = self.is_lane(lane) && {
+                let it = &self.queues[self.lanes[lane].queue];
+                it.entry == entry && it.coverage == Coverage::Partial
+            };
+            if !is_meant || self.lanes[lane].refiller != 0 {
+                continue;
+            }
+            let (first, turns) = (self.lanes[lane].first, self.lanes[lane].turns);
+            if !all && first != NIL && self.slots[first].has_token() && turns.head == NIL {
+                // A look at each slot would take too long: those behind it wait as well.
+                continue;
+            }
+            left -= self.drop_queued(lane, left);
+            if self.is_lane(lane) {
+                if self.lanes[lane].first != NIL {
+                    return Some(lane);
+                }
+                self.forget_lane(lane);
+            }
+        }
+        None
+    }
+
+    /// Frees a lane that nothing refers to and that the table has nothing for, or whose tasks belong in
+    /// others by now.
     pub(crate) fn release_lane(&mut self, lane: u32) {
         let it = &self.lanes[lane];
-        if it.counts.slots == 0 && it.cursor == Rank::END && it.refiller == 0 && !it.pass.open {
+        let is_over = it.cursor == Rank::END || self.is_outdated(lane);
+        if is_over && it.counts.slots == 0 && it.refiller == 0 {
             self.forget_lane(lane);
         }
     }
@@ -255,28 +288,27 @@ impl Board<'_> {
         if self.lanes[lane].counts.slots > 0 || self.lanes[lane].turns.lanes > 0 {
             return;
         }
-        self.close_pass(lane);
         self.unlink_front(lane);
         self.unlink_length(lane);
         self.forget_wakes(lane);
-        let Lane { queue, at_cursor, .. } = self.lanes[lane];
+        let queue = self.lanes[lane].queue;
         if self.lanes[lane].is_idle() {
             self.remove_idle(lane);
         }
-        let entry = self.queues[queue].entry;
-        self.entry_mut(entry).lanes -= 1;
         let head = self.leave_group(lane);
         self.lanes[lane].used = false;
         self.lanes.free(lane);
-        if let AtCursor::Ready(head) = at_cursor {
-            self.release_head(head);
-        }
         self.change_need(queue, |it| it.lanes -= 1);
-        if let Some(head) = head {
-            self.forget_outdated(entry, head);
-            if self.is_lane(head) {
-                self.release_lane(head);
+        match head {
+            Some(head)
+                if self.queues[queue].coverage == Coverage::Partial
+                    && self.lanes[head].refiller == 0
+                    && self.lanes[head].first == NIL =>
+            {
+                self.forget_lane(head);
             }
+            Some(head) => self.release_lane(head),
+            None => {}
         }
     }
 
@@ -300,7 +332,8 @@ impl Board<'_> {
         }
     }
 
-    /// Takes a queued slot out of its lane's order; the caller gives it its next state.
+    /// Takes a queued slot out of its lane's order; the caller gives it its next state. From now on it
+    /// needs the head only: the lane may go while the slot is held.
     pub(crate) fn dequeue(&mut self, at: u32) {
         let lane = self.slots[at].lane;
         let leads = self.lanes[lane].first == at;
@@ -318,9 +351,19 @@ impl Board<'_> {
         if leads {
             self.link_front(lane);
         }
+        self.move_slot(at, self.head_of(lane));
     }
 
-    /// Counts a slot of the lane that was freed.
+    /// Makes a slot that is in no lane's order one of another lane.
+    pub(crate) fn move_slot(&mut self, at: u32, to: u32) {
+        let from = std::mem::replace(&mut self.slots[at].lane, to);
+        if from != to {
+            self.change_counts(to, 0, 1);
+            self.note_slot_freed(from);
+        }
+    }
+
+    /// Counts a slot of the lane that was freed, or has moved.
     pub(crate) fn note_slot_freed(&mut self, lane: u32) {
         self.change_counts(lane, 0, -1);
         self.release_lane(lane);
@@ -348,17 +391,8 @@ impl Board<'_> {
         treap::first(&mut ByFront(self), root)
     }
 
-    /// The head after another one, which has something.
-    pub(crate) fn next_head(&mut self, queue: u32, head: u32) -> Option<u32> {
-        let root = self.queues[queue].fronts;
-        treap::next(&mut ByFront(self), root, head)
-    }
-
     /// Puts a lane into its trees, if it has something.
     pub(crate) fn link_front(&mut self, lane: u32) {
-        if self.is_line(lane) {
-            return self.link_line(lane);
-        }
         let head = self.head_of(lane);
         if head != lane && self.is_listed(lane) {
             self.unlink_head(head);
@@ -371,9 +405,6 @@ impl Board<'_> {
 
     /// Takes a lane out of its trees, before its front changes.
     pub(crate) fn unlink_front(&mut self, lane: u32) {
-        if self.is_line(lane) {
-            return self.unlink_line(lane);
-        }
         let head = self.head_of(lane);
         if head != lane && self.is_listed(lane) {
             self.unlink_head(head);
@@ -408,7 +439,7 @@ impl Board<'_> {
         counts.queued = counts.queued.wrapping_add_signed(queued);
         counts.slots = counts.slots.wrapping_add_signed(slots);
         let head = self.lanes[lane].turns.head;
-        if head != NIL && !self.is_line(lane) {
+        if head != NIL {
             let below = &mut self.lanes[head].turns.queued;
             *below = below.wrapping_add_signed(queued);
         }
@@ -440,18 +471,16 @@ impl Board<'_> {
     pub(crate) fn note_idleness(&mut self, lane: u32, was_idle: bool) {
         match (was_idle, self.lanes[lane].is_idle()) {
             (true, false) => self.remove_idle(lane),
-            (false, true) => self.push_idle(lane, self.keeps_turns_without(lane) == Some(true)),
+            (false, true) => self.push_idle(self.queues[self.lanes[lane].queue].entry, lane),
             _ => {}
         }
     }
 
-    /// Adds a lane to its database's list of idle ones: at the end, or in front, if it is to give way.
-    fn push_idle(&mut self, lane: u32, gives_way: bool) {
-        let entry = self.queues[self.lanes[lane].queue].entry;
+    /// Adds a lane to the end of its database's list of idle ones.
+    fn push_idle(&mut self, entry: u32, lane: u32) {
         let entry = &mut self.globals.entries[entry as usize];
         entry.idle_len += 1;
-        let push = if gives_way { list::push_front } else { list::push };
-        push(&mut Idle(&mut self.lanes), &mut entry.idle, lane);
+        list::push(&mut Idle(&mut self.lanes), &mut entry.idle, lane);
     }
 
     /// Takes a lane out of its database's list of idle ones.

@@ -21,7 +21,7 @@ use crate::layout::header::{Globals, Header, PoolHeads};
 use crate::layout::lane::Lane;
 use crate::layout::names::{Name, QUEUE_MAX};
 use crate::layout::nodes::{Chain, ListHead, NIL};
-use crate::layout::queue::{Group, Queue};
+use crate::layout::queue::{Group, GroupNote, Queue};
 use crate::layout::rank::Id;
 use crate::layout::slot::{Flag, Slot, State, Ticket};
 use crate::layout::stats::{QueueStats, Recount};
@@ -67,11 +67,11 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes for so many slots and processes. There are a quarter as many lanes as slots, and
-    /// at least 1,024: a queue whose lanes find no place is served lane by lane, no longer in the
-    /// order of all.
+    /// The sizes for so many slots and processes. There is a lane for each slot that may be held, and
+    /// two for each process, which may refill one below another: so the number of leases is limited by
+    /// that of the slots alone.
     pub fn of(slots: usize, processes: usize) -> Sizes {
-        let lanes = (slots / 4).max(1_024);
+        let lanes = slots + 2 * processes;
         let queues = lanes + MAX_PARKED + MAX_CONFIGURED;
         Sizes {
             slots,
@@ -102,14 +102,19 @@ impl Sizes {
         self.slots
     }
 
-    /// How many groups it holds, each of which has a lane.
+    /// How many groups it holds, each of which has a lane or a slot.
     pub fn groups(&self) -> usize {
-        self.lanes
+        self.lanes + self.slots
     }
 
     /// How many settled tasks to be announced it holds.
     pub fn notices(&self) -> usize {
-        self.lanes
+        (self.lanes / 4).max(1_024)
+    }
+
+    /// How many groups it holds that are to be looked at.
+    pub fn notes(&self) -> usize {
+        self.notices()
     }
 }
 
@@ -127,6 +132,8 @@ pub struct Parts<'a> {
     pub group_buckets: &'a mut [u32],
     pub notices: &'a mut [Notice],
     pub notice_buckets: &'a mut [u32],
+    pub notes: &'a mut [GroupNote],
+    pub note_buckets: &'a mut [u32],
     pub waiters: &'a mut [Waiter],
     pub places: &'a mut [Place],
     pub lines: &'a mut [ListHead],
@@ -145,6 +152,7 @@ pub struct Board<'a> {
     pub(crate) queues: Pool<'a, Queue>,
     pub(crate) groups: Pool<'a, Group>,
     pub(crate) notices: Pool<'a, Notice>,
+    pub(crate) notes: Pool<'a, GroupNote>,
     pub(crate) waiters: &'a mut [Waiter],
     /// The waiters' places in lines, `MAX_WAIT_QUEUES` each.
     pub(crate) places: &'a mut [Place],
@@ -178,7 +186,7 @@ impl<'a> Board<'a> {
     /// at each hold of the lock.
     pub fn on(parts: Parts<'a>) -> Board<'a> {
         let Header { pools, globals } = parts.header;
-        let PoolHeads { slots, lanes, queues, groups, notices, stats, workers } = pools;
+        let PoolHeads { slots, lanes, queues, groups, notices, notes, stats, workers } = pools;
         assert!(parts.lines.len().is_power_of_two());
         Board {
             globals,
@@ -187,6 +195,7 @@ impl<'a> Board<'a> {
             queues: Pool::new(queues, parts.queues, parts.queue_buckets),
             groups: Pool::new(groups, parts.groups, parts.group_buckets),
             notices: Pool::new(notices, parts.notices, parts.notice_buckets),
+            notes: Pool::new(notes, parts.notes, parts.note_buckets),
             waiters: parts.waiters,
             places: parts.places,
             lines: parts.lines,
@@ -205,6 +214,7 @@ impl<'a> Board<'a> {
         self.queues.clear();
         self.groups.clear();
         self.notices.clear();
+        self.notes.clear();
         self.stats.clear();
         self.workers.clear();
         self.called = NIL;
@@ -220,6 +230,7 @@ impl<'a> Board<'a> {
             parked: 0,
             configured: 0,
             refusing: 0,
+            ordering: 0,
             waiting: 0,
             joined: 0,
             signalled: ListHead::EMPTY,
@@ -238,6 +249,11 @@ impl<'a> Board<'a> {
     /// Whether any queue refuses more ready tasks than it may have.
     pub fn refuses(&self) -> bool {
         self.globals.refusing > 0
+    }
+
+    /// Whether any queue runs the tasks of each group in their order.
+    pub fn orders(&self) -> bool {
+        self.globals.ordering > 0
     }
 
     /// How full the board is.
@@ -336,4 +352,4 @@ macro_rules! pool_node {
     };
 }
 
-pool_node!(Slot, Lane, Queue, Group, Notice, QueueStats, Worker);
+pool_node!(Slot, Lane, Queue, Group, GroupNote, Notice, QueueStats, Worker);

@@ -49,8 +49,7 @@ impl Board<'_> {
     pub(crate) fn note_ready(&mut self, lane: u32) {
         let Lane { queue, counts, .. } = self.lanes[lane];
         let free = self.free_places(queue);
-        let waits = self.is_line(lane) && !self.is_listed(lane);
-        if waits || self.is_group_full(lane) {
+        if self.is_group_full(queue, self.lanes[lane].turns.group) {
             // A place that comes free wakes a process.
         } else if free == 0 {
             self.note_blocked(queue);

@@ -2,11 +2,11 @@
 //! one if the board is full, or is left to the table (I4).
 
 use crate::board::Board;
-use crate::board::lanes::ByRank;
+use crate::board::lanes::{ByRank, Need};
 use crate::containers::treap;
-use crate::layout::lane::{AtCursor, Order, Spot};
 use crate::layout::names::LaneName;
 use crate::layout::nodes::NIL;
+use crate::layout::queue::Coverage;
 use crate::layout::rank::{Id, Rank};
 use crate::layout::slot::{Flag, RowHint, Slot};
 use crate::time::Micros;
@@ -18,7 +18,7 @@ pub enum Offered {
     Queued,
     /// It had a slot already.
     Known,
-    /// It is left to the table: a refill will find it.
+    /// It is left to the table: a refill or a search will find it.
     LeftToTable,
 }
 
@@ -28,28 +28,34 @@ impl Board<'_> {
     pub fn offer(&mut self, entry: u32, name: LaneName, rank: Rank, timeout: Micros) -> Offered {
         if let Some(at) = self.find_slot(entry, rank.id) {
             self.slots[at].flags.set(Flag::Reoffered, true);
-            self.wake_in_line(at);
             return Offered::Known;
         }
-        if let Some(head) = self.leave_to_pass(entry, name, rank.priority) {
-            self.note_ready(head);
-            return Offered::LeftToTable;
-        }
-        let Some(spot) = self.find_or_add_spot(entry, name, rank.priority) else {
-            self.note_spilled(entry);
+        let Some(lane) = self.lane_to_keep(entry, name, rank.priority) else {
             self.wake_for_table(entry, name);
             return Offered::LeftToTable;
         };
-        let (lane, place) = (spot.lane, self.place_in(spot.lane, rank));
-        let offered = if place >= self.lanes[lane].cursor {
-            self.leave_to_table(lane, place);
+        let offered = if rank >= self.lanes[lane].cursor {
+            self.leave_to_table(lane, rank);
             Offered::LeftToTable
         } else {
-            self.insert_slot(entry, spot, rank, timeout)
+            self.insert_slot(entry, lane, rank, timeout)
         };
         self.note_ready(lane);
-        self.release_spot(spot);
         offered
+    }
+
+    /// The lane that keeps tasks of a priority; `None`: a search of the table finds them.
+    pub(crate) fn lane_to_keep(
+        &mut self,
+        entry: u32,
+        name: LaneName,
+        priority: u32,
+    ) -> Option<u32> {
+        let queue = self.find_queue(entry, name.queue);
+        if queue.is_some_and(|queue| self.queues[queue].coverage == Coverage::Partial) {
+            return None;
+        }
+        self.find_or_add_lane(entry, name, priority)
     }
 
     /// Notes where the table has a task's row, if the task is on the board.
@@ -59,8 +65,9 @@ impl Board<'_> {
         }
     }
 
-    /// Makes sure that a task has a slot, even one that its lane has not come to. Returns the
-    /// slot's index; `None` when no slot can be made, since all are leased.
+    /// Makes sure that a task has a slot, even one that its lane has not come to, or, where the board
+    /// does not cover the queue, without its lane. Returns the slot's index; `None` when no slot can be
+    /// made, since all are held. The caller holds the slot at once, or calls `release_unheld`.
     pub fn ensure_slot(
         &mut self,
         entry: u32,
@@ -71,45 +78,63 @@ impl Board<'_> {
         if let Some(at) = self.find_slot(entry, rank.id) {
             return Some(at);
         }
-        let spot = self.find_or_add_spot(entry, name, rank.priority)?;
         if self.slots.is_full() {
-            let evicted = self.longest_lane().and_then(|longest| self.evict_tail(longest));
-            if evicted.is_none() {
-                self.release_spot(spot);
-                self.release_lane(spot.lane);
-                return None;
-            }
+            self.longest_lane().and_then(|longest| self.evict_tail(longest))?;
         }
-        self.insert_slot(entry, spot, rank, timeout);
-        self.release_spot(spot);
-        self.find_slot(entry, rank.id)
+        if let Some(lane) = self.lane_to_keep(entry, name, rank.priority) {
+            let group = self.lanes[lane].turns.group;
+            return self.add_slot(entry, lane, group, rank, timeout);
+        }
+        // The number of slots alone limits how many are held.
+        let priority = rank.priority;
+        let head = self.find_or_add_head(entry, name.queue, name.action, priority, Need::Held)?;
+        let queue = self.lanes[head].queue;
+        let group = match name.group {
+            None => NIL,
+            Some(hash) => self.find_or_add_group(queue, hash).expect("a record for each slot"),
+        };
+        let order = self.lanes[head].order;
+        let lane = self.find_lane(queue, name.action, order, group).unwrap_or(head);
+        self.add_slot(entry, lane, group, rank, timeout)
     }
 
     /// Makes a slot for a task and queues it, if need be in place of the tail of the longest lane.
     pub(crate) fn insert_slot(
         &mut self,
         entry: u32,
-        spot: Spot,
+        lane: u32,
         rank: Rank,
         timeout: Micros,
     ) -> Offered {
-        let (lane, place) = (spot.lane, self.place_in(spot.lane, rank));
-        if self.slots.is_full() && !self.evict_for(lane, place) {
-            self.leave_to_table(lane, place);
-            return Offered::LeftToTable;
+        let has_room = !self.slots.is_full() || self.evict_for(lane, rank);
+        let group = self.lanes[lane].turns.group;
+        let added = has_room.then(|| self.add_slot(entry, lane, group, rank, timeout)).flatten();
+        if added.is_some() {
+            Offered::Queued
+        } else {
+            self.leave_to_table(lane, rank);
+            Offered::LeftToTable
         }
-        let slot = Slot { head: spot.head, ..Slot::new(lane, rank, timeout) };
-        let Some(at) = self.slots.add(self.id_hash(entry, rank.id), slot) else {
-            self.leave_to_table(lane, place);
-            return Offered::LeftToTable;
-        };
-        if spot.head != NIL {
-            self.change_lanes_below(spot.head, 1);
+    }
+
+    /// Makes a slot and queues it in a lane, or in the head of its lane that is not there.
+    fn add_slot(
+        &mut self,
+        entry: u32,
+        lane: u32,
+        group: u32,
+        rank: Rank,
+        timeout: Micros,
+    ) -> Option<u32> {
+        let slot = Slot::new(lane, group, rank, timeout);
+        let at = self.slots.add(self.id_hash(entry, rank.id), slot)?;
+        if group != NIL {
+            self.groups[group].slots += 1;
         }
         self.slots[at].generation = self.next_generation();
         self.change_counts(lane, 0, 1);
         self.enqueue(at);
-        Offered::Queued
+        Some(at)
     }
 
     /// Frees one slot for `rank`; false when it ranks behind all that is queued, or all is leased.
@@ -126,13 +151,7 @@ impl Board<'_> {
     /// Leaves the last queued task of a lane to the table; `None`: none is queued.
     fn evict_tail(&mut self, lane: u32) -> Option<()> {
         let tail = self.tail(lane)?;
-        let Slot { priority, head, .. } = self.slots[tail];
         let (rank, since) = (self.slots[tail].rank(), self.slots[tail].aged_since());
-        let at_cursor =
-            if self.slots[tail].waits() { AtCursor::Waits } else { AtCursor::Ready(head) };
-        if head != NIL {
-            self.change_lanes_below(head, 1);
-        }
         self.leave_to_table(lane, rank);
         if self.lanes[lane].cursor == rank {
             // Else lanes with more first tasks than there are slots would evict each other's for
@@ -140,13 +159,6 @@ impl Board<'_> {
             self.lanes[lane].cursor_since = since;
         }
         self.drop_slot(tail);
-        if head != NIL {
-            if self.lanes[lane].cursor == rank {
-                // As it is known, the line need not be read for workers of other actions.
-                self.note_at_cursor(lane, at_cursor, priority);
-            }
-            self.release_head(head);
-        }
         Some(())
     }
 
@@ -155,18 +167,9 @@ impl Board<'_> {
         treap::last(&mut ByRank(self), root)
     }
 
-    /// The place of a task in a lane.
-    fn place_in(&self, lane: u32, rank: Rank) -> Rank {
-        if self.is_line(lane) { rank.in_line() } else { rank }
-    }
-
     /// Leaves all tasks from `rank` on to the table.
     pub(crate) fn leave_to_table(&mut self, lane: u32, rank: Rank) {
-        let is_known = self.lanes[lane].at_cursor != AtCursor::Unread;
-        let forgets = is_known && rank <= self.lanes[lane].cursor;
-        let front = self.front(lane);
-        // Of the first task of a line less is known once it is left to the table.
-        let leads = rank < front || forgets || rank == front && self.is_line(lane);
+        let leads = rank < self.front(lane);
         if leads {
             self.unlink_front(lane);
         }
@@ -175,51 +178,8 @@ impl Board<'_> {
             (it.cursor, it.cursor_since) = (rank, rank.created);
         }
         it.left_to_table = it.left_to_table.min(rank);
-        if forgets {
-            return self.note_at_cursor(lane, AtCursor::Unread, 0);
-        }
         if leads {
             self.link_front(lane);
-        }
-    }
-
-    /// Marks one lane as known to the table only, from its first task on (rebuild, refresh). False
-    /// when there is no place for the lane.
-    pub fn survey(&mut self, entry: u32, name: LaneName) -> bool {
-        self.survey_from(entry, name, Rank::FIRST)
-    }
-
-    /// As `survey`, from a rank on: each ready task before it has, or had a moment ago, a slot.
-    pub fn survey_from(&mut self, entry: u32, name: LaneName, from: Rank) -> bool {
-        let is_level = |queue| matches!(self.order(queue, 0), Order::Level(_));
-        if self.find_queue(entry, name.queue).is_some_and(is_level) {
-            // The caller's snapshot is from before the queue began to age. It surveys again.
-            self.note_spilled(entry);
-            return true;
-        }
-        self.mark(entry, name, 0, from)
-    }
-
-    /// As `survey`, of a queue whose tasks gain priority with time: for the tasks of one priority,
-    /// from the first one on.
-    pub fn survey_level(&mut self, entry: u32, name: LaneName, priority: u32) -> bool {
-        self.mark(entry, name, priority, Rank::FIRST)
-    }
-
-    fn mark(&mut self, entry: u32, name: LaneName, priority: u32, from: Rank) -> bool {
-        match self.find_or_add_lane(entry, name, priority) {
-            Some(lane) => {
-                // Its limit may have been changed in the table.
-                self.park_or_unpark(lane);
-                let from = if self.is_line(lane) { Rank::FIRST } else { from };
-                self.leave_to_table(lane, from.max(self.first_rank(lane)));
-                self.note_ready(lane);
-                true
-            }
-            None => {
-                self.note_spilled(entry);
-                false
-            }
         }
     }
 }

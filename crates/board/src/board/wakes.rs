@@ -17,7 +17,7 @@ use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::containers::treap;
 use crate::layout::entry::DatabaseEntry;
-use crate::layout::lane::{Lane, LaneRef, LaneWakes, Order, WakeState};
+use crate::layout::lane::{Lane, LaneRef, LaneWakes, WakeState};
 use crate::layout::names::LaneName;
 use crate::layout::nodes::{Link, ListHead, NIL};
 use crate::layout::queue::Queue;
@@ -63,13 +63,27 @@ impl Board<'_> {
         }
     }
 
-    /// Wakes a process for a task of a lane that is not on the board, unless the queue may not hand
-    /// it out.
+    /// Wakes a process for a task that is known to the table only, unless its queue may not hand it
+    /// out.
     pub(crate) fn wake_for_table(&mut self, entry: u32, name: LaneName) {
-        let queue = self.find_queue(entry, name.queue);
-        if queue.is_none_or(|queue| self.free_places(queue) > 0) {
-            let filter = ActionFilter::of(name.action);
-            self.wake_without_lane(entry, hash(entry, name.queue), filter);
+        match self.find_queue(entry, name.queue) {
+            Some(queue) => self.wake_beside_lanes(queue, Some(name.action)),
+            None => {
+                let filter = ActionFilter::of(name.action);
+                self.wake_without_lane(entry, hash(entry, name.queue), filter);
+            }
+        }
+    }
+
+    /// As `wake_for_table`, for a task of an action, or of any.
+    pub(crate) fn wake_beside_lanes(&mut self, queue: u32, action: Option<&[u8]>) {
+        if self.free_places(queue) > 0 {
+            let Queue { entry, chain, .. } = self.queues[queue];
+            let filter = action.map_or(ActionFilter::ANY, ActionFilter::of);
+            self.wake_without_lane(entry, chain.hash, filter);
+            self.note_to_announce(queue);
+        } else {
+            self.note_blocked(queue);
         }
     }
 
@@ -215,12 +229,9 @@ impl Board<'_> {
 
     /// As `give_wakes`, for this lane only. Returns how many wake-ups it has no use for.
     fn give_wakes_of(&mut self, lane: u32) -> u32 {
-        let Lane { queue, action, wakes, order, .. } = self.lanes[lane];
+        let Lane { queue, action, wakes, .. } = self.lanes[lane];
         let Queue { entry, chain, .. } = self.queues[queue];
-        let filter = match order {
-            Order::Line => ActionFilter::ANY,
-            _ => ActionFilter::of(action.as_bytes()),
-        };
+        let filter = ActionFilter::of(action.as_bytes());
         let line = self.line(chain.hash);
         let it = self.lane_ref(lane);
         let (mut left, mut until) = (0, wakes.until);

@@ -18,16 +18,6 @@ pub fn push(nodes: &mut (impl ListNodes + ?Sized), list: &mut ListHead, node: u3
     list.last = node;
 }
 
-/// As `push`, in front of all others.
-pub fn push_front(nodes: &mut (impl ListNodes + ?Sized), list: &mut ListHead, node: u32) {
-    *nodes.link(node) = Link { before: NIL, next: list.first };
-    match list.first {
-        NIL => list.last = node,
-        first => nodes.link(first).before = node,
-    }
-    list.first = node;
-}
-
 /// Takes a record out of its list.
 pub fn remove(nodes: &mut (impl ListNodes + ?Sized), list: &mut ListHead, node: u32) {
     let Link { before, next } = std::mem::replace(nodes.link(node), Link::NONE);

@@ -61,8 +61,6 @@ pub struct DatabaseEntry {
     pub(crate) idle_workers_len: u32,
     /// How many slots cannot be evicted: reserved, leased or ending ones.
     pub(crate) held: u32,
-    /// How many lanes the database has.
-    pub(crate) lanes: u32,
     /// Lanes that can be spilled, the one that is idle longest first.
     pub(crate) idle: ListHead,
     /// How many lanes `idle` has.
@@ -89,9 +87,19 @@ pub struct DatabaseEntry {
     pub surveys_asked: u32,
     /// That number when the last survey that was done began.
     pub surveyed: u32,
-    /// How often a lane found no place on the board since the last survey: its tasks are known to
-    /// the table only (I4).
-    pub lanes_spilled: u32,
+    /// A queue found no record since the last survey: those without one are searched (I4).
+    pub(crate) has_unlisted: bool,
+    /// How many queues the board does not cover (I4).
+    pub(crate) partial: u32,
+    /// Groups whose next task may have to be brought forward.
+    pub(crate) notes: ListHead,
+    /// As these, of groups that are not known: all are to be looked at.
+    pub looks_for_groups: bool,
+    /// A queue keeps the order, or does not any more, since a moment ago: its groups may have several first
+    /// tasks, or tasks behind these.
+    pub changes_order: bool,
+    /// They are being looked at.
+    pub is_looking: bool,
     /// Queues to be announced.
     pub(crate) announce: ListHead,
     /// How many queues are to be announced.
@@ -141,7 +149,6 @@ impl DatabaseEntry {
         idle_workers: ListHead::EMPTY,
         idle_workers_len: 0,
         held: 0,
-        lanes: 0,
         idle: ListHead::EMPTY,
         idle_len: 0,
         permits: NIL,
@@ -155,7 +162,12 @@ impl DatabaseEntry {
         builder: 0,
         surveys_asked: 0,
         surveyed: 0,
-        lanes_spilled: 0,
+        has_unlisted: false,
+        partial: 0,
+        notes: ListHead::EMPTY,
+        looks_for_groups: false,
+        changes_order: false,
+        is_looking: false,
         announce: ListHead::EMPTY,
         announce_len: 0,
         notices: ListHead::EMPTY,
@@ -201,11 +213,6 @@ impl DatabaseEntry {
     /// itself shows that the database is in use, and it would get the tasks that are ready already.
     pub fn may_fire_for_caller(&self) -> bool {
         self.may_hand_out()
-    }
-
-    /// How many lanes cannot be spilled.
-    pub(crate) fn held_lanes(&self) -> u32 {
-        self.lanes - self.idle_len
     }
 
     /// Pauses or resumes the database; whether it was paused.

@@ -21,6 +21,7 @@ pub struct PoolHeads {
     pub(crate) queues: PoolHead,
     pub(crate) groups: PoolHead,
     pub(crate) notices: PoolHead,
+    pub(crate) notes: PoolHead,
     pub(crate) stats: PoolHead,
     pub(crate) workers: PoolHead,
 }
@@ -41,6 +42,8 @@ pub struct Globals {
     pub(crate) configured: u32,
     /// How many queues refuse more ready tasks than `max_ready`.
     pub(crate) refusing: u32,
+    /// How many queues run the tasks of each group in their order.
+    pub(crate) ordering: u32,
     /// How many processes wait.
     pub(crate) waiting: u32,
     /// The number of the process that joined its lines last.

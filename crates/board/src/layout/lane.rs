@@ -1,9 +1,12 @@
 //! The ready order of one action of one queue, of its tasks of one group, or of one priority.
 
-use crate::layout::names::{ACTION_MAX, GroupHash, Name};
+use crate::layout::names::{ACTION_MAX, Name};
 use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
 use crate::layout::rank::Rank;
 use crate::time::Wall;
+
+/// The most queued slots that a lane may have to be spilled (I8).
+const SPILLED_SLOTS_MAX: u32 = 16;
 
 /// A lane. Its cursor splits its tasks: each ready task that ranks before the cursor is on the
 /// board; a task that ranks at or behind it may be known to the table only. A complete lane's
@@ -14,8 +17,6 @@ pub struct Lane {
     pub(crate) cursor: Rank,
     /// Since when the task at the cursor ages, or earlier.
     pub(crate) cursor_since: Wall,
-    /// Of a line: the priority of the task at the cursor, if that is known.
-    pub(crate) cursor_priority: u32,
     /// The lowest rank that was left to the table since the refill under way began.
     pub(crate) left_to_table: Rank,
     pub(crate) chain: Chain,
@@ -32,8 +33,6 @@ pub struct Lane {
     pub(crate) first: u32,
     pub(crate) counts: LaneCounts,
     pub(crate) turns: LaneTurns,
-    /// Of a lane of tasks without a group.
-    pub(crate) pass: Pass,
     pub(crate) wakes: LaneWakes,
     /// The process that refills the lane; 0: none.
     pub(crate) refiller: i32,
@@ -41,9 +40,6 @@ pub struct Lane {
     pub(crate) lane_id: u32,
     pub(crate) used: bool,
     pub(crate) order: Order,
-    /// Of a line: what is known of the task at the cursor.
-    pub(crate) at_cursor: AtCursor,
-    /// Of a line: none.
     pub(crate) action: Name<ACTION_MAX>,
 }
 
@@ -54,22 +50,6 @@ pub enum Order {
     Priority,
     /// Those of an action, group and priority, by age.
     Level(u32),
-    /// Those of a group, whatever their actions and priorities, by age: a *line*, of which one runs
-    /// at a time.
-    Line,
-    /// None: it is the head of the lines whose first task has its action.
-    Head,
-}
-
-/// What is known of the task at the cursor of a line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AtCursor {
-    /// Nothing: a refill finds out.
-    Unread,
-    /// It waits for its time, so the line waits for it.
-    Waits,
-    /// It is ready: the head of its action.
-    Ready(u32),
 }
 
 /// A lane, as long as its index has the same one.
@@ -86,17 +66,6 @@ impl LaneRef {
     pub const NONE: LaneRef = LaneRef { lane: NIL, lane_id: 0, queue: NIL };
 }
 
-/// Where a task belongs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot {
-    pub(crate) lane: u32,
-    /// The head of its action, if the lane is a line; kept until `release_spot`.
-    pub(crate) head: u32,
-}
-
-/// In place of a line's head: the line is in its queue's tree of those that a refill is to read first.
-pub(crate) const UNREAD: u32 = NIL - 1;
-
 /// A lane's part in the turns of groups. The lane of the tasks without a group is the *head* of the
 /// lanes of its action's groups, and stays as long as there are any. Without groups it is only that.
 #[derive(Clone, Copy, Debug)]
@@ -104,8 +73,7 @@ pub(crate) const UNREAD: u32 = NIL - 1;
 pub struct LaneTurns {
     /// The group whose lane it is; `NIL`: it is a head.
     pub(crate) group: u32,
-    /// The head of a group's lane. Of a line: the head in whose tree it is, or `UNREAD`; `NIL`: it is
-    /// in no tree.
+    /// The head of a group's lane; `NIL`: it is a head.
     pub(crate) head: u32,
     /// In the list of its group's lanes, or of its queue's heads.
     pub(crate) sibling: Link,
@@ -113,9 +81,9 @@ pub struct LaneTurns {
     pub(crate) root: u32,
     /// The first one in that tree.
     pub(crate) first: u32,
-    /// How many lanes it is the head of; of lines, how many slots, and tasks at cursors, name it.
+    /// How many lanes it is the head of.
     pub(crate) lanes: u32,
-    /// How many of their slots are queued; of lines, how many are in its tree.
+    /// How many of their slots are queued.
     pub(crate) queued: u32,
 }
 
@@ -129,58 +97,6 @@ impl LaneTurns {
         first: NIL,
         lanes: 0,
         queued: 0,
-    };
-}
-
-/// How far the groups were read that have no place on the board.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Pass {
-    /// From this hash on they are to be read.
-    pub(crate) from: GroupHash,
-    /// The queue's last turn when the pass began: a group with a later one had its turn in it.
-    pub(crate) begun: u64,
-    /// The last hash that is being read.
-    pub(crate) until: GroupHash,
-    /// Of what was read last, as far as it is known; `u32::MAX`: none is.
-    pub(crate) priority: u32,
-    /// There may be such groups.
-    pub(crate) open: bool,
-    /// The pass has come to all groups: the next one begins with the next reading, when those that are
-    /// due have had their turns.
-    pub(crate) over: bool,
-    /// There may be some that this pass does not come to.
-    pub(crate) again: bool,
-    /// A process reads groups.
-    pub(crate) reading: bool,
-    /// One of them may have changed since it was read.
-    pub(crate) disturbed: bool,
-    /// How many groups of what was read last are due.
-    pub(crate) due: u32,
-    /// Something of them is on the board.
-    pub(crate) came: bool,
-    /// Its highest priority.
-    pub(crate) came_priority: u32,
-    /// Until so many turns were had, what the board has comes first.
-    pub(crate) later: u64,
-}
-
-impl Pass {
-    /// All groups are on the board.
-    pub const NONE: Pass = Pass {
-        from: 0,
-        begun: 0,
-        until: 0,
-        priority: 0,
-        open: false,
-        over: false,
-        again: false,
-        reading: false,
-        disturbed: false,
-        due: 0,
-        came: false,
-        came_priority: 0,
-        later: 0,
     };
 }
 
@@ -252,8 +168,11 @@ impl Lane {
         self.action.as_bytes()
     }
 
-    /// Whether the lane can be spilled: its tasks are then known to the table only.
+    /// Whether the lane can be spilled in one step (I8): its tasks are then known to the table only.
     pub(crate) fn is_idle(&self) -> bool {
-        self.counts.held() == 0 && self.refiller == 0 && self.turns.lanes == 0
+        self.counts.held() == 0
+            && self.counts.queued <= SPILLED_SLOTS_MAX
+            && self.refiller == 0
+            && self.turns.lanes == 0
     }
 }

@@ -1,4 +1,5 @@
-//! A queue that has lanes or settings, or is to be announced, and its groups.
+//! A queue that has lanes or settings, or is to be announced, its groups, and those that are to be
+//! looked at.
 
 use crate::layout::names::{GroupHash, Name, QUEUE_MAX};
 use crate::layout::nodes::{Chain, Link, ListHead, TreapLinks};
@@ -17,12 +18,10 @@ pub struct Queue {
     pub(crate) lanes: u32,
     /// How many groups it has.
     pub(crate) groups: u32,
-    /// How many of its lanes have an open pass.
-    pub(crate) passes: u32,
     /// The number of the last turn that a group of it had, or was given when it came.
     pub(crate) last_turn: u64,
-    /// The number of the last turn that one had.
-    pub(crate) last_had: u64,
+    /// Where in the order of hashes the groups go on that were found by a search of the table.
+    pub(crate) next_group: GroupHash,
     /// Of its tasks without a group.
     pub(crate) turns: GroupTurns,
     /// How many of its slots are queued.
@@ -40,17 +39,28 @@ pub struct Queue {
     pub(crate) until: u64,
     /// In the database's list of queues to be announced.
     pub(crate) link: Link,
-    /// The tree of lines whose next task a refill is to read.
-    pub(crate) unread: u32,
     /// Whether it is in the list of those to be announced.
     pub(crate) to_announce: bool,
+    pub(crate) coverage: Coverage,
     pub(crate) settings: QueueSettings,
     pub(crate) permits: Permits,
     /// Empty: the record is free.
     pub(crate) name: Name<QUEUE_MAX>,
 }
 
-/// A group that has lanes.
+/// Whether the board has all lanes of a queue that the table has ready tasks for (I4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Coverage {
+    /// It has.
+    Whole,
+    /// A survey is bringing them; what commits meanwhile makes its lane. Callers search the table.
+    Resuming,
+    /// It has not: callers search the table.
+    Partial,
+}
+
+/// A group that has lanes or slots.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Group {
@@ -58,6 +68,8 @@ pub struct Group {
     pub(crate) turns: GroupTurns,
     pub(crate) chain: Chain,
     pub(crate) queue: u32,
+    /// How many slots name it.
+    pub(crate) slots: u32,
 }
 
 /// The turns of a group, or of the tasks of a queue that are in none.
@@ -69,27 +81,19 @@ pub struct GroupTurns {
     /// Its lanes.
     pub(crate) lanes: ListHead,
     /// How many of its slots are reserved or leased, those included that a transaction in flight
-    /// ends; in a line, how many are not queued.
+    /// ends.
     pub(crate) running: u32,
     /// A number that no other group had. It changes when a slot goes that a transaction in flight
     /// was about to end.
     pub(crate) epoch: u32,
-    /// It had one since it came onto the board; else `last` is what it was given then.
-    pub(crate) had_turn: bool,
     /// As many run as may: its lanes are in no tree.
     pub(crate) parked: bool,
 }
 
 impl GroupTurns {
     /// Of no lanes.
-    pub const NONE: GroupTurns = GroupTurns {
-        last: 0,
-        lanes: ListHead::EMPTY,
-        running: 0,
-        epoch: 0,
-        had_turn: false,
-        parked: false,
-    };
+    pub const NONE: GroupTurns =
+        GroupTurns { last: 0, lanes: ListHead::EMPTY, running: 0, epoch: 0, parked: false };
 }
 
 /// The settings of a queue that the board needs.
@@ -158,4 +162,32 @@ impl Permits {
         links: TreapLinks::NONE,
         awaited: false,
     };
+}
+
+/// A group that is to be looked at, until the scheduler has done so.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct GroupNote {
+    pub(crate) hash: GroupHash,
+    pub(crate) chain: Chain,
+    /// In the database's list of notes.
+    pub(crate) link: Link,
+    pub(crate) entry: u32,
+    /// Another number after each time that the group was noted.
+    pub(crate) generation: u32,
+    /// Whether it is a group; else the tasks of the queue that are in none.
+    pub(crate) is_group: bool,
+    pub(crate) queue: Name<QUEUE_MAX>,
+}
+
+impl GroupNote {
+    /// The queue's name.
+    pub fn queue(&self) -> &[u8] {
+        self.queue.as_bytes()
+    }
+
+    /// The group; `None`: the tasks of the queue that are in none.
+    pub fn group(&self) -> Option<GroupHash> {
+        self.is_group.then_some(self.hash)
+    }
 }

@@ -25,11 +25,6 @@ impl Rank {
     /// After every task.
     pub const END: Rank = Rank { id: Id::MAX, created: Wall::NEVER, priority: 0 };
 
-    /// The place in a line, where priorities do not count.
-    pub fn in_line(self) -> Rank {
-        Rank { priority: 0, ..self }
-    }
-
     /// The least rank behind this one.
     pub fn next(self) -> Rank {
         Rank { id: self.id.saturating_add(1), ..self }

@@ -50,8 +50,6 @@ pub(crate) enum Flag {
     /// No worker owned the task since it was queued, and `since_at` tells since when it ages, which
     /// is later than its submission.
     AgesLater,
-    /// The task is not ready: it waits for its time, and keeps its place in its line.
-    Waits,
 }
 
 /// The flags of a slot, a bit each.
@@ -122,12 +120,13 @@ pub struct Slot {
     /// The worker whose token is good: it has the lease, or its lease expired and no worker owned
     /// the task since. `NIL`: none.
     pub(crate) worker: u32,
-    /// In a line: the head of its action. Else `NIL`.
-    pub(crate) head: u32,
+    /// The task's group; `NIL`: none. A slot that is held has the head of this group's lane as its
+    /// lane.
+    pub(crate) group: u32,
 }
 
 impl Slot {
-    pub(crate) fn new(lane: u32, rank: Rank, timeout: Micros) -> Slot {
+    pub(crate) fn new(lane: u32, group: u32, rank: Rank, timeout: Micros) -> Slot {
         Slot {
             id: rank.id,
             created: rank.created,
@@ -150,24 +149,13 @@ impl Slot {
             claimed_by: 0,
             row: RowHint::default(),
             worker: NIL,
-            head: NIL,
+            group,
         }
     }
 
     /// The task's place in its lane.
     pub fn rank(&self) -> Rank {
-        let rank = Rank { id: self.id, created: self.created, priority: self.priority };
-        if self.is_in_line() { rank.in_line() } else { rank }
-    }
-
-    /// Whether its lane is a line.
-    pub(crate) fn is_in_line(&self) -> bool {
-        self.head != NIL
-    }
-
-    /// Whether the task keeps its place in its line until its time has come.
-    pub fn waits(&self) -> bool {
-        self.flags.has(Flag::Waits)
+        Rank { id: self.id, created: self.created, priority: self.priority }
     }
 
     /// What the task does.

@@ -5,8 +5,8 @@
 pub mod small;
 
 use board::{
-    Board, Group, Header, Lane, ListHead, NIL, Notice, Parts, Place, Queue, QueueStats, Sizes,
-    Slot, Waiter, Worker,
+    Board, Group, GroupNote, Header, Lane, ListHead, NIL, Notice, Parts, Place, Queue, QueueStats,
+    Sizes, Slot, Waiter, Worker,
 };
 
 pub struct Memory {
@@ -21,6 +21,8 @@ pub struct Memory {
     group_buckets: Vec<u32>,
     notices: Vec<Notice>,
     notice_buckets: Vec<u32>,
+    notes: Vec<GroupNote>,
+    note_buckets: Vec<u32>,
     waiters: Vec<Waiter>,
     places: Vec<Place>,
     lines: Vec<ListHead>,
@@ -51,6 +53,8 @@ impl Memory {
             group_buckets: vec![NIL - 1; sizes.lane_buckets],
             notices: zeroed(sizes.notices()),
             notice_buckets: vec![NIL - 1; sizes.lane_buckets],
+            notes: zeroed(sizes.notes()),
+            note_buckets: vec![NIL - 1; sizes.lane_buckets],
             waiters: zeroed(sizes.waiters),
             places: zeroed(sizes.places()),
             lines: zeroed(sizes.lines),
@@ -77,6 +81,8 @@ impl Memory {
             group_buckets: &mut self.group_buckets,
             notices: &mut self.notices,
             notice_buckets: &mut self.notice_buckets,
+            notes: &mut self.notes,
+            note_buckets: &mut self.note_buckets,
             waiters: &mut self.waiters,
             places: &mut self.places,
             lines: &mut self.lines,
@@ -101,6 +107,8 @@ impl Memory {
             + size_of_val(&self.group_buckets[..])
             + size_of_val(&self.notices[..])
             + size_of_val(&self.notice_buckets[..])
+            + size_of_val(&self.notes[..])
+            + size_of_val(&self.note_buckets[..])
             + size_of_val(&self.waiters[..])
             + size_of_val(&self.places[..])
             + size_of_val(&self.lines[..])

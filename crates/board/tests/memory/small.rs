@@ -94,7 +94,7 @@ pub fn expire(board: &mut Board) {
 }
 
 pub fn action_to_refill(board: &mut Board, action: &[u8]) -> NeedsRefill {
-    board.survey(0, lane(action));
+    board.survey(0, lane(action), None, Rank::FIRST);
     match board.next_task(0, b"work", Some(&[action])) {
         Next::NeedsRefill(wanted) => wanted,
         front => panic!("no lane to refill, but {front:?}"),

@@ -25,8 +25,6 @@ pub struct Expect {
     pub back: Option<Key>,
     /// Tasks left to the table in any case.
     pub left: Vec<(LaneKey, Rank)>,
-    /// Groups were read: lanes were made for them.
-    pub groups: Option<(u32, u8, u8)>,
     /// A refill that ended with this cursor.
     pub ended: Option<(LaneKey, Rank)>,
 }
@@ -45,15 +43,6 @@ impl Snapshot {
     }
 }
 
-/// Whether a lane can go: none of its slots is held, it is not being refilled, and no head.
-fn is_idle(lane: &LaneAudit) -> bool {
-    is_free(lane) && !lane.is_head
-}
-
-fn is_free(lane: &LaneAudit) -> bool {
-    lane.slots as usize == lane.queued.len() && lane.refiller == 0
-}
-
 impl World<'_> {
     pub fn take_snapshot(&mut self) -> Snapshot {
         let lanes = self.board.audit().lanes.into_iter().map(|it| {
@@ -64,11 +53,8 @@ impl World<'_> {
             ((it.entry, queue, action, group.expect("a group")), it)
         });
         let lanes: BTreeMap<LaneKey, LaneAudit> = lanes.collect();
-        let has_pass = |entry| lanes.iter().any(|it| it.0.0 == entry && it.1.pass_begun.is_some());
-        let spilled = std::array::from_fn(|entry| {
-            self.board.entry(entry as u32).lanes_spilled > 0 || has_pass(entry as u32)
-        });
-        Snapshot { lanes, used: self.board.usage().slots_used, spilled }
+        (0..MAX_DATABASES).for_each(|entry| assert_eq!(self.board.searched(entry), 0));
+        Snapshot { lanes, used: self.board.usage().slots_used }
     }
 
     /// Compares the board with the cards, and adopts the choices that the board was free to make.
@@ -84,18 +70,14 @@ impl World<'_> {
         let mut evicted = Vec::new();
         for key in absent {
             let card = self.cards.remove(&key).expect("a card");
-            let left = if expect.arrivals.contains(&key) {
+            expect.left.push((card.lane, card.rank));
+            if expect.arrivals.contains(&key) {
                 self.tally.left += 1;
-                self.check_left(&expect, &before, &after, &card)
+                self.check_left(&expect, &before, &card);
             } else if expect.back == Some(key) {
                 assert!(card.rank >= before.cursor(card.lane), "a task before the cursor stays");
-                true
             } else {
-                evicted.push(card.clone());
-                true
-            };
-            if left {
-                expect.left.push((card.lane, card.rank));
+                evicted.push(card);
             }
         }
         self.check_evicted(&expect, &before, &after, &evicted);
@@ -115,18 +97,14 @@ impl World<'_> {
             assert_eq!(self.board.lease(slot).worker.as_bytes(), worker, "{key:?}");
         }
         self.check_workers();
-        self.check_entries(&before, &after);
+        self.check_entries();
         self.check_nothing_stranded(&after);
-        self.note_groups(&before, &after);
+        self.note_groups(&after);
         self.last = after;
     }
 
-    /// Where a task is in the order of its queue: by priority, by its group's turn, by rank. Where
-    /// groups were left to the table, by priority: `passes` checks their turns.
+    /// Where a task is in the order of its queue: by priority, by its group's turn, by rank.
     fn place(&self, lane: LaneKey, rank: Rank) -> (Reverse<u32>, u64, Rank) {
-        if self.had_passes.contains(&(lane.0, lane.1)) {
-            return (Reverse(rank.priority), 0, Rank::FIRST);
-        }
         let turn = self.turns.get(&((lane.0, lane.1), lane.3)).copied().unwrap_or(0);
         (Reverse(rank.priority), turn, rank)
     }
@@ -137,16 +115,14 @@ impl World<'_> {
         self.turns.insert(((lane.0, lane.1), lane.3), turn);
     }
 
-    /// A group that is new comes last; one without lanes is forgotten, also while a lane is made.
-    fn note_groups(&mut self, before: &Snapshot, after: &Snapshot) {
-        let lanes: BTreeSet<_> = after.lanes.keys().map(|it| ((it.0, it.1), it.3)).collect();
-        let queues: BTreeSet<_> = lanes.iter().map(|it| it.0).collect();
-        let stayed = after.lanes.keys().filter(|it| before.lanes.contains_key(*it));
-        let stayed: BTreeSet<_> = stayed.map(|it| ((it.0, it.1), it.3)).collect();
-        self.turns.retain(|it, _| stayed.contains(it) || it.1 == 0 && queues.contains(&it.0));
-        let has_pass = after.lanes.iter().filter(|it| it.1.pass_begun.is_some());
-        self.had_passes.extend(has_pass.map(|(lane, _)| (lane.0, lane.1)));
-        for group in lanes.into_iter().filter(|it| it.1 > 0) {
+    /// A group that is new comes last; one without lanes and slots is forgotten.
+    fn note_groups(&mut self, after: &Snapshot) {
+        let of = |it: &LaneKey| ((it.0, it.1), it.3);
+        let slots = self.cards.values().map(|it| of(&it.lane));
+        let groups: BTreeSet<_> = after.lanes.keys().map(of).chain(slots).collect();
+        let queues: BTreeSet<_> = groups.iter().map(|it| it.0).collect();
+        self.turns.retain(|it, _| groups.contains(it) || it.1 == 0 && queues.contains(&it.0));
+        for group in groups.into_iter().filter(|it| it.1 > 0) {
             if !self.turns.contains_key(&group) {
                 let turn = self.serial();
                 self.turns.insert(group, turn);
@@ -166,42 +142,12 @@ impl World<'_> {
         slots
     }
 
-    /// Whether a group's lane is new, and its group may be one that only the table knew.
-    fn is_unread(&self, before: &Snapshot, after: &Snapshot, lane: LaneKey) -> bool {
-        let is_new = !before.lanes.contains_key(&lane) && lane.3 > 0;
-        let has_pass = before.spilled[lane.0 as usize] || after.spilled[lane.0 as usize];
-        is_new && has_pass && after.cursor(lane) == Rank::FIRST
-    }
-
-    /// Checks why a new task found no slot, and whether its lane knows.
-    fn check_left(
-        &self,
-        expect: &Expect,
-        before: &Snapshot,
-        after: &Snapshot,
-        card: &Card,
-    ) -> bool {
-        let full = self.board.usage();
-        if !after.lanes.contains_key(&card.lane) {
-            assert!(after.spilled[card.lane.0 as usize], "a task without a lane is spilled");
-            let head = (card.lane.0, card.lane.1, card.lane.2, 0);
-            if before.lanes.get(&head).is_some_and(|it| it.pass_begun.is_some()) {
-                return false;
-            }
-            // A group's lane needs a head, too.
-            let more = usize::from(card.lane.3 > 0);
-            assert!(before.lanes.len() + more >= full.lanes as usize, "no room for a lane");
-            let idle = before.lanes.values().filter(|it| is_idle(it)).count();
-            // Of groups that were read, one that had its turn gives way to the next.
-            assert!(idle <= more || expect.groups.is_some(), "no lane could go for it");
-            return false;
-        }
+    /// Checks why a new task found no slot.
+    fn check_left(&self, expect: &Expect, before: &Snapshot, card: &Card) {
         if !expect.read && card.rank >= before.cursor(card.lane) {
-            return true;
+            return;
         }
-        if self.is_unread(before, after, card.lane) {
-            return true;
-        }
+        let full = self.board.usage();
         assert_eq!(full.slots_used, full.slots, "there was no room");
         if expect.arrivals.len() == 1 {
             assert_eq!(before.queued(card.lane), before.longest(), "its lane is the longest");
@@ -209,7 +155,6 @@ impl World<'_> {
                 self.queued().filter(|(_, it)| it.lane == card.lane).map(|it| it.1.rank).max();
             assert!(tail < Some(card.rank), "and has nothing worse");
         }
-        true
     }
 
     /// Only the tail of the longest lane may be evicted, only for another task, and only from a
@@ -222,17 +167,6 @@ impl World<'_> {
         evicted: &[Card],
     ) {
         let came = expect.arrivals.iter().filter(|key| self.cards.contains_key(key)).count();
-        let (spilled, evicted): (Vec<&Card>, Vec<&Card>) = evicted.iter().partition(|card| {
-            // A lane may be spilled and made again by one reading of groups.
-            let may_be_new = expect.groups.is_some() && is_idle(&before.lanes[&card.lane]);
-            may_be_new || !after.lanes.contains_key(&card.lane)
-        });
-        for card in spilled {
-            assert_eq!(card.state, State::Queued, "a lease is never evicted");
-            let lane = &before.lanes[&card.lane];
-            // A head may go once the last of its lanes has gone.
-            assert!(is_idle(lane) || is_free(lane) && lane.is_head, "an idle lane goes");
-        }
         assert!(evicted.len() <= came, "evicted for no other: {evicted:?}");
         self.tally.evicted += evicted.len() as u64;
         for card in evicted {
@@ -260,9 +194,6 @@ impl World<'_> {
         }
         let lanes: BTreeSet<LaneKey> =
             before.lanes.keys().chain(after.lanes.keys()).chain(&expect.makes).copied().collect();
-        // A lane of a group may be made with its head.
-        let more = expect.makes.map_or(0, |lane| u32::from(lane.3 > 0));
-        let mut spilled = 0;
         for lane in lanes {
             let left = expect.left.iter().filter(|it| it.0 == lane).map(|it| it.1).min();
             let mut cursor = before.cursor(lane).min(left.unwrap_or(Rank::END));
@@ -271,29 +202,18 @@ impl World<'_> {
             }
             let refill = self.refills.iter().find(|it| it.lane == lane);
             if let Some(it) = after.lanes.get(&lane) {
-                let is_new = !before.lanes.contains_key(&lane) && lane.3 > 0;
-                let was_read = expect.groups.is_some() && (is_new || it.cursor <= cursor);
-                let unread = was_read || self.is_unread(before, after, lane);
-                assert!(unread || it.cursor == cursor, "the cursor of {lane:?}: {it:?} {cursor:?}");
+                assert_eq!(it.cursor, cursor, "the cursor of {lane:?}");
                 assert_eq!(it.refiller, refill.map_or(0, |it| it.pid));
                 continue;
             }
             assert!(refill.is_none(), "a lane that is refilled stays");
-            assert!(self.cards.values().all(|card| card.lane != lane), "a lane with slots stays");
-            if cursor != Rank::END {
-                spilled += 1;
-                let makes = expect.makes.is_some() || expect.groups.is_some();
-                assert!(makes && after.spilled[lane.0 as usize]);
-                let is_full = before.lanes.len() as u32 + more >= self.board.usage().lanes;
-                assert!(is_full || expect.groups.is_some());
-            }
+            let mut queued = self.queued();
+            assert!(queued.all(|(_, card)| card.lane != lane), "a lane with queued slots stays");
+            assert_eq!(cursor, Rank::END, "an incomplete lane stays: {lane:?}");
         }
-        let is_for_another = expect.groups.is_some() || spilled <= 1 + u64::from(more);
-        assert!(is_for_another, "one lane is spilled for another");
-        self.tally.spilled += spilled;
     }
 
-    fn check_entries(&mut self, before: &Snapshot, after: &Snapshot) {
+    fn check_entries(&mut self) {
         for entry in 0..MAX_DATABASES {
             let timed = self.cards.iter().filter(|(key, card)| {
                 key.0 == entry && matches!(card.state, State::Reserved | State::Leased)
@@ -305,19 +225,15 @@ impl World<'_> {
             assert_eq!(self.board.wants_scheduler(entry), wants);
             let at = entry as usize;
             assert_eq!(self.board.entry(entry).ended_persisted, self.ended[at]);
-            if after.spilled[at] && !before.spilled[at] {
-                let lanes = before.lanes.len() as u32 + 1;
-                assert!(lanes >= self.board.usage().lanes, "spilled for want of lanes");
-            }
         }
     }
 
-    /// A ready task without a slot is behind its lane's cursor, or in a database that spilled (I4).
+    /// A ready task without a slot is behind its lane's cursor (I4).
     fn check_nothing_stranded(&self, after: &Snapshot) {
         for (key, row) in self.rows.iter().filter(|(_, row)| row.ready) {
             let unbuilt = self.board.entry(key.0).build_state != BuildState::Built;
             let known = unbuilt || self.cards.contains_key(key) || self.puts.contains(key);
-            if !known && !after.spilled[key.0 as usize] {
+            if !known {
                 assert!(after.cursor(row.lane) <= row.rank, "stranded: {key:?} {row:?}");
             }
         }
@@ -340,7 +256,6 @@ impl World<'_> {
                 && !self.cards.contains_key(key)
                 && !self.puts.contains(key)
         });
-        let in_table = in_table.filter(|_| !self.last.spilled[entry as usize]);
         let in_table = in_table.map(|(_, row)| self.place(row.lane, row.rank)).min();
         let best = queued.into_iter().chain(in_table).min();
         let lanes = || self.last.lanes.iter().filter(|(lane, _)| asked(**lane));
@@ -352,11 +267,8 @@ impl World<'_> {
                 let lane = self.cards[&(entry, slot.id)].lane;
                 let place = self.place(lane, slot.rank());
                 assert_eq!(Some(place), best, "the best is handed out");
-                let is_before = |rank: Rank, of: &LaneKey| {
-                    let mixed = self.had_passes.contains(&(of.0, of.1)) && *of != lane;
-                    let other = self.place(*of, rank);
-                    if mixed { place <= other } else { place < other || slot.rank() < rank }
-                };
+                let is_before =
+                    |rank: Rank, of: &LaneKey| place < self.place(*of, rank) || slot.rank() < rank;
                 assert!(cursors().all(|(lane, it)| is_before(it.cursor, lane)));
                 let own = self.queued().filter(|(_, it)| it.lane == lane).map(|it| it.1.rank);
                 assert_eq!(own.min(), Some(slot.rank()), "the first of its lane");
@@ -377,22 +289,14 @@ impl World<'_> {
                 let place = self.place(*lane, it.cursor);
                 assert!(best.is_none_or(|best| place <= best), "a lane is refilled from there");
             }
-            Next::NeedsGroups(wanted) => {
-                let of = |it: &&LaneKey| action_name(it.2) == wanted.action.as_bytes();
-                // Its own tasks may be parked.
-                let mut heads = self.last.lanes.iter().filter(|it| is_meant(*it.0) && it.0.3 == 0);
-                let (lane, it) = heads.find(|it| of(&it.0)).expect("its lane");
-                assert!(it.pass_begun.is_some(), "{lane:?} has a pass");
-            }
             Next::Refilling => {
                 let under_way = cursors().filter(|(_, it)| it.refiller != 0);
                 let places = under_way.map(|(lane, it)| self.place(*lane, it.cursor));
                 let place = places.min().expect("a refill under way");
                 assert!(best.is_none_or(|best| place <= best), "a lane is refilled from there");
             }
-            Next::Spilled(_) | Next::Empty => {
-                let spilled = self.board.entry(entry).lanes_spilled > 0;
-                assert_eq!(matches!(front, Next::Spilled(_)), spilled);
+            Next::Search => panic!("there are lanes enough"),
+            Next::Empty => {
                 assert_eq!(best, None, "empty when no task is ready");
                 assert!(lanes().all(|(_, it)| it.cursor == Rank::END));
             }

@@ -25,8 +25,7 @@ impl World<'_> {
                 break;
             }
             for entry in 0..MAX_DATABASES {
-                let spilled = self.board.entry(entry).lanes_spilled > 0;
-                assert!(spilled || self.ready_lanes(entry).is_empty(), "stranded");
+                assert!(self.ready_lanes(entry).is_empty(), "stranded");
                 self.refresh(entry);
             }
         }
@@ -39,13 +38,12 @@ impl World<'_> {
     }
 
     fn drain_queue(&mut self, entry: u8, queue: u8) {
-        let (mut last, mut spilled) = ([Rank::FIRST; GROUPS as usize], false);
+        let mut last = [Rank::FIRST; GROUPS as usize];
         let mut found_none = 0;
         loop {
             assert!(found_none < 500, "the next task is looked for without end");
             assert_eq!(self.running((entry.into(), queue)), 0, "all places are free");
             let before = self.handed.len();
-            spilled |= self.last.spilled[usize::from(entry)];
             self.own(entry, queue, None, 1, None, true);
             let pid = 1 + i32::from(entry);
             let token_hash = self.tokens.last().copied();
@@ -63,7 +61,7 @@ impl World<'_> {
             let (key, token_hash) = token_hash.expect("a token");
             let (lane, rank) = (self.cards[&key].lane, self.cards[&key].rank);
             let last = &mut last[usize::from(lane.3)];
-            assert!(spilled || *last < rank, "each group's tasks come in order");
+            assert!(*last < rank, "each group's tasks come in order");
             *last = rank;
             let right = self.begin_settling(pid, key, &token_hash).expect("a good token");
             let act = Act::Settle { right, end };
@@ -74,7 +72,7 @@ impl World<'_> {
 
     fn is_drained(&mut self, entry: u32, queue: u8) -> bool {
         let front = self.board.next_task(entry, &super::world::queue_name(queue), None);
-        matches!(front, board::Next::Empty | board::Next::Spilled(_))
+        matches!(front, board::Next::Empty)
     }
 
     fn end_all(&mut self) {

@@ -1,6 +1,6 @@
 //! Limits: how many tasks of a queue run, and which a transaction may own.
 
-use board::{Blocked, Bucket, Configured, GroupPlace, QueueSettings};
+use board::{Blocked, Bucket, GroupPlace, QueueSettings};
 
 use super::world::{Act, Card, Key, LaneKey, QUEUES, QueueKey, World, queue_name};
 
@@ -22,8 +22,7 @@ impl World<'_> {
                 ..QueueSettings::NONE
             };
             let (name, now) = (queue_name(queue), self.now.monotonic);
-            let configured = self.board.configure(entry, &name, &settings, now, Bucket::Full);
-            assert_eq!(configured, Configured::Yes);
+            assert!(self.board.configure(entry, &name, &settings, now, Bucket::Full));
             let mut from = Some(0);
             while let Some(at) = from {
                 from = self.board.release_lanes(entry, Some(&name), at, 3);

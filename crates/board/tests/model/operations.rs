@@ -261,10 +261,10 @@ impl World<'_> {
                     let at = self.board.find_slot(key.0, key.1).expect("a slot");
                     let ticket = self.board.slot_at(at, key.0).expect("a slot").ticket(at);
                     let card = self.cards.get_mut(&key).expect("a card");
-                    let stands = card.state == State::Leased;
-                    card.persisted |= stands;
-                    assert_eq!(self.board.is_leased(ticket), stands);
-                    assert_eq!(self.board.note_persisted(ticket), stands);
+                    let is_leased = card.state == State::Leased;
+                    card.persisted |= is_leased;
+                    assert_eq!(self.board.is_leased(ticket), is_leased);
+                    assert_eq!(self.board.note_persisted(ticket), is_leased);
                 }
             }
             Operation::Replay { pick, verb } => self.replay(pick, verb),
@@ -291,7 +291,6 @@ impl World<'_> {
             Operation::Wreck => self.wreck(),
             Operation::Limit { lane, most } => {
                 let (entry, queue, _, group) = lane_of(lane);
-                // A limit of 1 keeps the order of submission: `lines` tests that.
                 let (limits, most) = match group {
                     0 => (&mut self.limits, most),
                     _ => (&mut self.group_limits, if most > 0 { 2 } else { 0 }),
@@ -365,7 +364,7 @@ impl World<'_> {
             let names = names.as_deref();
             let mut front = self.board.next_in_queue(entry, found, names, Wall::MIN);
             self.check_front(entry, queue, asked.as_deref(), &front);
-            if matches!(front, Next::Spilled(_) | Next::Empty) {
+            if matches!(front, Next::Empty) {
                 let freed = self.freed_in_groups(pid);
                 if let Next::Task(slot) = self.board.next_in_freed(found, names, &freed) {
                     let id = self.board.slot_at(slot, entry).expect("a task").id;
@@ -373,14 +372,8 @@ impl World<'_> {
                     front = Next::Task(slot);
                 }
             }
-            if matches!(front, Next::NeedsGroups(_)) && self.readings > 16 {
-                let beside = found.and_then(|queue| self.board.next_beside_passes(queue, names));
-                self.tally.beside_passes += u64::from(beside.is_some());
-                front = beside.unwrap_or(front);
-            }
             match front {
                 Next::Task(at) => {
-                    self.readings = 0;
                     let id = self.board.slot_at(at, entry).expect("a task of the entry").id;
                     self.reserve(pid, at, (entry, id), length);
                     taken += 1;
@@ -399,16 +392,6 @@ impl World<'_> {
                     }
                     self.refill_at_once(self.refills.len() - 1, 1 + max % 5);
                 }
-                Next::NeedsGroups(wanted) => {
-                    let action = wanted.action.as_bytes();
-                    let action = (0..ACTIONS).find(|it| action_name(*it) == action);
-                    let head = (entry, queue, action.expect("a known action"));
-                    self.read_groups(head, &wanted, 1 + usize::from(max % 2));
-                    self.readings += 1;
-                    if !patient {
-                        break;
-                    }
-                }
                 Next::Refilling if patient => {
                     let wanted = |it: &Refill| {
                         it.lane.0 == entry
@@ -418,7 +401,7 @@ impl World<'_> {
                     let at = self.refills.iter().position(wanted).expect("a refill under way");
                     self.refill_at_once(at, 3);
                 }
-                Next::Refilling | Next::Spilled(_) | Next::Empty => break,
+                Next::Refilling | Next::Search | Next::Empty => break,
             }
         }
     }

@@ -8,13 +8,8 @@ use super::world::{Card, Key, MAX_DATABASES, World};
 impl World<'_> {
     /// The effect of an administrator's refresh: each lane must be read from the table again.
     pub fn refresh(&mut self, entry: u32) {
-        let before = self.board.entry(entry).lanes_spilled;
         for lane in self.ready_lanes(entry) {
             self.survey(lane);
-        }
-        if self.board.entry(entry).lanes_spilled == before {
-            self.board.entry_mut(entry).lanes_spilled = 0;
-            self.last = self.take_snapshot();
         }
         self.reconcile(Expect::default());
     }

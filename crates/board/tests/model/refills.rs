@@ -1,9 +1,9 @@
 //! Refills, step by step, with other operations in between.
 
-use board::{GroupHash, GroupRead, Micros, NeedsGroups, NeedsRefill, Rank, Wall};
+use board::{Micros, NeedsRefill, Rank, Wall};
 
 use super::check::Expect;
-use super::world::{Card, GROUPS, LaneKey, Refill, Row, World, group_of};
+use super::world::{LaneKey, Refill, World};
 
 impl World<'_> {
     /// False when another process refills the lane already, or when it has changed since.
@@ -77,52 +77,6 @@ impl World<'_> {
             self.place_some(at, u8::MAX);
         }
         self.end_refill(at);
-    }
-
-    /// Reads the next groups that have no place on the board, of each the first task or two.
-    pub fn read_groups(&mut self, head: (u32, u8, u8), wanted: &NeedsGroups, count: usize) {
-        let pid = 100 + self.serial() as i32;
-        let count = count.min(self.board.begin_groups(wanted, pid).expect("the only reader"));
-        let of_group = |group: u8| -> Vec<(Rank, Micros)> {
-            let lane = (head.0, head.1, head.2, group);
-            let rows = self.rows.values().filter(|row| row.ready && row.lane == lane);
-            let mut tasks: Vec<_> = rows.map(|row| (row.rank, row.timeout)).collect();
-            tasks.sort();
-            tasks
-        };
-        let known = (1..GROUPS).filter(|group| group_of(*group) >= Some(wanted.from));
-        let groups: Vec<_> = known.map(|group| (group, of_group(group))).collect();
-        let groups = groups.into_iter().filter(|it| !it.1.is_empty()).take(count);
-        let groups: Vec<(u8, Vec<(Rank, Micros)>)> = groups.collect();
-        let (mut arrivals, mut left) = (Vec::new(), None);
-        let until = groups.last().and_then(|it| group_of(it.0)).unwrap_or(GroupHash::MAX);
-        for (group, tasks) in &groups {
-            let lane = (head.0, head.1, head.2, *group);
-            let is_new = !self.last.lanes.contains_key(&lane);
-            let read: Vec<(Rank, Micros)> = tasks.iter().take(count).copied().collect();
-            let cursor = tasks.get(count).map_or(Rank::END, |_| tasks[count - 1].0.next());
-            let group = group_of(*group).expect("a group");
-            let read = [GroupRead { group, tasks: &read, cursor }];
-            if self.board.add_groups(head.0, wanted.lane, pid, &read, until) == 0 {
-                left = Some(group);
-                break;
-            }
-            for &(rank, timeout) in tasks.iter().take(count).filter(|_| is_new) {
-                let key = (head.0, rank.id);
-                let epoch = self.serial();
-                if self.board.slot_of(head.0, rank.id).is_some() {
-                    self.cards.entry(key).or_insert_with(|| {
-                        arrivals.push(key);
-                        Card::new(&Row { lane, rank, timeout, ready: true }, epoch)
-                    });
-                }
-            }
-        }
-        let last = groups.last().filter(|_| groups.len() == count);
-        let next = left.or(last.map(|it| group_of(it.0).expect("a group") + 1));
-        self.board.end_groups(wanted.lane, pid, next);
-        self.tally.passes += u64::from(next.is_none());
-        self.reconcile(Expect { arrivals, read: true, groups: Some(head), ..Expect::default() });
     }
 
     /// The lanes are gone; their refillers do not know this yet and end as usual.

@@ -3,26 +3,30 @@
 use board::Sizes;
 
 use super::operations::Operation;
-use super::world::{Tally, World};
+use super::world::{ACTIONS, GROUPS, MAX_DATABASES, QUEUES, Tally, World};
 use crate::memory::Memory;
 
 #[derive(Clone, Debug)]
 pub struct Sequence {
     pub seed: u32,
     pub slots: usize,
-    pub lanes: usize,
     pub operations: Vec<Operation>,
 }
 
 impl Sequence {
     pub fn run(&self) -> Tally {
+        // One for each lane of the model: `worlds` has too few.
+        let lanes = MAX_DATABASES as usize
+            * usize::from(QUEUES)
+            * usize::from(ACTIONS)
+            * usize::from(GROUPS);
         let mut memory = Memory::new(Sizes {
             slots: self.slots,
             slot_buckets: 8,
-            lanes: self.lanes,
+            lanes,
             lane_buckets: 4,
             // Each queue of both databases may have a limit.
-            queues: self.lanes + 256 + 4,
+            queues: lanes + 256 + 4,
             queue_buckets: 4,
             waiters: 1,
             lines: 1,

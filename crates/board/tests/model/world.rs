@@ -130,7 +130,6 @@ pub struct Refill {
 pub struct Snapshot {
     pub lanes: BTreeMap<LaneKey, LaneAudit>,
     pub used: u32,
-    pub spilled: [bool; MAX_DATABASES as usize],
 }
 
 /// How often each case occurred: a property proves nothing if no sequence exercises it.
@@ -138,7 +137,6 @@ pub struct Snapshot {
 pub struct Tally {
     pub evicted: u64,
     pub left: u64,
-    pub spilled: u64,
     pub strays: u64,
     pub known: u64,
     pub expired: u64,
@@ -171,9 +169,6 @@ pub struct Tally {
     pub parked: u64,
     /// Owned in the place of one of its group whose lease the same transaction ends.
     pub handed_in_group: u64,
-    /// Groups without a place were read to the last one.
-    pub passes: u64,
-    pub beside_passes: u64,
 }
 
 pub struct World<'b> {
@@ -189,8 +184,6 @@ pub struct World<'b> {
     /// Commits whose callbacks did not run yet.
     pub puts: Vec<Key>,
     pub gones: Vec<Key>,
-    /// Queues of which groups were left to the table.
-    pub had_passes: BTreeSet<QueueKey>,
     /// The last turns of the groups that have lanes, and of the tasks in none.
     pub turns: BTreeMap<(QueueKey, u8), u64>,
     /// How many tasks of a queue may run.
@@ -207,8 +200,6 @@ pub struct World<'b> {
     pub tokens: Vec<(Key, TokenHash)>,
     /// The tasks that were handed out, in this order.
     pub handed: Vec<Key>,
-    /// How often groups were read since.
-    pub readings: u32,
     pub ended: [u32; MAX_DATABASES as usize],
     pub now: Timestamp,
     pub last: Snapshot,
@@ -244,7 +235,6 @@ impl<'b> World<'b> {
             wanted: Vec::new(),
             puts: Vec::new(),
             gones: Vec::new(),
-            had_passes: BTreeSet::new(),
             turns: BTreeMap::new(),
             limits: BTreeMap::new(),
             group_limits: BTreeMap::new(),
@@ -253,7 +243,6 @@ impl<'b> World<'b> {
             spent: Vec::new(),
             tokens: Vec::new(),
             handed: Vec::new(),
-            readings: 0,
             ended: [0; MAX_DATABASES as usize],
             now: Timestamp { monotonic: Monotonic(1_000), wall: Wall(1_000_000) },
             last: Snapshot::default(),
@@ -306,11 +295,10 @@ impl<'b> World<'b> {
 }
 
 impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 25] {
+    pub fn all(&self) -> [(&'static str, u64); 22] {
         [
             ("evicted", self.evicted),
             ("left", self.left),
-            ("spilled", self.spilled),
             ("strays", self.strays),
             ("known", self.known),
             ("expired", self.expired),
@@ -331,8 +319,6 @@ impl Tally {
             ("in_turn", self.in_turn),
             ("parked", self.parked),
             ("handed_in_group", self.handed_in_group),
-            ("passes", self.passes),
-            ("beside_passes", self.beside_passes),
         ]
     }
 }
@@ -343,7 +329,6 @@ impl std::ops::Add for Tally {
         Tally {
             evicted: self.evicted + it.evicted,
             left: self.left + it.left,
-            spilled: self.spilled + it.spilled,
             strays: self.strays + it.strays,
             known: self.known + it.known,
             expired: self.expired + it.expired,
@@ -364,8 +349,6 @@ impl std::ops::Add for Tally {
             in_turn: self.in_turn + it.in_turn,
             parked: self.parked + it.parked,
             handed_in_group: self.handed_in_group + it.handed_in_group,
-            passes: self.passes + it.passes,
-            beside_passes: self.beside_passes + it.beside_passes,
         }
     }
 }

@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 79] = [
+const CALLS: [(&str, &str); 81] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -94,6 +94,8 @@ const CALLS: [(&str, &str); 79] = [
     ("_leases", "select scylla._leases()"),
     ("_owned", "select scylla._owned(true)"),
     ("_is_owned", "select scylla._is_owned(gen_random_uuid())"),
+    ("_may_own", "select scylla._may_own(gen_random_uuid(), '3')"),
+    ("_group_may_run", "select scylla._group_may_run('q', gen_random_uuid())"),
     ("_first_queue", "select scylla._first_queue()"),
     ("_last_queue", "select scylla._last_queue()"),
     ("_group_hash", "select scylla._group_hash('g')"),

@@ -2,10 +2,11 @@
 
 use crate::board::Board;
 use crate::board::leases::{Lease, Refusal};
+use crate::layout::lane::Lane;
 use crate::layout::names::LaneName;
 use crate::layout::nodes::NIL;
 use crate::layout::rank::{Id, Rank};
-use crate::layout::slot::{Flag, State, Ticket, TokenHash};
+use crate::layout::slot::{Flag, Slot, State, Ticket, TokenHash};
 use crate::time::{Micros, Monotonic};
 
 impl Board<'_> {
@@ -49,7 +50,10 @@ impl Board<'_> {
         let at = self.ensure_slot(entry, name, rank, timeout)?;
         let slot = &self.slots[at];
         Some(match slot.state {
-            State::Queued if !self.fits(at, &mut self.room_of(entry)) => return None,
+            State::Queued if !self.fits(&mut self.room_of(entry)) => {
+                self.release_unheld(at);
+                return None;
+            }
             State::Queued => {
                 self.dequeue(at);
                 Ok(self.mark_ending(at, holder).0)
@@ -136,6 +140,7 @@ impl Board<'_> {
     /// The ending committed and the task is settled, deleted, or waits.
     pub fn commit_end(&mut self, ticket: Ticket) {
         if self.is_at(ticket, State::Ending) {
+            self.note_group_of(ticket.slot);
             self.free_slot(ticket.slot);
         }
     }
@@ -151,11 +156,6 @@ impl Board<'_> {
                 // The lane's next refill looks again (I4).
                 self.slots[ticket.slot].flags.set(Flag::Reoffered, true);
             }
-            let (lane, rank) = (self.slots[ticket.slot].lane, self.slots[ticket.slot].rank());
-            if self.slots[ticket.slot].is_in_line() {
-                // It may keep its place.
-                self.leave_to_table(lane, rank);
-            }
             self.drop_slot(ticket.slot);
         }
     }
@@ -165,6 +165,19 @@ impl Board<'_> {
     pub fn remove_task(&mut self, entry: u32, id: Id) {
         self.wake_all(entry, id);
         if let Some(at) = self.find_slot(entry, id) {
+            self.note_group_of(at);
+            self.drop_slot(at);
+        }
+    }
+
+    /// A task was not brought forward after all: it is not handed out.
+    pub fn undo_forward(&mut self, entry: u32, id: Id) {
+        let is_free = |at: &u32| {
+            let it = &self.slots[*at];
+            it.state == State::Queued && it.claimed_by == 0
+        };
+        if let Some(at) = self.find_slot(entry, id).filter(is_free) {
+            self.note_group_of(at);
             self.drop_slot(at);
         }
     }
@@ -179,38 +192,63 @@ impl Board<'_> {
         }
     }
 
-    /// Queues a slot again, or leaves its task to the table when its lane has moved past it.
+    /// Queues a slot again, or leaves its task to the table when its lane has moved past it, or finds no
+    /// place. A slot whose token is valid stays as long as there is room, beside the lane if need be.
     pub(crate) fn requeue_slot(&mut self, at: u32) {
-        if self.is_outdated(self.slots[at].lane) {
-            let entry = self.entry_of_slot(&self.slots[at]);
-            self.change_lane(entry, at);
-            if self.is_outdated(self.slots[at].lane) {
-                return self.leave_outdated(entry, at);
+        // An older task may have come meanwhile; and without the slot the group is not found any more.
+        self.note_group_of(at);
+        let (rank, had_place) = (self.slots[at].rank(), self.slots[at].has_place());
+        let head = self.slots[at].lane;
+        match self.lane_of_slot(at) {
+            Some(lane) if rank < self.lanes[lane].cursor => {
+                self.move_slot(at, lane);
+                self.enqueue(at);
+                self.note_left(lane, had_place);
+            }
+            None if self.slots[at].has_token() => {
+                self.enqueue(at);
+                self.note_left_to_table(head, had_place);
+            }
+            _ => {
+                self.set_state(at, State::Withheld);
+                self.slots[at].flags.set(Flag::Reoffered, true);
+                self.free_slot(at);
             }
         }
-        let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
-        let had_place = self.slots[at].has_place();
-        if rank < self.lanes[lane].cursor {
-            self.enqueue(at);
-        } else {
-            self.set_state(at, State::Withheld);
-            self.leave_to_table(lane, rank);
-            self.free_slot(at);
-        }
-        self.note_left(lane, had_place);
     }
 
-    /// Leaves a task to the table for whose lane there is no place.
-    fn leave_outdated(&mut self, entry: u32, at: u32) {
-        let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
-        let (queue, action) = (self.queues[self.lanes[lane].queue].name, self.action_of(at));
-        let group = self.group_of_lane(lane);
-        self.set_state(at, State::Withheld);
-        self.free_slot(at);
-        self.note_spilled(entry);
-        let name = LaneName { queue: queue.as_bytes(), action: action.as_bytes(), group };
-        self.read_again(entry, name, rank);
-        self.wake_for_table(entry, name);
+    /// The lane that keeps a slot's task; `None`: a search of the table finds it.
+    fn lane_of_slot(&mut self, at: u32) -> Option<u32> {
+        let Slot { lane, group, priority, .. } = self.slots[at];
+        let Lane { queue, action, .. } = self.lanes[lane];
+        let (entry, name) = (self.queues[queue].entry, self.queues[queue].name);
+        let group = (group != NIL).then(|| self.groups[group].hash);
+        let name = LaneName { queue: name.as_bytes(), action: action.as_bytes(), group };
+        self.lane_to_keep(entry, name, priority)
+    }
+
+    /// Notes that a task is ready again that only the table knows, or that is beside its lane.
+    fn note_left_to_table(&mut self, head: u32, had_place: bool) {
+        let Lane { queue, action, .. } = self.lanes[head];
+        if had_place && self.is_limited(queue) {
+            self.note_freed(queue);
+        } else {
+            self.wake_beside_lanes(queue, Some(action.as_bytes()));
+        }
+    }
+
+    /// The lane in which a slot's task belongs, if it is there.
+    fn own_lane(&self, at: u32) -> Option<u32> {
+        let Slot { lane, group, priority, .. } = self.slots[at];
+        let Lane { queue, action, .. } = &self.lanes[lane];
+        self.find_lane(*queue, action.as_bytes(), self.order(*queue, priority), group)
+    }
+
+    /// Drops a slot that `ensure_slot` made, if it is not held and its task's lane is not there.
+    pub fn release_unheld(&mut self, at: u32) {
+        if self.slots[at].state == State::Queued && self.own_lane(at) != Some(self.slots[at].lane) {
+            self.drop_slot(at);
+        }
     }
 
     /// Frees a slot whose task is gone, whatever state it is in.
@@ -230,25 +268,27 @@ impl Board<'_> {
         self.note_lease_ended(at);
         self.leave_worker(at);
         let had_place = self.slots[at].has_place();
-        let (lane, rank) = (self.slots[at].lane, self.slots[at].rank());
-        if self.slots[at].is_in_line() && !had_place {
-            // It may keep its place: the line is read again.
-            self.leave_to_table(lane, rank);
-        }
+        let lane = self.slots[at].lane;
         self.set_state(at, State::Free);
         if self.slots[at].flags.has(Flag::Reoffered) {
-            self.leave_to_table(lane, rank);
-            self.note_left(lane, had_place);
+            self.leave_slot_to_table(at, had_place);
         } else if had_place {
             self.note_freed(self.lanes[lane].queue);
-        } else if self.is_line(lane) {
-            self.note_ready(lane);
         }
-        let head = self.slots[at].head;
+        let group = self.slots[at].group;
         self.slots.free(at);
+        self.leave_slots(group);
         self.note_slot_freed(lane);
-        if head != NIL {
-            self.release_head(head);
+    }
+
+    /// Leaves the task of a slot that goes to the table, where it is ready.
+    fn leave_slot_to_table(&mut self, at: u32, had_place: bool) {
+        match self.lane_of_slot(at) {
+            Some(lane) => {
+                self.leave_to_table(lane, self.slots[at].rank());
+                self.note_left(lane, had_place);
+            }
+            None => self.note_left_to_table(self.slots[at].lane, had_place),
         }
     }
 

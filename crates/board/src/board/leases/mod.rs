@@ -5,7 +5,7 @@ pub mod timer;
 pub mod workers;
 
 use crate::board::Board;
-use crate::board::refill::{NeedsGroups, NeedsRefill};
+use crate::board::refill::NeedsRefill;
 use crate::layout::lane::{Lane, Order};
 use crate::layout::names::{Name, WORKER_MAX};
 use crate::layout::nodes::NIL;
@@ -85,13 +85,10 @@ pub enum Next {
     Task(u32),
     /// The next task, if there is one, is known to the table only.
     NeedsRefill(NeedsRefill),
-    /// Groups that only the table knows come before what the board has.
-    NeedsGroups(NeedsGroups),
-    /// As these two, and another process reads already.
+    /// As this, and another process reads already.
     Refilling,
-    /// No lane has anything, but so often one of the database found no place on the board: the
-    /// table may have its tasks.
-    Spilled(u32),
+    /// The board does not cover the queue: the caller searches the table.
+    Search,
     /// Nothing is to be handed out.
     Empty,
 }
@@ -157,40 +154,26 @@ impl Board<'_> {
         now: Wall,
     ) -> Next {
         loop {
-            let lane = queue.and_then(|queue| match actions {
-                _ if self.ages(queue) && self.keeps_order(queue) => {
-                    self.best_aged_line(queue, actions, now)
-                }
+            let Some(queue) = queue.filter(|_| !self.is_searched(entry, queue)) else {
+                let searched = self.is_searched(entry, queue);
+                return if searched { Next::Search } else { Next::Empty };
+            };
+            let lane = match actions {
                 _ if self.ages(queue) => self.best_aged_lane(queue, actions, now),
                 None => self.best_head(queue).map(|head| self.next_below(head)),
-                Some(actions) => {
-                    let order = if self.keeps_order(queue) { Order::Head } else { Order::Priority };
-                    actions
-                        .iter()
-                        .filter_map(|action| self.find_head(queue, action, order))
-                        .filter(|head| self.has_next(*head))
-                        .min_by_key(|head| self.head_key(*head))
-                        .map(|head| self.next_below(head))
-                }
-            });
-            let unread = queue.and_then(|queue| self.first_unread(queue));
-            let rivals = lane.into_iter().chain(unread);
-            let lane = match unread {
-                None => lane,
-                Some(_) => rivals.min_by_key(|lane| self.lane_key(*lane)),
+                Some(actions) => (actions.iter())
+                    .filter_map(|action| self.find_head(queue, action, Order::Priority))
+                    .filter(|head| self.has_next(*head))
+                    .min_by_key(|head| self.head_key(*head))
+                    .map(|head| self.next_below(head)),
             };
-            let Some(lane) = lane else {
-                let spilled = self.entry(entry).lanes_spilled;
-                return if spilled > 0 { Next::Spilled(spilled) } else { Next::Empty };
-            };
-            if let Some(next) = self.groups_before(lane) {
-                return next;
-            }
-            if !self.is_group_full(lane) {
+            let Some(lane) = lane else { return Next::Empty };
+            let group = self.lanes[lane].turns.group;
+            if !self.is_group_full(queue, group) {
                 return self.next_in_lane(lane);
             }
             // Its limit was lowered.
-            self.park_or_unpark(lane);
+            self.park_or_unpark(queue, group);
         }
     }
 
@@ -214,8 +197,8 @@ impl Board<'_> {
         self.dequeue(at);
         self.join_worker(at, claim.worker, claim.now.wall);
         self.set_state(at, State::Reserved);
-        self.take_turn(self.slots[at].lane);
-        let queue = self.queue_of(at);
+        let (queue, group) = (self.queue_of(at), self.slots[at].group);
+        self.take_turn(queue, group);
         self.take_permit(queue);
         let timeout = self.queues[queue].settings.timeout;
         let generation = self.next_generation();
@@ -315,7 +298,7 @@ impl Board<'_> {
             }
             State::Leased | State::Reserved => self.stop_timer(at),
             State::Queued | State::Withheld if !self.may_revive(at) => return Extended::No,
-            State::Queued if !self.fits(at, &mut self.room_of(entry)) => return Extended::No,
+            State::Queued if !self.fits(&mut self.room_of(entry)) => return Extended::No,
             // Expired, and no worker owned it since: its worker has it again.
             State::Queued => {
                 self.dequeue(at);

@@ -9,7 +9,8 @@
 //! A group of which as many tasks run as may is *parked*: its lanes are in no tree until a place comes
 //! free, so that it costs the others nothing.
 //!
-//! In a queue with aging lanes have one priority each, and age alone decides between them.
+//! In a queue with aging lanes have one priority each, and age alone decides between them. Groups of a
+//! queue that the board does not cover get their turns by the search of the table.
 
 use crate::board::Board;
 use crate::board::leases::Next;
@@ -18,11 +19,12 @@ use crate::containers::hash::hash;
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
-use crate::layout::lane::{Lane, Order, UNREAD};
+use crate::layout::lane::{Lane, Order};
 use crate::layout::names::GroupHash;
-use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
-use crate::layout::queue::{Group, GroupTurns};
+use crate::layout::nodes::{Chain, Link, ListHead, NIL, TreapLinks};
+use crate::layout::queue::{Coverage, Group, GroupTurns};
 use crate::layout::rank::Rank;
+use crate::layout::slot::Slot;
 use std::cmp::Reverse;
 
 /// What decides between lanes of a queue; less is sooner.
@@ -45,7 +47,7 @@ impl Board<'_> {
         let last = self.next_turn(queue);
         let epoch = self.next_generation();
         let turns = GroupTurns { last, epoch, ..GroupTurns::NONE };
-        let group = Group { hash, turns, chain: Chain::NONE, queue };
+        let group = Group { hash, turns, chain: Chain::NONE, queue, slots: 0 };
         let group = self.groups.add(group_hash(queue, hash), group)?;
         self.queues[queue].groups += 1;
         Some(group)
@@ -63,54 +65,67 @@ impl Board<'_> {
         (group != NIL).then(|| self.groups[group].hash)
     }
 
-    pub(crate) fn turns(&self, lane: u32) -> &GroupTurns {
-        let Lane { queue, turns, .. } = &self.lanes[lane];
-        match turns.group {
-            NIL => &self.queues[*queue].turns,
+    /// The turns of a group, or of the tasks of a queue that are in none.
+    pub(crate) fn turns(&self, queue: u32, group: u32) -> &GroupTurns {
+        match group {
+            NIL => &self.queues[queue].turns,
             group => &self.groups[group].turns,
         }
     }
 
-    pub(crate) fn turns_of(&mut self, lane: u32) -> &mut GroupTurns {
-        let Lane { queue, turns, .. } = &self.lanes[lane];
-        match turns.group {
-            NIL => &mut self.queues[*queue].turns,
+    /// As `turns`, to change them.
+    pub(crate) fn turns_mut(&mut self, queue: u32, group: u32) -> &mut GroupTurns {
+        match group {
+            NIL => &mut self.queues[queue].turns,
             group => &mut self.groups[group].turns,
         }
     }
 
-    /// Notes that a lane is one of its group's, and of its head's if it has one.
-    pub(crate) fn join_group(&mut self, lane: u32) {
-        if self.lanes[lane].order == Order::Head {
-            return;
-        }
-        let mut lanes = self.turns_of(lane).lanes;
-        list::push(&mut Siblings(&mut self.lanes), &mut lanes, lane);
-        self.turns_of(lane).lanes = lanes;
+    /// As `turns`, of a lane's group.
+    pub(crate) fn turns_of(&self, lane: u32) -> &GroupTurns {
+        let Lane { queue, turns, .. } = &self.lanes[lane];
+        self.turns(*queue, turns.group)
     }
 
-    /// Takes a lane that is about to be freed from its group, which is freed with its last lane, and
-    /// from its head. Returns the head.
+    /// Notes that a lane is one of its group's.
+    pub(crate) fn join_group(&mut self, lane: u32) {
+        self.change_group_lanes(lane, |nodes, lanes| list::push(nodes, lanes, lane));
+    }
+
+    /// Takes a lane that is about to be freed from its group, and from its head. Returns the head.
     pub(crate) fn leave_group(&mut self, lane: u32) -> Option<u32> {
-        if self.lanes[lane].order == Order::Head {
-            return None;
-        }
-        let mut lanes = self.turns_of(lane).lanes;
-        list::remove(&mut Siblings(&mut self.lanes), &mut lanes, lane);
-        self.turns_of(lane).lanes = lanes;
-        let Lane { queue, turns, .. } = self.lanes[lane];
+        self.change_group_lanes(lane, |nodes, lanes| list::remove(nodes, lanes, lane));
+        let turns = self.lanes[lane].turns;
         if turns.group == NIL {
             return None;
         }
-        if lanes.first == NIL {
-            self.groups.free(turns.group);
-            self.queues[queue].groups -= 1;
-        }
-        if self.is_line(lane) {
-            return None;
-        }
+        self.release_group(turns.group);
         self.change_lanes_below(turns.head, -1);
         Some(turns.head)
+    }
+
+    fn change_group_lanes(&mut self, lane: u32, change: impl FnOnce(&mut Siblings, &mut ListHead)) {
+        let Lane { queue, turns, .. } = self.lanes[lane];
+        let mut lanes = self.turns(queue, turns.group).lanes;
+        change(&mut Siblings(&mut self.lanes), &mut lanes);
+        self.turns_mut(queue, turns.group).lanes = lanes;
+    }
+
+    /// Notes that a slot of a group was freed.
+    pub(crate) fn leave_slots(&mut self, group: u32) {
+        if group != NIL {
+            self.groups[group].slots -= 1;
+            self.release_group(group);
+        }
+    }
+
+    /// Frees a group that has neither lanes nor slots.
+    fn release_group(&mut self, group: u32) {
+        let Group { queue, slots, turns, .. } = self.groups[group];
+        if slots == 0 && turns.lanes.first == NIL {
+            self.groups.free(group);
+            self.queues[queue].groups -= 1;
+        }
     }
 
     /// Changes how many lanes a head has.
@@ -128,14 +143,13 @@ impl Board<'_> {
 
     /// Whether processes are woken for a lane itself.
     pub(crate) fn is_head(&self, lane: u32) -> bool {
-        let Lane { order, turns, .. } = &self.lanes[lane];
-        if *order == Order::Line { turns.head == UNREAD } else { turns.group == NIL }
+        self.lanes[lane].turns.head == NIL
     }
 
     /// The head of a lane, which may be itself.
     pub(crate) fn head_of(&self, lane: u32) -> u32 {
         match self.lanes[lane].turns.head {
-            NIL | UNREAD => lane,
+            NIL => lane,
             head => head,
         }
     }
@@ -148,19 +162,12 @@ impl Board<'_> {
 
     /// Whether a lane has something that its group may hand out: it is in its tree.
     pub(crate) fn is_listed(&self, lane: u32) -> bool {
-        if self.is_line(lane) {
-            return self.lanes[lane].turns.head != NIL;
-        }
-        self.front(lane) != Rank::END && !self.turns(lane).parked
+        self.front(lane) != Rank::END && !self.turns_of(lane).parked
     }
 
     /// Whether a head, or a lane that it heads, has something that may be handed out.
     pub(crate) fn has_next(&self, head: u32) -> bool {
-        if self.is_line(head) {
-            return self.is_head(head);
-        }
-        let it = &self.lanes[head];
-        self.is_listed(head) || it.turns.first != NIL || it.pass.open
+        self.is_listed(head) || self.lanes[head].turns.first != NIL
     }
 
     /// Of a head and the lanes that it heads, the one with the next task. The head, if none has
@@ -176,33 +183,21 @@ impl Board<'_> {
 
     pub(crate) fn lane_key(&self, lane: u32) -> LaneKey {
         let is_level = matches!(self.lanes[lane].order, Order::Level(_));
-        let turn = if is_level { 0 } else { self.turns(lane).last };
+        let turn = if is_level { 0 } else { self.turns_of(lane).last };
         let front = self.front(lane);
-        let priority = if self.is_line(lane) { self.line_priority(lane) } else { front.priority };
         // Beside each other while the queue begins or ceases to age, the two kinds are not compared.
-        (Reverse(priority), is_level, turn, front, lane)
+        (Reverse(front.priority), is_level, turn, front, lane)
     }
 
-    /// The key of what comes next in a head: a task, or the groups of its pass, which had their last
-    /// turns before it began. Their priority is taken to be that of the task, or of what was read last.
+    /// The key of what comes next in a head.
     pub(crate) fn head_key(&self, head: u32) -> LaneKey {
-        let next = self.next_below(head);
-        let pass = &self.lanes[head].pass;
-        let task = (next != head || self.is_listed(head)).then(|| self.lane_key(next));
-        match task {
-            Some(task) if !pass.open || pass.later > 0 => task,
-            None if !pass.open => self.lane_key(head),
-            _ => {
-                let priority = task.map_or(Reverse(pass.priority), |task| task.0);
-                (priority, false, pass.begun, Rank::FIRST, head)
-            }
-        }
+        self.lane_key(self.next_below(head))
     }
 
     /// Whether a head is before another one.
     pub(crate) fn is_head_before(&self, a: u32, b: u32) -> bool {
         let (one, other) = (&self.lanes[a], &self.lanes[b]);
-        let is_plain = [one, other].iter().all(|it| it.turns.first == NIL && !it.pass.open);
+        let is_plain = one.turns.first == NIL && other.turns.first == NIL;
         let is_level = |lane: &Lane| matches!(lane.order, Order::Level(_));
         if is_plain && is_level(one) == is_level(other) {
             (self.front(a), a) < (self.front(b), b)
@@ -233,24 +228,15 @@ impl Board<'_> {
         (turns.root, turns.first) = (root, first);
     }
 
-    /// Notes that a task of a lane is handed out: its group has had its turn.
-    pub(crate) fn take_turn(&mut self, lane: u32) {
-        let queue = self.lanes[lane].queue;
-        if self.queues[queue].groups == 0 && self.queues[queue].passes == 0 {
-            return;
+    /// Notes that a task of a group is handed out: the group has had its turn.
+    pub(crate) fn take_turn(&mut self, queue: u32, group: u32) {
+        if self.queues[queue].groups > 0 {
+            let turn = self.next_turn(queue);
+            let first = self.turns(queue, group).lanes.first;
+            self.each_of_group(first, Board::unlink_front);
+            self.turns_mut(queue, group).last = turn;
+            self.each_of_group(first, Board::link_front);
         }
-        let turn = self.next_turn(queue);
-        self.queues[queue].last_had = turn;
-        self.set_turn(lane, turn);
-        self.turns_of(lane).had_turn = true;
-    }
-
-    /// Changes the number of a group's last turn.
-    pub(crate) fn set_turn(&mut self, lane: u32, turn: u64) {
-        let first = self.turns_of(lane).lanes.first;
-        self.each_of_group(first, Board::unlink_front);
-        self.turns_of(lane).last = turn;
-        self.each_of_group(first, Board::link_front);
     }
 
     fn each_of_group(&mut self, first: u32, mut change: impl FnMut(&mut Self, u32)) {
@@ -261,29 +247,29 @@ impl Board<'_> {
         }
     }
 
-    /// Whether as many tasks of a lane's group run as may.
-    pub(crate) fn is_group_full(&self, lane: u32) -> bool {
-        let most = self.queues[self.lanes[lane].queue].settings.max_running_per_group;
-        most > 0 && self.turns(lane).running >= most
+    /// Whether as many tasks of a group run as may.
+    pub(crate) fn is_group_full(&self, queue: u32, group: u32) -> bool {
+        let most = self.queues[queue].settings.max_running_per_group;
+        most > 0 && self.turns(queue, group).running >= most
     }
 
-    /// Changes how many tasks of a lane's group run.
-    pub(crate) fn change_running(&mut self, lane: u32, by: i32) {
-        let turns = self.turns_of(lane);
+    /// Changes how many tasks of a group run.
+    pub(crate) fn change_running(&mut self, queue: u32, group: u32, by: i32) {
+        let turns = self.turns_mut(queue, group);
         turns.running = turns.running.wrapping_add_signed(by);
-        self.park_or_unpark(lane);
+        self.park_or_unpark(queue, group);
     }
 
-    /// Parks the group of a lane if as many of its tasks run as may, and takes it up again if not:
-    /// then a process is woken for what it has.
-    pub(crate) fn park_or_unpark(&mut self, lane: u32) {
-        let is_full = self.is_group_full(lane);
-        if is_full == self.turns(lane).parked {
+    /// Parks a group if as many of its tasks run as may, and takes it up again if not: then a process
+    /// is woken for what it has.
+    pub(crate) fn park_or_unpark(&mut self, queue: u32, group: u32) {
+        let is_full = self.is_group_full(queue, group);
+        if is_full == self.turns(queue, group).parked {
             return;
         }
-        let first = self.turns(lane).lanes.first;
+        let first = self.turns(queue, group).lanes.first;
         self.each_of_group(first, Board::unlink_front);
-        self.turns_of(lane).parked = is_full;
+        self.turns_mut(queue, group).parked = is_full;
         let mut best = None;
         self.each_of_group(first, |it, lane| {
             it.link_front(lane);
@@ -291,11 +277,11 @@ impl Board<'_> {
                 best = best.into_iter().chain([(it.lane_key(lane), lane)]).min();
             }
         });
-        let queue = self.lanes[lane].queue;
-        if let Some((_, best)) = best
-            && !self.is_limited(queue)
-            && self.free_places(queue) > 0
-        {
+        if is_full || self.is_limited(queue) || self.free_places(queue) == 0 {
+            // A place of the queue that comes free wakes a process.
+        } else if self.queues[queue].coverage != Coverage::Whole {
+            self.wake_beside_lanes(queue, None);
+        } else if let Some((_, best)) = best {
             self.wake_for(best, 1);
             self.note_to_announce(queue);
         }
@@ -319,15 +305,8 @@ impl Board<'_> {
             let mut lane = turns.lanes.first;
             while lane != NIL {
                 let it = &self.lanes[lane];
-                let (action, has_next) = match self.is_line(lane).then(|| self.listing(lane)) {
-                    None => (Some(it.action()), self.front(lane) != Rank::END),
-                    Some(UNREAD) => (None, true),
-                    Some(NIL) => (None, false),
-                    Some(head) => (Some(self.lanes[head].action()), true),
-                };
-                let is_asked = action
-                    .is_none_or(|action| actions.is_none_or(|actions| actions.contains(&action)));
-                if is_asked && has_next {
+                let is_asked = actions.is_none_or(|actions| actions.contains(&it.action()));
+                if is_asked && self.front(lane) != Rank::END {
                     best = best.into_iter().chain([(self.lane_key(lane), lane)]).min();
                 }
                 lane = it.turns.sibling.next;
@@ -337,9 +316,9 @@ impl Board<'_> {
     }
 
     /// The place that a slot has, or had, in its group.
-    pub(crate) fn group_place(&self, lane: u32) -> GroupPlace {
-        let Lane { queue, turns, .. } = &self.lanes[lane];
-        GroupPlace { queue: *queue, group: turns.group, epoch: self.turns(lane).epoch }
+    pub(crate) fn group_place(&self, slot: &Slot) -> GroupPlace {
+        let queue = self.lanes[slot.lane].queue;
+        GroupPlace { queue, group: slot.group, epoch: self.turns(queue, slot.group).epoch }
     }
 
     /// The group of a place, unless a place of it was overtaken since.

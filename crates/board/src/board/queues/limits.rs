@@ -9,7 +9,7 @@ use crate::board::Board;
 use crate::containers::treap::{self, TreapNodes};
 use crate::layout::names::GroupHash;
 use crate::layout::nodes::{NIL, TreapLinks};
-use crate::layout::queue::{Permits, Queue, QueueSettings};
+use crate::layout::queue::{Coverage, Permits, Queue, QueueSettings};
 use crate::layout::slot::{Slot, State};
 use crate::time::{Micros, Monotonic};
 
@@ -26,8 +26,6 @@ pub enum Blocked {
     MaxRunning(RunningPlace),
     /// As many tasks of the task's group run as may.
     MaxRunningPerGroup(GroupPlace),
-    /// An older task of the task's group runs first.
-    NotNext,
     /// As many of its tasks were handed out as may be by now.
     MaxPerSecond,
 }
@@ -48,10 +46,6 @@ pub struct GroupPlace {
     /// `NIL`: the tasks without a group.
     pub(crate) group: u32,
     pub(crate) epoch: u32,
-}
-
-impl GroupPlace {
-    const NONE: GroupPlace = GroupPlace { queue: NIL, group: NIL, epoch: 0 };
 }
 
 /// The places that an ending makes free when it commits.
@@ -83,16 +77,6 @@ impl Slot {
     pub(crate) fn has_place(&self) -> bool {
         let state = if self.state == State::Ending { self.previous_state } else { self.state };
         matches!(state, State::Reserved | State::Leased)
-    }
-
-    /// Whether the task takes a place of its group. In a line one that a transaction withdraws does,
-    /// too, and one that is withheld: those behind it wait until it is known what becomes of it.
-    pub(crate) fn has_place_in_group(&self) -> bool {
-        if self.is_in_line() {
-            !matches!(self.state, State::Free | State::Queued)
-        } else {
-            self.has_place()
-        }
     }
 }
 
@@ -209,88 +193,87 @@ impl Board<'_> {
         self.change_place(at, |slot| slot.state = state);
     }
 
-    /// Changes a slot's state, and counts the place that it takes or leaves.
+    /// Changes a slot's state, and counts the places that it takes or leaves.
     pub(crate) fn change_place(&mut self, at: u32, change: impl FnOnce(&mut Slot)) {
         let slot = &mut self.slots[at];
-        let (had, held) = (slot.has_place(), slot.has_place_in_group());
+        let had = slot.has_place();
         change(slot);
-        let (has, holds) = (slot.has_place(), slot.has_place_in_group());
-        let (lane, worker) = (slot.lane, slot.worker);
-        if has != had {
-            let change = if has { 1 } else { -1 };
-            let queue = &mut self.queues[self.lanes[lane].queue];
-            queue.running = queue.running.wrapping_add_signed(change);
+        let Slot { lane, worker, group, .. } = *slot;
+        if slot.has_place() != had {
+            let change = if had { -1 } else { 1 };
+            let queue = self.lanes[lane].queue;
+            let running = &mut self.queues[queue].running;
+            *running = running.wrapping_add_signed(change);
             if worker != NIL {
                 let worker = &mut self.workers[worker];
                 worker.running = worker.running.wrapping_add_signed(change);
             }
-        }
-        if holds != held {
-            self.change_running(lane, if holds { 1 } else { -1 });
+            self.change_running(queue, group, change);
         }
     }
 
     /// Whether an expired lease may go on: as if its task were owned, it needs a place.
     pub(crate) fn may_revive(&self, at: u32) -> bool {
         let slot = &self.slots[at];
-        let it = &self.queues[self.lanes[slot.lane].queue];
-        let has_place = slot.has_place();
-        let others = it.running - u32::from(has_place);
-        let others_of_group = self.turns(slot.lane).running - u32::from(slot.has_place_in_group());
-        let may = |others, most| most == 0 || others < most;
-        may(others, it.settings.max_running)
-            && may(others_of_group, it.settings.max_running_per_group)
+        let queue = self.lanes[slot.lane].queue;
+        let it = &self.queues[queue];
+        let own = u32::from(slot.has_place());
+        let of_group = self.turns(queue, slot.group).running;
+        let may = |running: u32, most| most == 0 || running - own < most;
+        may(it.running, it.settings.max_running) && may(of_group, it.settings.max_running_per_group)
     }
 
     /// The places that the ending of a lease makes free, in its queue and in its group; `None`: its
     /// task had none any more.
-    ///
-    /// In a line none comes free unless the lease `settles`: the group waits for the task.
-    pub fn freed_place(&self, slot: &Slot, settles: bool) -> Option<FreedPlace> {
-        let (lane, queue) = (slot.lane, self.lanes[slot.lane].queue);
-        let is_kept = slot.is_in_line() && !settles;
+    pub fn freed_place(&self, slot: &Slot) -> Option<FreedPlace> {
+        let queue = self.lanes[slot.lane].queue;
         slot.has_place().then(|| FreedPlace {
             queue: RunningPlace { queue, epoch: self.queues[queue].epoch },
-            group: if is_kept { GroupPlace::NONE } else { self.group_place(lane) },
+            group: self.group_place(slot),
         })
     }
 
     /// Notes that a slot goes while a transaction in flight ends its lease. That transaction cannot
     /// count on the places of its endings any more: one of them is free already.
     pub(crate) fn note_overtaken(&mut self, at: u32) {
-        let slot = &self.slots[at];
+        let slot = self.slots[at];
         if slot.state == State::Ending && slot.has_place() {
-            let (lane, queue) = (slot.lane, self.lanes[slot.lane].queue);
+            let queue = self.lanes[slot.lane].queue;
             self.queues[queue].epoch = self.next_generation();
-            self.turns_of(lane).epoch = self.queues[queue].epoch;
+            self.turns_mut(queue, slot.group).epoch = self.queues[queue].epoch;
         }
     }
 
     /// Whether the group of a slot's task is full for a transaction that ends leases of groups itself.
     pub fn slot_blocked(&self, slot: u32, freed: &[(GroupPlace, u32)]) -> Option<Blocked> {
-        let lane = self.slots[slot].lane;
-        let place = self.group_place(lane);
+        let place = self.group_place(&self.slots[slot]);
         let freed = freed.iter().find(|it| it.0 == place).map_or(0, |it| it.1);
         let most = self.queues[place.queue].settings.max_running_per_group;
-        let is_full = most > 0 && self.turns(lane).running.saturating_sub(freed) >= most;
-        if is_full {
-            Some(Blocked::MaxRunningPerGroup(place))
-        } else {
-            self.is_behind(slot).then_some(Blocked::NotNext)
-        }
+        let running = self.turns(place.queue, place.group).running.saturating_sub(freed);
+        (most > 0 && running >= most).then_some(Blocked::MaxRunningPerGroup(place))
     }
 
     /// Whether a group of a queue is full, for all transactions.
     pub fn group_blocked(&self, queue: u32, group: Option<GroupHash>) -> Option<Blocked> {
+        self.group_blocked_beside(queue, group, 0)
+    }
+
+    /// As `group_blocked`, for a transaction that makes so many places of the group free.
+    pub fn group_blocked_beside(
+        &self,
+        queue: u32,
+        group: Option<GroupHash>,
+        freed: u32,
+    ) -> Option<Blocked> {
         let group = match group {
             None => NIL,
             Some(group) => self.find_group(queue, group)?,
         };
-        let it = &self.queues[queue];
-        let turns = if group == NIL { &it.turns } else { &self.groups[group].turns };
-        let most = it.settings.max_running_per_group;
+        let most = self.queues[queue].settings.max_running_per_group;
+        let turns = self.turns(queue, group);
         let place = GroupPlace { queue, group, epoch: turns.epoch };
-        (most > 0 && turns.running >= most).then_some(Blocked::MaxRunningPerGroup(place))
+        let is_full = most > 0 && turns.running.saturating_sub(freed) >= most;
+        is_full.then_some(Blocked::MaxRunningPerGroup(place))
     }
 
     /// Whether a queue limits how many of its tasks are handed out.
@@ -323,7 +306,7 @@ impl Board<'_> {
     /// Whether a queue has ready tasks, as far as the board knows.
     fn may_have_tasks(&self, queue: u32) -> bool {
         let it = &self.queues[queue];
-        it.fronts != NIL || it.unread != NIL || self.entry(it.entry).lanes_spilled > 0
+        it.fronts != NIL || it.coverage != Coverage::Whole
     }
 
     /// Notes that a queue has tasks that it may not hand out.

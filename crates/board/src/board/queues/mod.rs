@@ -1,30 +1,19 @@
 //! Queues: what they are needed for, their settings, and how they are released when these change.
 
 pub mod aging;
+pub mod coverage;
 pub mod groups;
 pub mod limits;
-pub mod lines;
-pub mod passes;
+pub mod order;
 
 use crate::board::queues::limits::Bucket;
 use crate::board::{Board, MAX_PARKED};
 use crate::containers::hash::hash;
 use crate::layout::names::Name;
 use crate::layout::nodes::{Chain, Link, NIL};
-use crate::layout::queue::{GroupTurns, Permits, Queue, QueueSettings};
+use crate::layout::queue::{Coverage, GroupTurns, Permits, Queue, QueueSettings};
 use crate::layout::slot::Slot;
 use crate::time::Monotonic;
-
-/// What became of settings that a queue was given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Configured {
-    /// It has these, or newer ones.
-    Yes,
-    /// As `Yes`, and its tasks are in lanes that do not fit the settings: `sort_again`.
-    SortAgain,
-    /// Too many queues have settings.
-    NoRoom,
-}
 
 impl Queue {
     /// Whether it has settings, or is about to get some.
@@ -46,18 +35,16 @@ impl Board<'_> {
             return Some(queue);
         }
         let epoch = self.next_generation();
-        self.queues.add(
+        let added = self.queues.add(
             hash(entry, name),
             Queue {
                 chain: Chain::NONE,
                 entry,
                 fronts: NIL,
-                unread: NIL,
                 lanes: 0,
                 groups: 0,
-                passes: 0,
-                last_turn: passes::NO_TURN,
-                last_had: 0,
+                last_turn: 0,
+                next_group: 0,
                 turns: GroupTurns { epoch, ..GroupTurns::NONE },
                 queued: 0,
                 running: 0,
@@ -66,17 +53,24 @@ impl Board<'_> {
                 until: 0,
                 link: Link::NONE,
                 to_announce: false,
+                coverage: Coverage::Whole,
                 settings: QueueSettings::NONE,
                 permits: Permits::NONE,
                 name: Name::new(name),
             },
-        )
+        );
+        if let Some(queue) = added
+            && self.entry(entry).has_unlisted
+        {
+            self.set_coverage(queue, Coverage::Partial);
+        }
+        added
     }
 
     /// Whether a queue is there for more than being announced.
     pub(crate) fn is_needed(&self, queue: u32) -> bool {
         let it = &self.queues[queue];
-        it.lanes > 0 || it.is_configured()
+        it.lanes > 0 || it.is_configured() || it.coverage != Coverage::Whole
     }
 
     /// Changes what a queue is needed for, and gives it what it is needed for then.
@@ -85,12 +79,15 @@ impl Board<'_> {
         let was_parked = !self.is_needed(queue) && it.to_announce;
         let was_configured = it.is_configured();
         let refused = it.settings.max_ready > 0;
+        let kept_order = self.keeps_order(queue);
         change(&mut self.queues[queue]);
         let it = &self.queues[queue];
         let is_configured = it.is_configured();
         let refuses = it.settings.max_ready > 0;
         self.globals.refusing -= u32::from(refused);
         self.globals.refusing += u32::from(refuses);
+        self.globals.ordering -= u32::from(kept_order);
+        self.globals.ordering += u32::from(self.keeps_order(queue));
         self.globals.parked -= u32::from(was_parked);
         self.globals.configured -= u32::from(was_configured);
         self.globals.configured += u32::from(is_configured);
@@ -141,8 +138,8 @@ impl Board<'_> {
         }
     }
 
-    /// Gives a queue settings, unless it has newer ones. If the order of its tasks changes with them,
-    /// `sort_again` is to move what it has.
+    /// Gives a queue settings, unless it has newer ones. False: too many queues have settings. If the
+    /// order of its tasks changes with them, a survey makes the lanes in which they belong.
     pub fn configure(
         &mut self,
         entry: u32,
@@ -150,31 +147,38 @@ impl Board<'_> {
         settings: &QueueSettings,
         now: Monotonic,
         bucket: Bucket,
-    ) -> Configured {
-        let Some(queue) = self.find_or_add_configured(entry, name) else {
-            return Configured::NoRoom;
-        };
+    ) -> bool {
+        let Some(queue) = self.find_or_add_configured(entry, name) else { return false };
         let before = self.queues[queue].settings;
         if before.version > settings.version {
-            return Configured::Yes;
+            return true;
         }
         let order = self.order(queue, 0);
+        let kept_order = self.keeps_order(queue);
         self.change_need(queue, |it| it.settings = *settings);
-        self.reset_permits(queue, before.max_per_second, now, bucket);
-        // Tasks that keep their place are in no other lanes than lines.
-        let has_none = self.queues[queue].lanes == 0 && !self.keeps_order(queue);
-        if order == self.order(queue, 0) || has_none {
-            return Configured::Yes;
+        if self.keeps_order(queue) != kept_order {
+            let changes = matches!(bucket, Bucket::Full);
+            let it = self.entry_mut(entry);
+            it.looks_for_groups = true;
+            it.changes_order |= changes;
         }
-        // What is left to the table until then is found by a survey.
-        self.note_spilled(entry);
-        Configured::SortAgain
+        self.reset_permits(queue, before.max_per_second, now, bucket);
+        if order != self.order(queue, 0) && self.queues[queue].lanes > 0 {
+            self.set_coverage(queue, Coverage::Partial);
+        }
+        true
     }
 
     /// Forgets the settings of a queue of a cleared database.
     pub(crate) fn forget_settings(&mut self, queue: u32) {
         self.stop_awaiting_permit(queue);
-        self.change_need(queue, |it| (it.settings, it.pins) = (QueueSettings::NONE, 0));
+        let entry = self.queues[queue].entry;
+        let is_whole = self.queues[queue].coverage == Coverage::Whole;
+        self.entry_mut(entry).partial -= u32::from(!is_whole);
+        self.change_need(queue, |it| {
+            (it.settings, it.pins) = (QueueSettings::NONE, 0);
+            it.coverage = Coverage::Whole;
+        });
     }
 
     /// Whether there is a queue of a database at an index.
@@ -208,7 +212,7 @@ impl Board<'_> {
                 && self.queues[queue].entry == entry
                 && wanted.is_none_or(|wanted| wanted == Some(queue))
             {
-                self.park_or_unpark(lane);
+                self.park_or_unpark(queue, self.lanes[lane].turns.group);
                 self.note_released(queue, lane);
             }
         }
@@ -218,7 +222,7 @@ impl Board<'_> {
     fn note_released(&mut self, queue: u32, lane: u32) {
         if self.is_limited(queue) {
             // Once for all of its lanes.
-            if self.best_head(queue).or_else(|| self.first_unread(queue)) == Some(lane) {
+            if self.best_head(queue) == Some(lane) {
                 self.release(queue, u32::MAX);
             }
         } else if self.is_head(lane) && self.has_next(lane) && self.free_places(queue) > 0 {

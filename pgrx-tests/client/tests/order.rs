@@ -1,9 +1,10 @@
 //! Groups in order: with a limit of 1 the tasks of a group run in the order of their submission.
 
 use client::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// A queue q that keeps the order.
 fn keep_order(s: &mut Session) {
@@ -50,6 +51,9 @@ fn a_group_runs_in_the_order_of_submission() {
     submit(&mut s, "priority => 3");
     submit(&mut s, "priority => 9");
     let other = s.submit_with("q", "group_key => 'b', priority => 4");
+    // The scheduler brings it forward a moment after the commit.
+    let is_first = "select not behind from scylla.task where id = $1";
+    eventually(seconds(5), "it is first", || s.value::<bool>(is_first, &[&other]).then_some(()));
     let lease = s.own_one("q");
     assert_eq!(lease.id, other, "4 goes before 3, which is before 9 in its group");
     assert_eq!(s.own("w", "q", 9).len(), 1, "one of a group at a time");
@@ -421,4 +425,226 @@ fn workers_and_crashes_break_no_order() {
     assert_eq!(groups.len(), GROUPS);
     assert!(groups.values().all(|it| it.0 == TASKS - 1));
     println!("{} runs of {} tasks", log.len(), GROUPS * TASKS);
+}
+
+/// Owns the first tasks of `groups` groups, some at a time, and returns them to be tried in an hour;
+/// `between` is called in the middle.
+fn every_first_task_once(
+    s: Session,
+    groups: i32,
+    most: i32,
+    mut between: impl FnMut(Session) -> Session,
+) {
+    let mut s = s;
+    keep_order(&mut s);
+    for place in 0..2 {
+        let sql = "select scylla.submit_many('q', array_agg('{}'::jsonb),
+                       group_keys => array_agg($1 || ' ' || n order by n))
+                   from generate_series(1, $2::integer) n";
+        let key = "group";
+        s.value::<Vec<Uuid>>(sql, &[&key, &groups]);
+        assert_eq!(s.count("select count(*) from scylla.task"), i64::from((place + 1) * groups));
+    }
+    let first: BTreeSet<Uuid> = s
+        .query(
+            "select distinct on (group_key) id from scylla.task order by group_key, created",
+            &[],
+        )
+        .expect("rows")
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    let mut owned = BTreeSet::new();
+    let (mut calls, mut time, mut is_half) = (0, Duration::ZERO, false);
+    while owned.len() < first.len() {
+        let begun = Instant::now();
+        // The scheduler may be looking through all groups for longer than a call waits.
+        let what = format!("a task after {} of {groups}", owned.len());
+        let leases = eventually(seconds(20), &what, || {
+            Some(s.own("w", "q", most)).filter(|leases| !leases.is_empty())
+        });
+        time += begun.elapsed();
+        calls += 1;
+        for lease in &leases {
+            assert!(first.contains(&lease.id), "not the first one of its group");
+            assert!(owned.insert(lease.id), "owned twice");
+        }
+        let ids: Vec<Uuid> = leases.iter().map(|it| it.id).collect();
+        let tokens: Vec<Uuid> = leases.iter().map(|it| it.token).collect();
+        s.value::<Vec<String>>(
+            "select scylla.return_tasks($1, $2, outcome => 'retry')",
+            &[&ids, &tokens],
+        );
+        if !is_half && owned.len() * 2 >= first.len() {
+            is_half = true;
+            s = between(s);
+        }
+    }
+    assert!(s.own("w", "q", most).is_empty(), "each group waits for its first task");
+    println!("{groups} groups, {most} at a time: {:?} a call, {calls} calls", time / calls);
+}
+
+/// I4: however few slots and lanes there are, the first task of each group is owned once, also across a
+/// survey and a crash.
+#[test]
+fn groups_beyond_the_board_are_all_served() {
+    for (slots, most) in [(64, 40), (1_024, 500)] {
+        let server = Server::start(&[
+            &format!("scylla.board_size = {slots}") as &str,
+            "scylla.retry_interval = '1 h'",
+        ]);
+        for groups in [2_000, 20_000] {
+            let database = server.database();
+            every_first_task_once(database.connect(), groups, most, |s| s);
+            let database = server.database();
+            every_first_task_once(database.connect(), groups, most, |mut s| {
+                s.run("select scylla.refresh()");
+                s
+            });
+            let database = server.database();
+            every_first_task_once(database.connect(), groups, most, |s| {
+                drop(s);
+                server.stop("immediate");
+                server.start_again();
+                database.connect()
+            });
+        }
+    }
+}
+
+/// B133: the limit comes and goes while tasks are submitted and run: none is stranded.
+#[test]
+fn the_limit_is_switched_under_load() {
+    let database = database();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let (database, done) = (&database, &done);
+            scope.spawn(move || {
+                let mut s = database.connect();
+                for round in 0..150 {
+                    s.submit_with("q", &format!("group_key => 'g{}'", (n + round) % 7));
+                    s.submit_with("q", "priority => 3");
+                    for lease in s.own("w", "q", 2) {
+                        let outcome = if round % 5 == 0 { "yield" } else { "completed" };
+                        s.return_task(&lease, outcome).expect("a lease");
+                    }
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+        }
+        let mut s = database.connect();
+        while !done.load(Ordering::Relaxed) {
+            keep_order(&mut s);
+            sleep(milliseconds(20));
+            s.run("select scylla.reset_queue('q', 'max_running_per_group')");
+            sleep(milliseconds(20));
+        }
+        keep_order(&mut s);
+    });
+    let mut s = database.connect();
+    let mut last = BTreeMap::new();
+    eventually(seconds(60), "all tasks run", || {
+        for lease in s.own("w", "q", 50) {
+            let sql = "select coalesce(group_key, ''), extract(epoch from created)::float8
+                       from scylla.task where id = $1";
+            let row = s.query_one(sql, &[&lease.id]).expect("a row");
+            let (group, created): (String, f64) = (row.get(0), row.get(1));
+            let before = last.insert(group, created);
+            assert!(before.is_none_or(|before| before < created), "out of order");
+            s.complete(&lease);
+        }
+        (s.count("select count(*) from scylla.task") == 0).then_some(())
+    });
+}
+
+/// B133, I1: 16 connections submit to, own from, retry, cancel, delete, delay and yield in 200 groups, and
+/// the server is killed in the middle: no group has two running, and none is stranded at the end.
+#[test]
+fn whatever_happens_in_groups_strands_none() {
+    const KEYS: usize = 200;
+    let server = Server::start(&[
+        "max_connections = 60",
+        "scylla.board_size = 256",
+        "scylla.persist_leases_after = 0",
+        "scylla.retry_interval = '5 ms'",
+        "scylla.max_tries = 0",
+    ]);
+    let database = server.database();
+    keep_order(&mut database.connect());
+    let until = Instant::now() + seconds(20);
+    let work = |n: usize| {
+        let mut round = n * 7919;
+        'connected: while Instant::now() < until {
+            let Ok(mut s) = database.try_connect() else {
+                sleep(milliseconds(50));
+                continue;
+            };
+            while Instant::now() < until {
+                round += 1;
+                let group = format!("g{}", round * 31 % KEYS);
+                let queued = format!(
+                    "select id from scylla.task where queue = 'q' and group_key = '{group}'
+                     order by created limit 1 offset {}",
+                    round % 2
+                );
+                let sql = match round % 9 {
+                    0..=3 => format!(
+                        "select scylla.submit('q', priority => {}, group_key => '{group}')",
+                        round % 4
+                    ),
+                    4 => format!("select scylla.cancel(({queued}))"),
+                    5 => format!("select scylla.delete_tasks(array({queued}))"),
+                    6 => format!(
+                        "select scylla.delay(({queued}), clock_timestamp() + interval '{} ms')",
+                        (round % 3) * 20
+                    ),
+                    _ => "select 1".to_owned(),
+                };
+                if s.query(&sql, &[]).as_ref().is_err_and(is_lost) {
+                    continue 'connected;
+                }
+                let Ok(leases) = s.try_own("w", "q", 3, "timeout => '3 s'") else {
+                    continue 'connected;
+                };
+                for (at, lease) in leases.iter().enumerate() {
+                    let outcome =
+                        ["completed", "yield", "retry", "aborted", "completed"][(round + at) % 5];
+                    if s.return_task(lease, outcome).as_ref().is_err_and(is_lost) {
+                        continue 'connected;
+                    }
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for n in 0..16 {
+            let work = &work;
+            scope.spawn(move || work(n));
+        }
+        sleep(seconds(8));
+        server.kill();
+        server.start_again();
+        let mut s = database.connect();
+        while Instant::now() < until {
+            let twice = "select count(*) from (select group_key from scylla.tasks
+                where status = 'running' and queue = 'q' group by group_key having count(*) > 1) x";
+            assert_eq!(s.count(twice), 0, "two of a group run");
+            sleep(milliseconds(50));
+        }
+    });
+    let mut s = database.connect();
+    let mut last = BTreeMap::new();
+    eventually(seconds(60), "all tasks run", || {
+        for lease in s.own("w", "q", 50) {
+            let sql = "select group_key, extract(epoch from created)::float8
+                       from scylla.task where id = $1";
+            let row = s.query_one(sql, &[&lease.id]).expect("a row");
+            let (group, created): (String, f64) = (row.get(0), row.get(1));
+            let before = last.insert(group, created);
+            assert!(before.is_none_or(|before| before < created), "out of order");
+            s.complete(&lease);
+        }
+        (s.count("select count(*) from scylla.task") == 0).then_some(())
+    });
 }

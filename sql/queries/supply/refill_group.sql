@@ -9,6 +9,7 @@ from scylla.task t
 where t.queue = $1
     and t.action = $2
     and t.ready
+    and not t.behind
     and scylla._group_hash(t.group_key) = $7
     and t.group_key is not null
     and (-t.priority, t.created, t.id) >= ($3, $4, $5)

@@ -7,7 +7,7 @@ with recursive lane (queue, action, priority) as (
     (
         select t.queue, t.action, t.priority
         from scylla.task t
-        where t.ready and t.group_key is null
+        where t.ready and not t.behind and t.group_key is null
         order by t.queue, t.action, -t.priority
         limit 1
     )
@@ -25,6 +25,7 @@ with recursive lane (queue, action, priority) as (
             from scylla.task t
             where l.ages
                 and t.ready
+                and not t.behind
                 and t.group_key is null
                 and (t.queue, t.action, -t.priority) > (l.queue, l.action, -l.priority)
             order by t.queue, t.action, -t.priority
@@ -36,6 +37,7 @@ with recursive lane (queue, action, priority) as (
             from scylla.task t
             where not l.ages
                 and t.ready
+                and not t.behind
                 and t.group_key is null
                 and (t.queue, t.action) > (l.queue, l.action)
             order by t.queue, t.action, -t.priority
@@ -51,6 +53,7 @@ left join lateral (
     select t.id, t.priority, t.created
     from scylla.task t
     where t.ready
+        and not t.behind
         and t.group_key is null
         and t.queue = l.queue
         and t.action = l.action

@@ -1,14 +1,14 @@
 -- The lanes of groups that have ready tasks: hops from one lane to the next, however many tasks each
 -- has.
--- Parameters: $1 queue, $2 whether the queues behind it count, too. Result: queue, action; in a queue
---   with aging also the priority, else null; the group's hash.
+-- Parameters: $1 queue, $2 whether the queues behind it count, too, $3 how many at most; null: all.
+-- Result: queue, action; in a queue with aging also the priority, else null; the group's hash.
 -- Reads scylla.task through the index task_group_lane and scylla.queue by primary key; changes and
 --   locks nothing.
 with recursive lane (queue, action, hash, priority) as (
     (
         select t.queue, t.action, scylla._group_hash(t.group_key), t.priority
         from scylla.task t
-        where t.ready and t.group_key is not null and t.queue >= $1
+        where t.ready and not t.behind and t.group_key is not null and t.queue >= $1
         order by t.queue, t.action, scylla._group_hash(t.group_key), -t.priority
         limit 1
     )
@@ -27,6 +27,7 @@ with recursive lane (queue, action, hash, priority) as (
             from scylla.task t
             where l.ages
                 and t.ready
+                and not t.behind
                 and t.group_key is not null
                 and (t.queue, t.action, scylla._group_hash(t.group_key), -t.priority)
                     > (l.queue, l.action, l.hash, -l.priority)
@@ -39,6 +40,7 @@ with recursive lane (queue, action, hash, priority) as (
             from scylla.task t
             where not l.ages
                 and t.ready
+                and not t.behind
                 and t.group_key is not null
                 and (t.queue, t.action, scylla._group_hash(t.group_key))
                     > (l.queue, l.action, l.hash)
@@ -51,3 +53,4 @@ select l.queue, l.action, case when q.aging is not null then l.priority end, l.h
 from lane l
 left join scylla.queue q on q.queue = l.queue
 where $2 or l.queue = $1
+limit $3

@@ -1,7 +1,8 @@
--- As refill.sql, of a lane whose tasks have one priority only (I4).
+-- The next tasks of a lane, in order, from where its board entry stopped (I4).
 -- Parameters: $1 queue, $2 action, $3 minus priority, $4 created, $5 id of the first rank that
 --   counts, $6 how many.
--- Result: as of refill.sql.
+-- Result: id, priority, created, timeout, the transaction that wrote the row, run_at, and where the
+--   row is.
 -- Reads scylla.task through the index task_lane, no row before the cursor; changes and locks
 --   nothing.
 select t.id, t.priority, t.created, t.timeout, t.xmin, t.run_at, t.ctid
@@ -9,8 +10,8 @@ from scylla.task t
 where t.queue = $1
     and t.action = $2
     and t.ready
+    and not t.behind
     and t.group_key is null
-    and -t.priority = $3
-    and (t.created, t.id) >= ($4, $5)
-order by t.created, t.id
+    and (-t.priority, t.created, t.id) >= ($3, $4, $5)
+order by -t.priority, t.created, t.id
 limit $6
