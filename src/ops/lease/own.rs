@@ -87,7 +87,7 @@ pub fn own_tasks(
     let session = session(db);
     let mut supply = Supply::default();
     let (mut owned, mut served_inline) = (0, false);
-    let mut claim = claim_now(worker, length);
+    let mut claim = claim_now(worker, queue, length);
     let (mut held, mut freed) = (Vec::new(), None);
     // What this transaction ends makes room in groups, once the others have nothing.
     let (mut groups, mut in_groups) = (Vec::new(), 0..0);
@@ -131,7 +131,7 @@ pub fn own_tasks(
             }
             Stop::NoTask(_) if is_end && owned > 0 => break,
             Stop::NoTask(next) => match supply.bring(db, &session, entry, queue, next) {
-                Supplied::Again => claim = claim_now(worker, length),
+                Supplied::Again => claim = claim_now(worker, queue, length),
                 Supplied::NoRoom(_) if owned == 0 => full(db),
                 Supplied::NoRoom(_) | Supplied::Nothing => break,
             },
@@ -167,7 +167,7 @@ pub fn own_task(
     if datum::number(rows.get(0, 6)) == 0 {
         return Err(error::wrong_status(id, "waiting"));
     }
-    let claim = claim_now(worker, length);
+    let claim = claim_now(worker, &place.queue, length);
     let token = Uuid::random();
     let hashed = token_hash(token);
     xact::reserve(1);
@@ -245,9 +245,12 @@ fn most_at_once(actions: Option<&[&[u8]]>) -> usize {
     (AT_ONCE * 16 / looks).clamp(1, AT_ONCE)
 }
 
-fn claim_now(worker: &[u8], length: Option<Micros>) -> Claim<'_> {
+fn claim_now<'w>(worker: &'w [u8], queue: &[u8], length: Option<Micros>) -> Claim<'w> {
     let holder = process::id();
-    Claim { worker, holder, now: time::now(), length, fallback: guc::lease_timeout() }
+    let fallback = guc::lease_timeout();
+    // The lease of an SQL command ends with its process.
+    let longest = if queue == sql::QUEUE { Micros::MAX } else { guc::max_lease_timeout() };
+    Claim { worker, holder, now: time::now(), length, fallback, longest }
 }
 
 /// Reserves tasks on the board under one hold of its lock, and registers what the end of the
