@@ -79,7 +79,7 @@ fn schedule_sql(call: &mut Call) -> Result<Option<Datum>> {
     }
     values[TIME_ZONE].get_or_insert_with(|| datum::varlena(b"UTC"));
     fix_columns(&mut values);
-    let sql = [database.as_deref().map(datum::varlena), Some(datum::varlena(&command))];
+    let sql = register::sql(database.as_ref(), &command);
     call.permit(QUEUE)?;
     let may_change = |found: &Existing| permit_change(call, &name, found);
     let id = register::register(&current_database(), &name, &values, role, sql, may_change)?;
@@ -104,7 +104,7 @@ fn command(call: &Call, command: usize, database: usize) -> Result<SqlCommand> {
     });
     let role = role::current();
     rights::check_role(role)?;
-    rights::find_database(database.as_deref(), role)?;
+    let database = rights::find_database(database.as_deref(), role)?;
     Ok(SqlCommand { role, database, command })
 }
 

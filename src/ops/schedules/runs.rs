@@ -4,6 +4,7 @@ use crate::ops::schedules::owner;
 use crate::ops::schedules::timing::Timing;
 use crate::ops::submit::created;
 use crate::pg::datum::{self, BIGINTS, TEXTS, TIMESTAMPTZS, UUIDS};
+use crate::pg::named::database::Named;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
@@ -90,7 +91,9 @@ fn schedule(db: &Database, rows: &Rows, row: usize) -> Result<Schedule, Error> {
     let owner = datum::oid(value(2));
     let queue = text(10);
     let is_sql = datum::number(value(15)) != 0;
-    owner::may_fire(db, owner, &queue, is_sql).map_err(|why| inactive(&why))?;
+    let named =
+        value(16).map(|name| Named { name: datum::text(Some(name)), oid: datum::oid(value(17)) });
+    owner::may_fire(db, owner, &queue, is_sql, named.as_ref()).map_err(|why| inactive(&why))?;
     let timing = Timing::read(&text(3), &text(4), time(7), time(8));
     let timing = timing.map_err(|why| inactive(&why.sentence()))?;
     let (misfire, overlap) = (Misfire::parse(&text(5)), Overlap::parse(&text(6)));

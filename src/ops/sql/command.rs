@@ -1,9 +1,11 @@
 //! Taking commands: the scheduler owns the best tasks of the queue `sql`, and reads what they run.
 
-use crate::error::Result;
+use crate::error::Error;
 use crate::ops::lease::own::own_tasks;
 use crate::ops::sql::{QUEUE, WORKER, rights};
 use crate::pg::datum::{self, UUID, UUIDS};
+use crate::pg::named::database::Named;
+use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
@@ -33,8 +35,15 @@ pub struct Command {
     pub timeout: Option<Micros>,
 }
 
+/// Why a command may not run.
+pub struct Refusal {
+    pub why: Error,
+    /// Another try would fail as well.
+    pub is_final: bool,
+}
+
 /// The command of a task, or why it may not run now; `None`: the task is not live any more.
-pub fn read(db: &Database, id: Uuid) -> Option<Result<Command>> {
+pub fn read(db: &Database, id: Uuid) -> Option<Result<Command, Refusal>> {
     let session = session(db);
     let rows = session.run(&COMMAND, &[Some(id.datum())]);
     if rows.len() == 0 {
@@ -42,14 +51,20 @@ pub fn read(db: &Database, id: Uuid) -> Option<Result<Command>> {
     }
     let value = |column| rows.get(0, column);
     let role = datum::oid(value(0));
-    let name = datum::optional_text(value(1));
-    let database =
-        rights::check_role(role).and_then(|()| rights::find_database(name.as_deref(), role));
-    Some(database.map(|database| Command {
+    let named = value(1).map(|name| {
+        let name = datum::text(Some(name));
+        Named { name, oid: datum::oid(value(2)) }
+    });
+    if let Some(Err(why)) = named.as_ref().map(rights::check_same) {
+        return Some(Err(Refusal { why, is_final: true }));
+    }
+    let database = named.map_or_else(process::database, |it| it.oid);
+    let may_run = rights::check_role(role).and_then(|()| rights::check_connect(database, role));
+    Some(may_run.map_err(|why| Refusal { why, is_final: false }).map(|()| Command {
         role,
         database,
-        text: datum::text(value(2)),
-        timeout: value(3).map(|it| datum::interval_length(Some(it))),
+        text: datum::text(value(3)),
+        timeout: value(4).map(|it| datum::interval_length(Some(it))),
     }))
 }
 

@@ -1,13 +1,47 @@
 //! Databases, by name.
 
+use crate::pg::named::{quoted, unquoted};
 use pgrx::pg_sys::{self, Oid};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 /// The database of a name; `None`: no database has it.
 pub fn find(name: &CStr) -> Option<Oid> {
     // SAFETY: a catalog look-up by a name that ends with a zero.
     let found = unsafe { pg_sys::get_database_oid(name.as_ptr(), true) };
     (found != pg_sys::InvalidOid).then_some(found)
+}
+
+/// A database that was named, and which one had the name then.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    pub name: Vec<u8>,
+    pub oid: Oid,
+}
+
+/// Whether a database accepts connections.
+pub fn accepts_connections(database: Oid) -> bool {
+    // SAFETY: a catalog look-up; the tuple is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::DATABASEOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, database.into());
+        if tuple.is_null() {
+            return false;
+        }
+        let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
+        let answer = row.datallowconn;
+        pg_sys::ReleaseSysCache(tuple);
+        answer
+    }
+}
+
+/// The name of a database, as an identifier; `None`: it is gone.
+pub fn identifier(database: Oid) -> Option<CString> {
+    CString::new(name(database)).ok().filter(|name| !name.is_empty()).map(|name| quoted(&name))
+}
+
+/// The database of a name, as an identifier; `None`: no database has it.
+pub fn find_identifier(identifier: &CStr) -> Option<Oid> {
+    find(&unquoted(identifier)?)
 }
 
 /// The name of a database; empty: there is no such.

@@ -5,14 +5,15 @@
 
 use crate::error;
 use crate::ops::maintenance::persist_leases::{note_persisted, persist};
-use crate::ops::sql::{QUEUE, WORKER, command, finish};
+use crate::ops::sql::command::{self, Refusal};
+use crate::ops::sql::{QUEUE, WORKER, finish};
 use crate::pg::command::shared_area;
 use crate::pg::command::simple_query::{Completed, Failure};
 use crate::pg::uuid::Uuid;
 use crate::pg::{process, time};
 use crate::scheduler::duties::in_extension_transaction;
 use crate::scheduler::process::Commit;
-use crate::scheduler::sql::exchange::{Request, read_reply};
+use crate::scheduler::sql::exchange::{Request, is_unbegun, read_reply};
 use crate::scheduler::sql::slots::{self, Assigned, Processes};
 use crate::shmem::database::Database;
 use crate::shmem::durability;
@@ -103,6 +104,12 @@ impl SqlTasks {
                         shared_area::free(area);
                         slot.set(SqlState::Free);
                     }
+                }
+                // Another process runs it.
+                SqlState::Lost if is_unbegun(area) => {
+                    self.claimed.push(Claimed { id, token_hash, is_persisted: true });
+                    shared_area::free(area);
+                    slot.set(SqlState::Free);
                 }
                 SqlState::Lost => {
                     // The process may have told the outcome before it ended.
@@ -201,7 +208,12 @@ impl SqlTasks {
             None => return false,
             // Cancelled or deleted.
             Some(None) => return true,
-            Some(Some(Err(why))) => {
+            Some(Some(Err(Refusal { why, is_final: true }))) => {
+                let (what, why) = ("abort an SQL task", why.as_failure());
+                let abort = || finish::abort(db, it.id, it.token_hash, &why);
+                return in_extension_transaction(db, what, Commit::Durable, abort).is_some();
+            }
+            Some(Some(Err(Refusal { why, is_final: false }))) => {
                 return finish(db, it.id, it.token_hash, &Err(why.as_failure()));
             }
             Some(Some(Ok(command))) => command,

@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 79] = [
+const CALLS: [(&str, &str); 81] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -105,6 +105,8 @@ const CALLS: [(&str, &str); 79] = [
     ("_newest", "select scylla._newest('[]')"),
     ("_history_with", "select scylla._history_with('[]', 'w', now())"),
     ("_role", "select 'none'::scylla.role"),
+    ("_database", "select 'none'::scylla.database"),
+    ("_may_act_as", "select scylla._may_act_as('none')"),
 ];
 
 /// The matrix: for each function the columns that say yes.
@@ -243,7 +245,7 @@ fn matrix_has_every_function_and_view() {
             let rest = known.strip_prefix(name.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ',']))
         };
-        known.iter().any(begins) || name.starts_with("_role_")
+        known.iter().any(begins) || name.starts_with("_role_") || name.starts_with("_database_")
     };
     let missing: Vec<&String> = there.iter().filter(|name| !is_known(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
