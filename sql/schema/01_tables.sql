@@ -261,7 +261,8 @@ create table scylla.finished (
     spec       jsonb       not null,
     result     jsonb,
     errors     jsonb       not null,
-    history    jsonb       not null
+    history    jsonb       not null,
+    resubmitted_as uuid
 ) partition by range (updated);
 
 -- Takes what no other partition does, so that a missing one never stops anybody from settling a
@@ -286,7 +287,7 @@ where status operator(pg_catalog.<>) 'completed';
 create index finished_default_updated on scylla.finished_default (updated);
 
 comment on table scylla.finished is
-    'settled tasks, by the time they were settled; rows are only ever added';
+    'settled tasks, by the time they were settled';
 comment on column scylla.finished.id is 'the task''s id';
 comment on column scylla.finished.queue is 'the task''s queue';
 comment on column scylla.finished.action is 'the task''s action';
@@ -323,6 +324,8 @@ comment on column scylla.finished.spec is 'what the task was about';
 comment on column scylla.finished.result is 'what the worker returned';
 comment on column scylla.finished.errors is 'what went wrong, newest last';
 comment on column scylla.finished.history is 'what became of earlier ownerships, newest last';
+comment on column scylla.finished.resubmitted_as is
+    'the task that repeats this one, the latest of several; null: none does';
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
 comment on index scylla.finished_default_id is 'finds a settled task by its id';
 comment on index scylla.finished_default_queue is 'finds settled tasks by queue and time';
