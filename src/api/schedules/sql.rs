@@ -5,6 +5,7 @@ use crate::api::schedules::{TIME_ZONE, check, name_of, permit_change};
 use crate::api::submit::{fields, submit_draft};
 use crate::error::{self, Result};
 use crate::guc;
+use crate::ops::query::unserved;
 use crate::ops::schedules::definition::{COLUMNS, Values};
 use crate::ops::schedules::register::{self, Existing};
 use crate::ops::sql::{QUEUE, rights};
@@ -48,7 +49,9 @@ fn run_sql(call: &mut Call) -> Result<Option<Datum>> {
     }
     draft.queue = share(QUEUE);
     draft.spec = Some(jsonb::empty_object().datum());
-    submit_draft(call, draft)
+    let submitted = submit_draft(call, draft)?;
+    unserved::warn_of(&current_database(), QUEUE);
+    Ok(submitted)
 }
 
 /// Where the columns of a definition are among the arguments of `schedule_sql`.
@@ -83,6 +86,7 @@ fn schedule_sql(call: &mut Call) -> Result<Option<Datum>> {
     call.permit(QUEUE)?;
     let may_change = |found: &Existing| permit_change(call, &name, found);
     let id = register::register(&current_database(), &name, &values, role, sql, may_change)?;
+    unserved::warn_of(&current_database(), QUEUE);
     Ok(Some(Datum::from(id)))
 }
 
