@@ -1,6 +1,8 @@
 \echo Use "ALTER EXTENSION scylla UPDATE" to load this file. \quit
 -- From 0.1.0 to 0.2.0.
 
+comment on schema scylla is 'tasks, queues and schedules, and the functions that work with them';
+
 -- What was resubmitted shows it.
 
 alter table scylla.finished add column resubmitted_as uuid;
