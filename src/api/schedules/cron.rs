@@ -52,9 +52,8 @@ fn import_cron_jobs(call: &mut Call) -> Result<Option<Datum>> {
     for job in cron::foreign(&db)? {
         match import(&job) {
             Ok(()) => moved.push(job.id),
-            Err(why) => {
-                error::job_not_imported(job.id, &why.sentence()).report(PgLogLevel::WARNING)
-            }
+            Err(why) => error::job_not_imported(job.id, job.name.as_deref(), &why.sentence())
+                .report(PgLogLevel::WARNING),
         }
     }
     cron::remove_foreign(&moved);
@@ -62,14 +61,29 @@ fn import_cron_jobs(call: &mut Call) -> Result<Option<Datum>> {
 }
 
 fn import(job: &Foreign) -> Result<()> {
+    if let Some(why) = &job.differs {
+        return Err(error::job_differs(why));
+    }
     let owner = job.owner.ok_or_else(error::role_gone)?;
     rights::check_role(owner)?;
     rights::find_database(job.database.as_deref(), owner)?;
     let command = checked(job.command.clone())?;
-    let values = values(Some(datum::varlena(&job.schedule)))?;
+    let mut values = values(Some(datum::varlena(&job.schedule)))?;
+    if let Some(zone) = &job.time_zone {
+        values[TIME_ZONE] = Some(check(TIME_ZONE, datum::varlena(zone))?);
+    }
     let sql = [job.database.as_deref().map(datum::varlena), Some(datum::varlena(&command))];
     let db = current_database();
-    cron::schedule(&db, job.name.as_deref(), &values, owner, sql, job.active).map(|_| ())
+    if !cron::has_free_number(&db, job.id) {
+        return Err(error::number_taken(job.id));
+    }
+    let name = job.name.as_deref();
+    if name.is_some_and(|name| cron::named(&db, name, owner).is_some()) {
+        return Err(error::job_exists(name.unwrap_or_default()));
+    }
+    let id = cron::schedule(&db, name, &values, owner, sql, job.active)?;
+    cron::renumber(&db, id, job.id);
+    Ok(())
 }
 
 /// `_cron_schedule(job_name, schedule, command, database, username, active) → bigint`

@@ -16,6 +16,8 @@ statement!(HAS_PG_CRON, "cron/has_pg_cron", []);
 statement!(NAMED, "cron/named", [TEXT, OID]);
 statement!(NUMBERED, "cron/numbered", [BIGINT]);
 statement!(NAME, "cron/name", [BIGINT, TEXT]);
+statement!(HAS_NUMBER, "cron/has_number", [BIGINT]);
+statement!(RENUMBER, "cron/renumber", [BIGINT, BIGINT]);
 
 const ENABLE: &str = include_str!("../../../sql/cron/enable.sql");
 const FOREIGN: &str = include_str!("../../../sql/cron/foreign.sql");
@@ -81,6 +83,16 @@ pub fn numbered(db: &Database, id: i64) -> Option<(Vec<u8>, Oid, Option<Vec<u8>>
     })
 }
 
+/// Whether no schedule has a number.
+pub fn has_free_number(db: &Database, id: i64) -> bool {
+    session(db).run(&HAS_NUMBER, &[Some(Datum::from(id))]).len() == 0
+}
+
+/// Gives a new job the number that it had elsewhere. Later ones get greater numbers.
+pub fn renumber(db: &Database, id: i64, wanted: i64) {
+    session(db).run(&RENUMBER, &[id, wanted].map(|it| Some(Datum::from(it))));
+}
+
 /// A job of pg_cron.
 pub struct Foreign {
     pub id: i64,
@@ -92,6 +104,10 @@ pub struct Foreign {
     pub owner: Option<Oid>,
     pub active: bool,
     pub name: Option<Vec<u8>>,
+    /// Why it would not be the same here.
+    pub differs: Option<Vec<u8>>,
+    /// In which its schedule is read; `None`: UTC.
+    pub time_zone: Option<Vec<u8>>,
 }
 
 /// The jobs of pg_cron, locked. Read with the caller's rights, as another extension's table.
@@ -110,6 +126,8 @@ pub fn foreign(db: &Database) -> Result<Vec<Foreign>> {
         owner: rows.get(row, 4).map(|it| datum::oid(Some(it))),
         active: datum::number(rows.get(row, 5)) != 0,
         name: text(row, 6),
+        differs: text(row, 7),
+        time_zone: text(row, 8),
     };
     Ok((0..rows.len()).map(job).collect())
 }
