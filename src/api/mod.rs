@@ -11,5 +11,6 @@ mod queues;
 mod retry;
 mod schedules;
 mod submit;
+mod trigger;
 mod validate;
 mod wait;
