@@ -68,6 +68,7 @@ create table scylla.task (
     spec       jsonb       not null,
     errors     jsonb       not null default '[]',
     history    jsonb       not null default '[]',
+    meta       jsonb,
     constraint task_pkey primary key (id),
     -- A role that may write all tables (pg_write_all_data) has no command run as another role.
     constraint task_role check (
@@ -168,6 +169,7 @@ comment on column scylla.task.spec is 'what the task is about; opaque, never cha
 comment on column scylla.task.errors is 'what went wrong so far, newest last, 100 at most';
 comment on column scylla.task.history is
     'what became of earlier ownerships, newest last, 100 at most';
+comment on column scylla.task.meta is 'what a client noted about the task; null: nothing';
 comment on constraint task_pkey on scylla.task is 'finds a task by its id';
 comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
 comment on index scylla.task_group_lane is
@@ -261,7 +263,8 @@ create table scylla.finished (
     spec       jsonb       not null,
     result     jsonb,
     errors     jsonb       not null,
-    history    jsonb       not null
+    history    jsonb       not null,
+    meta       jsonb
 ) partition by range (updated);
 
 -- Takes what no other partition does, so that a missing one never stops anybody from settling a
@@ -323,6 +326,7 @@ comment on column scylla.finished.spec is 'what the task was about';
 comment on column scylla.finished.result is 'what the worker returned';
 comment on column scylla.finished.errors is 'what went wrong, newest last';
 comment on column scylla.finished.history is 'what became of earlier ownerships, newest last';
+comment on column scylla.finished.meta is 'what a client noted about the task; null: nothing';
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
 comment on index scylla.finished_default_id is 'finds a settled task by its id';
 comment on index scylla.finished_default_queue is 'finds settled tasks by queue and time';

@@ -16,7 +16,7 @@ use std::{ptr, slice};
 
 /// The column `ready`, then the columns of a task that its worker gets, and `updated`, since when it
 /// is ready.
-const OWNED_COLUMNS: [&CStr; 9] = [
+const OWNED_COLUMNS: [&CStr; 12] = [
     c"ready",
     c"action",
     c"spec",
@@ -25,11 +25,14 @@ const OWNED_COLUMNS: [&CStr; 9] = [
     c"tries",
     c"num_failures",
     c"group_key",
+    c"created",
+    c"max_tries",
+    c"meta",
     c"updated",
 ];
 
 /// The values of `OWNED_COLUMNS` without `ready`. Valid until the next lookup.
-pub type OwnedColumns = [Option<Datum>; 8];
+pub type OwnedColumns = [Option<Datum>; 11];
 
 /// Which uncommitted changes a lookup sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,8 +109,8 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
         let find = |name: &CStr| find_column(&columns, name).map(|it| it.attnum);
         let id = find(c"id")?;
         let owned = OWNED_COLUMNS.map(find);
-        let [a, b, c, d, e, f, g, h, i] = owned;
-        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?];
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = owned;
+        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?, j?, k?, l?];
         let index = catalog::primary_key_index(table);
         if index == pg_sys::InvalidOid {
             return None;

@@ -16,11 +16,11 @@ use crate::storage::rows::share;
 use pgrx::pg_sys::{self, Datum};
 use std::ffi::CStr;
 
-sql_functions!(run_sql, schedule_sql);
+sql_functions!(run_sql as "run_sql_0_2", schedule_sql as "schedule_sql_0_2");
 
 /// The arguments of `run_sql` that `submit` has, too, from the third on; and whether null is the
 /// same as not given.
-const OF_SUBMIT: [(&str, bool); 11] = [
+const OF_SUBMIT: [(&str, bool); 12] = [
     ("key", true),
     ("on_conflict", false),
     ("priority", false),
@@ -32,6 +32,7 @@ const OF_SUBMIT: [(&str, bool); 11] = [
     ("retry_jitter", true),
     ("timeout", true),
     ("post_result", false),
+    ("meta", true),
 ];
 
 /// `run_sql(command, database, key, …) → uuid`
@@ -52,7 +53,7 @@ fn run_sql(call: &mut Call) -> Result<Option<Datum>> {
 }
 
 /// Where the columns of a definition are among the arguments of `schedule_sql`.
-const OF_SCHEDULE: [(usize, usize); 10] = [
+const OF_SCHEDULE: [(usize, usize); 11] = [
     (0, 1),         // schedule
     (TIME_ZONE, 4), // time_zone
     (6, 5),         // misfire
@@ -63,6 +64,7 @@ const OF_SCHEDULE: [(usize, usize); 10] = [
     (11, 10),       // timeout
     (12, 11),       // starts_at
     (13, 12),       // ends_at
+    (14, 13),       // meta
 ];
 
 /// `schedule_sql(name, schedule, command, database, …) → bigint`

@@ -11,8 +11,8 @@ use crate::storage::rows::session;
 use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum, Oid};
 
-const INSERT_KINDS: [Kind; 19] = kinds(&[TIMESTAMPTZ, TEXT, OID, TEXT, TEXT]);
-const UPDATE_KINDS: [Kind; 20] = kinds(&[TIMESTAMPTZ, BIGINT, OID, BOOL, TEXT, TEXT]);
+const INSERT_KINDS: [Kind; 20] = kinds(&[TIMESTAMPTZ, TEXT, OID, TEXT, TEXT]);
+const UPDATE_KINDS: [Kind; 21] = kinds(&[TIMESTAMPTZ, BIGINT, OID, BOOL, TEXT, TEXT]);
 
 statement!(FIND, "schedules/find", [TEXT]);
 statement!(INSERT, "schedules/insert", INSERT_KINDS);

@@ -60,8 +60,8 @@ pub fn resubmit(db: &Database, asking: Oid, wanted: &[Uuid]) -> Result<Vec<Optio
 fn draft(rows: &Rows, row: usize, id: Uuid) -> Draft {
     let [queue, action, priority, spec, key, max_tries, retry_interval, retry_jitter] =
         [1, 2, 3, 4, 5, 6, 7, 8].map(|column| rows.get(row, column));
-    let [timeout, post_result, role, database, command, group_key] =
-        [9, 10, 11, 12, 13, 14].map(|column| rows.get(row, column));
+    let [timeout, post_result, role, database, command, group_key, meta] =
+        [9, 10, 11, 12, 13, 14, 15].map(|column| rows.get(row, column));
     Draft {
         queue: share(&datum::text(queue)),
         action: share(&datum::text(action)),
@@ -80,6 +80,7 @@ fn draft(rows: &Rows, row: usize, id: Uuid) -> Draft {
             database: datum::optional_text(database),
             command: datum::text(Some(command)),
         }),
+        meta,
         resubmitted_from: Some(id),
         ..Draft::blank()
     }

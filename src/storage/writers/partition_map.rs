@@ -15,7 +15,7 @@ use std::ffi::CStr;
 use std::rc::Rc;
 
 /// The columns that are copied from the live row.
-const KEPT: [&CStr; 23] = [
+const KEPT: [&CStr; 24] = [
     c"id",
     c"queue",
     c"action",
@@ -39,6 +39,7 @@ const KEPT: [&CStr; 23] = [
     c"spec",
     c"errors",
     c"history",
+    c"meta",
 ];
 
 /// The columns that settling sets, and whether each may be null.
