@@ -1,6 +1,6 @@
 //! Owning: the best tasks leave the board for a worker; no row is written (I6).
 
-use crate::error::{self, Result};
+use crate::error::{self, Error, Result};
 use crate::guc;
 use crate::ops::maintenance::inline;
 use crate::ops::maintenance::refill::{Supplied, Supply};
@@ -78,8 +78,8 @@ enum Found {
     Task(Claimed),
 }
 
-/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`.
-/// `length`: of the leases; `None`: each task's own.
+/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`; returns
+/// how many. `length`: of the leases; `None`: each task's own.
 pub fn own_tasks(
     db: &Database,
     worker: &[u8],
@@ -88,7 +88,7 @@ pub fn own_tasks(
     actions: Option<&[&[u8]]>,
     length: Option<Micros>,
     mut show: impl FnMut(Owned),
-) {
+) -> Result<usize> {
     let session = session(db);
     let mut supply = Supply::default();
     let (mut owned, mut served_inline) = (0, false);
@@ -137,15 +137,16 @@ pub fn own_tasks(
             Stop::NoTask(_) if is_end && owned > 0 => break,
             Stop::NoTask(next) => match supply.bring(db, &session, entry, queue, next) {
                 Supplied::Again => claim = claim_now(worker, length),
-                Supplied::NoRoom(_) if owned == 0 => full(db),
+                Supplied::NoRoom(_) if owned == 0 => return Err(full(db)),
                 Supplied::NoRoom(_) | Supplied::Nothing => break,
             },
             Stop::Blocked(why) if may_use_own(why, &mut freed) => {}
             Stop::Blocked(_) => break,
-            Stop::Full if owned == 0 => full(db),
+            Stop::Full if owned == 0 => return Err(full(db)),
             Stop::Full => break,
         }
     }
+    Ok(owned)
 }
 
 /// Leases one ready task by its id.
@@ -215,7 +216,7 @@ pub fn own_task(
     };
     match found {
         Found::Blocked(why) => Err(error::blocked(why, &place.queue, &db.database_name())),
-        Found::Full | Found::Unread(_) => Err(error::board_full(&db.database_name())),
+        Found::Full | Found::Unread(_) => Err(full(db)),
         Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {
             xact::at_commit(db, [Change::Own(taken.ticket)]);
@@ -228,8 +229,8 @@ pub fn own_task(
     }
 }
 
-fn full(db: &Database) -> ! {
-    error::board_full(&db.database_name()).raise()
+fn full(db: &Database) -> Error {
+    error::board_full(&db.database_name())
 }
 
 /// Whether the reason for which a queue hands out nothing may not hold for this transaction, since

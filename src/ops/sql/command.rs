@@ -1,6 +1,6 @@
 //! Taking commands: the scheduler owns the best tasks of the queue `sql`, and reads what they run.
 
-use crate::error::Result;
+use crate::error::{self, Result};
 use crate::ops::lease::own::own_tasks;
 use crate::ops::sql::{QUEUE, WORKER, rights};
 use crate::pg::datum::{self, UUID, UUIDS};
@@ -18,9 +18,10 @@ statement!(LIVE, "sql/live", [UUIDS]);
 /// hashes of their tokens.
 pub fn own(db: &Database, most: usize) -> Vec<(Uuid, TokenHash)> {
     let mut owned = Vec::with_capacity(most);
-    own_tasks(db, WORKER, QUEUE, most, None, Some(NEVER), |it| {
+    let owning = own_tasks(db, WORKER, QUEUE, most, None, Some(NEVER), |it| {
         owned.push((it.id, token_hash(it.token)));
     });
+    error::unwrap_or_raise(owning);
     owned
 }
 

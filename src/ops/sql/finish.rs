@@ -15,13 +15,14 @@ pub fn finish(
     token_hash: TokenHash,
     outcome: &Result<Completed, Failure>,
 ) {
-    let blank = Return { id, token_hash, result: None, error: None };
-    let (it, outcome) = match outcome {
+    let word = if outcome.is_ok() { Outcome::Completed } else { Outcome::Retry };
+    let blank = Return { id, token_hash, outcome: word, result: None, error: None, run_at: None };
+    let it = match outcome {
         Ok(Completed { tag, rows }) => {
             let rows = jsonb::parse(&format!(r#"{{"rows": {rows}}}"#));
             let tag = jsonb::strings(&[("command_tag", tag)]);
             let result = Some(jsonb::merged(rows, tag));
-            (Return { result, ..blank }, Outcome::Completed)
+            Return { result, ..blank }
         }
         Err(Failure { sqlstate, message, detail, hint }) => {
             let all: [(&str, &[u8]); 3] =
@@ -30,9 +31,9 @@ pub fn finish(
                 all.into_iter().filter(|(_, text)| !text.is_empty()).collect();
             let members = [("code", Some(&sqlstate[..])), ("description", Some(&message[..]))];
             let error = jsonb::object(&members, ("args", jsonb::strings(&given)));
-            (Return { error: Some(error), ..blank }, Outcome::Retry)
+            Return { error: Some(error), ..blank }
         }
     };
     // A refusal: the task was cancelled, or deleted.
-    _ = return_tasks(db, &[it], outcome, None);
+    _ = return_tasks(db, &[it]);
 }
