@@ -39,7 +39,7 @@ pub use board::queues::lines::LineTask;
 pub use board::queues::passes::GroupRead;
 pub use board::refill::{NeedsGroups, NeedsRefill};
 pub use board::shares::Room;
-pub use board::waiters::WaitFor;
+pub use board::waiters::{WaitFor, WorkerEvent};
 pub use board::{Board, MAX_CONFIGURED, Parts, Sizes, Usage};
 pub use layout::entry::{BuildState, DatabaseEntry, MAX_DATABASES};
 pub use layout::header::Header;

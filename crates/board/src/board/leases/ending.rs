@@ -123,6 +123,9 @@ impl Board<'_> {
     }
 
     fn end_lease(&mut self, at: u32, expired: bool) {
+        if expired {
+            self.signal_lease_ended(at);
+        }
         let slot = &mut self.slots[at];
         slot.flags.set(Flag::InHistory, expired);
         slot.claimed_by = 0;
@@ -165,7 +168,19 @@ impl Board<'_> {
     pub fn remove_task(&mut self, entry: u32, id: Id) {
         self.wake_all(entry, id);
         if let Some(at) = self.find_slot(entry, id) {
+            if matches!(self.slots[at].state, State::Leased | State::Reserved) {
+                self.signal_lease_ended(at);
+            }
             self.drop_slot(at);
+        }
+    }
+
+    /// Tells the worker of a slot that its lease has ended without it.
+    fn signal_lease_ended(&mut self, at: u32) {
+        if self.slots[at].has_token() {
+            let worker = &self.workers[self.slots[at].worker];
+            let (entry, name) = (worker.entry, worker.name);
+            self.signal_worker(entry, name.as_bytes());
         }
     }
 
