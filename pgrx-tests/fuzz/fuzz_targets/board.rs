@@ -24,13 +24,11 @@ impl<'a> Arbitrary<'a> for Sequence {
         let seed = u32::from(bytes.arbitrary::<u8>()?);
         let slots = if bytes.ratio(3_u8, 4)? { 4..=15 } else { 16..=63 };
         let slots = bytes.int_in_range(slots)?;
-        let lanes = if bytes.ratio(1_u8, 3)? { 2..=5 } else { 12..=19 };
-        let lanes = bytes.int_in_range(lanes)?;
         let mut operations = Vec::new();
         while !bytes.is_empty() {
             operations.push(operation(bytes)?);
         }
-        Ok(Sequence { seed, slots, lanes, operations })
+        Ok(Sequence { seed, slots, operations })
     }
 }
 
