@@ -5,7 +5,7 @@ use crate::guc;
 use crate::ops::maintenance::inline;
 use crate::ops::sql;
 use crate::ops::supply::order::{self, Wait};
-use crate::ops::supply::search::{Asked, Found as Candidate};
+use crate::ops::supply::search::{self, Asked, Found as Candidate};
 use crate::ops::supply::{Supplied, Supply};
 use crate::pg::datum::{self, UUID};
 use crate::pg::process;
@@ -203,7 +203,7 @@ pub fn own_task(
     if datum::number(rows.get(0, 6)) == 0 {
         return Err(error::wrong_status(id, "waiting"));
     }
-    if datum::number(rows.get(0, 7)) != 0 && !is_owned(db, id) {
+    if datum::number(rows.get(0, 7)) != 0 && search::is_free(db, id) {
         return Err(error::not_next(&place.queue));
     }
     let claim = claim_now(worker, length);
@@ -250,15 +250,6 @@ pub fn own_task(
     }
 }
 
-/// Whether a worker owns a task, or is about to.
-fn is_owned(db: &Database, id: Uuid) -> bool {
-    with_board(|board| {
-        let slot = board.slot_of(db.find(board)?, id.0)?;
-        Some(slot.state() != State::Queued)
-    })
-    .unwrap_or(false)
-}
-
 fn full(db: &Database) -> ! {
     error::board_full(&db.database_name()).raise()
 }
@@ -286,6 +277,11 @@ fn claim_now(worker: &[u8], length: Option<Micros>) -> Claim<'_> {
     Claim { worker, holder, now: time::now(), length, fallback: guc::lease_timeout() }
 }
 
+/// Tokens, each with its hash.
+fn new_tokens(count: usize) -> Vec<(Uuid, TokenHash)> {
+    (0..count).map(|_| Uuid::random()).map(|token| (token, token_hash(token))).collect()
+}
+
 /// Reserves tasks on the board under one hold of its lock, and registers what the end of the
 /// transaction does with them.
 fn take(
@@ -296,8 +292,7 @@ fn take(
     (freed, groups): (Freed, &[(GroupPlace, u32)]),
     served_inline: bool,
 ) -> (Vec<(Claimed, Uuid)>, u32, Stop) {
-    let tokens: Vec<(Uuid, TokenHash)> =
-        (0..wanted).map(|_| Uuid::random()).map(|token| (token, token_hash(token))).collect();
+    let tokens = new_tokens(wanted);
     let mut taken = Vec::with_capacity(wanted);
     xact::reserve(wanted);
     let (entry, stop, wakes_scheduler) = db.on_board(|board, entry| {
@@ -372,10 +367,7 @@ fn take_found(
     freed: &mut Freed,
 ) -> (Vec<(Claimed, Uuid)>, bool) {
     let groups = xact::endings_in_groups();
-    let tokens: Vec<(Uuid, TokenHash)> = (0..wanted.min(page.len()))
-        .map(|_| Uuid::random())
-        .map(|token| (token, token_hash(token)))
-        .collect();
+    let tokens = new_tokens(wanted.min(page.len()));
     let mut taken = Vec::with_capacity(tokens.len());
     xact::reserve(tokens.len());
     let (mut at, mut is_full) = (0, false);

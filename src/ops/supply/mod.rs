@@ -14,7 +14,7 @@ use crate::ops::supply::search::{Asked, Found, Search};
 use crate::pg::spi::Session;
 use crate::shmem::database::Database;
 use crate::shmem::segment;
-use board::{NeedsRefill, Next};
+use board::Next;
 
 /// How many refills one call makes without a task from any, before it searches the table: where there
 /// are fewer slots than lanes, one that is refilled may lose its task to another.
@@ -58,7 +58,9 @@ impl Supply {
         match next {
             Next::Task(_) => Supplied::Again,
             Next::NeedsRefill(lane) if self.refills < REFILLS_MAX => {
-                self.refill(db, session, entry, asked.queue, &lane)
+                self.refills += 1;
+                refill::refill(db, session, entry, asked.queue, &lane);
+                Supplied::Again
             }
             Next::Refilling if self.refills < REFILLS_MAX => {
                 segment::wait();
@@ -70,18 +72,5 @@ impl Supply {
                 search.next(session, asked).map_or(Supplied::Nothing, Supplied::Found)
             }
         }
-    }
-
-    fn refill(
-        &mut self,
-        db: &Database,
-        session: &Session,
-        entry: u32,
-        queue: &[u8],
-        lane: &NeedsRefill,
-    ) -> Supplied {
-        self.refills += 1;
-        refill::refill(db, session, entry, queue, lane);
-        Supplied::Again
     }
 }

@@ -5,7 +5,7 @@
 //! board. The scheduler alone makes one first; only a transaction that settles a first task may bring the
 //! next one forward itself: while it has the row locked, the group has a first task for all others.
 
-use crate::ops::supply::search::Found;
+use crate::ops::supply::search::{Found, texts};
 use crate::pg::datum::{self, BIGINT, BIGINTS, TEXT, TEXTS, UUID, UUIDS};
 use crate::pg::process;
 use crate::pg::spi::{Rows, Session, statement};
@@ -376,11 +376,10 @@ pub fn bring_own(
         return Vec::new();
     }
     let hashes = groups.iter().map(|it| Some(Uuid(it.unwrap_or_else(no_group)).datum()));
-    let names = |all: &[&[u8]]| datum::array(TEXTS, all.iter().map(|it| Some(datum::varlena(it))));
     let values = [
         Some(datum::varlena(queue)),
         Some(datum::array(UUIDS, hashes)),
-        actions.map(names),
+        actions.map(|actions| texts(actions.iter().copied()).0),
         only.map(Uuid::datum),
         Some(Uuid(no_group()).datum()),
     ];

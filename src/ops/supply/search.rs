@@ -220,7 +220,7 @@ impl Search {
 }
 
 /// An array of texts, and how many there are.
-fn texts<'t>(texts: impl ExactSizeIterator<Item = &'t [u8]>) -> (Datum, usize) {
+pub fn texts<'t>(texts: impl ExactSizeIterator<Item = &'t [u8]>) -> (Datum, usize) {
     let count = texts.len();
     (datum::array(TEXTS, texts.map(|it| Some(datum::varlena(it)))), count)
 }
