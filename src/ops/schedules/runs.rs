@@ -129,7 +129,7 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
     }
     // A microsecond apart, so that the order of the runs is the order of age.
     let count = steps.iter().map(|step| step.fire.len()).sum();
-    let mut created = created::take(db, time::now().wall, count);
+    let (mut created, _) = created::take(db, time::now().wall, count);
     let mut runs = Vec::new();
     for step in steps {
         for at in &step.fire {

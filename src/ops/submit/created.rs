@@ -11,7 +11,7 @@ use crate::pg::spi::statement;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::storage::rows::session_of;
-use board::{Micros, Wall};
+use board::{BuildState, Micros, Wall};
 use pgrx::pg_sys::Datum;
 
 statement!(ALLOW_CREATED, "submit/allow_created", [BIGINT]);
@@ -20,15 +20,19 @@ statement!(ALLOW_CREATED, "submit/allow_created", [BIGINT]);
 /// much.
 const AHEAD: Micros = Micros::from_secs(1);
 
-/// The time of the first of so many tasks that are submitted now, a microsecond apart.
-pub fn take(db: &Database, now: Wall, count: usize) -> Wall {
+/// The time of the first of so many tasks that are submitted now, a microsecond apart; and whether a
+/// queue may keep the order of its groups.
+pub fn take(db: &Database, now: Wall, count: usize) -> (Wall, bool) {
     let count = count.max(1) as u32;
     loop {
-        let taken =
-            with_board(|board| db.find(board).map(|entry| board.take_created(entry, now, count)));
+        let taken = with_board(|board| {
+            let entry = db.find(board)?;
+            let may_order = board.orders() || board.entry(entry).build_state != BuildState::Built;
+            Some((board.take_created(entry, now, count), may_order))
+        });
         match taken {
-            Some(Ok(first)) => return first,
-            Some(Err(last)) => allow(db, last + AHEAD),
+            Some((Ok(first), may_order)) => return (first, may_order),
+            Some((Err(last), _)) => allow(db, last + AHEAD),
             None => _ = db.enter(),
         }
     }

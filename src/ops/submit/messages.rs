@@ -50,7 +50,7 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     let now = time::now().wall;
     let mut seen = HashSet::new();
     // A microsecond apart, so that their order is the order of age.
-    let created = created::take(db, now, messages.len());
+    let (created, _) = created::take(db, now, messages.len());
     let mut firsts: Vec<(usize, Uuid, Wall)> = (0..)
         .map(|at| created + Micros(at))
         .zip(messages)

@@ -37,7 +37,7 @@ pub fn submit(db: &Database, draft: &Draft) -> Result<(Uuid, bool)> {
 pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     let now = time::now().wall;
     // A microsecond apart, so that the order of the array is the order of age.
-    let first = created::take(db, now, drafts.len());
+    let (first, may_order) = created::take(db, now, drafts.len());
     let session = session(db);
     let mut entries: Vec<Entry> =
         (0..).zip(drafts).map(|(at, draft)| Entry::new(draft, now, first + Micros(at))).collect();
@@ -47,7 +47,9 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     refuse_second_ids(&ids, &mut answers);
     refuse_cycles(&entries, &mut answers);
     let predecessors = attach(&session, &mut entries, &answers);
-    order::look_up(db, &mut entries);
+    if may_order {
+        order::look_up(db, &session, &mut entries);
+    }
     // Those that cannot be duplicates: what is refused is not inserted before.
     let is_new = |entry: &&Entry| entry.draft.id.is_none() && entry.draft.key.is_none();
     let valid = entries.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
