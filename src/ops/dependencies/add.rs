@@ -11,7 +11,7 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change};
 use crate::storage::edges::{columns, edges_in};
-use crate::storage::rows::{distinct, id_at, ids, session, settled, text_of_array};
+use crate::storage::rows::{LIVE, distinct, id_at, ids, ids_of, session, settled, text_of_array};
 use board::COMPLETED;
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{HashMap, HashSet};
@@ -113,15 +113,22 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
         return Err(error::cycle(&[*id]));
     }
     let session = session(db);
-    // One at a time looks for cycles: two halves of one may come from two sessions.
-    // SAFETY: a lock on an object of this database, released at the transaction's end.
-    unsafe {
-        let mode = pg_sys::ExclusiveLock as i32;
-        pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, db.extension, 1, mode);
+    let predecessors = distinct(edges.iter().map(|(after, _)| *after));
+    let live = distinct(ids_of(&session, &LIVE, predecessors.iter().copied()).into_iter());
+    if !live.is_empty() {
+        // One at a time looks for cycles: two halves of one may come from two sessions. Without a live
+        // predecessor there is no edge, and no cycle.
+        // SAFETY: a lock on an object of this database, released at the transaction's end.
+        unsafe {
+            let mode = pg_sys::ExclusiveLock as i32;
+            pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, db.extension, 1, mode);
+        }
     }
-    let all = distinct(edges.iter().flat_map(|(after, task)| [*after, *task]));
-    let locked = Locked::lock(db, &session, &all);
+    // A task that gets the id of an absent predecessor from now on comes after this call.
+    let wanted = distinct(edges.iter().map(|(_, task)| *task).chain(live.iter().copied()));
+    let locked = Locked::lock(db, &session, &wanted);
     let is_live = |id: &Uuid| locked.ids.binary_search(id).is_ok();
+    let all = distinct(predecessors.iter().copied().chain(wanted.iter().copied()));
     let others = all.iter().copied().filter(|id| !is_live(id));
     let settled: HashMap<Uuid, String> = settled(&session, others).into_iter().collect();
     let tasks = distinct(edges.iter().map(|(_, task)| *task));
@@ -136,9 +143,10 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
             return Err(error::wrong_status(*task, "running"));
         }
     }
-    let held = distinct(edges.iter().map(|(after, _)| *after).filter(is_live));
+    let is_held = |id: &Uuid| live.binary_search(id).is_ok() && is_live(id);
+    let held: Vec<Uuid> = predecessors.into_iter().filter(is_held).collect();
     session.run(&MARK_HAS_DEPENDENTS, &[ids(held.into_iter())]);
-    let live = edges.iter().copied().filter(|(after, _)| is_live(after)).collect();
+    let live = edges.iter().copied().filter(|(after, _)| is_held(after)).collect();
     let new = insert_edges(&session, live);
     refuse_cycles(&session, &new)?;
     let has_failed = |id: &Uuid| settled.get(id).is_some_and(|status| status != COMPLETED);
