@@ -1,5 +1,6 @@
 //! Errors of where and when a call is made: the server, the database, the transaction, the query.
 
+use crate::error::repeated::to_report;
 use crate::error::report::Error;
 use crate::pg::{datum, settings};
 use pgrx::prelude::*;
@@ -158,14 +159,21 @@ pub fn warn_message_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
     let message = format!("scylla dropped a message for queue \"{queue}\": {}", why.message());
     let mut warning = Error::new(PgSqlErrorCode::ERRCODE_WARNING, message);
     if let Some(id) = id {
+        // One that is longer than ids may be is not shown as a whole.
         let id: String = datum::printable(id).chars().take(128).collect();
         warning = warning.detail(format!("Its id is \"{id}\"."));
     }
     settings::with([(c"client_min_messages", c"error")], || warning.report(PgLogLevel::WARNING));
 }
 
-/// Logs the failure of a duty, which is done again later.
+/// Logs the failure of a duty, which is done again later: a duty that fails again and again, from time
+/// to time.
 pub fn log_failure(duty: &str, message: &str) {
-    let message = format!("scylla could not {duty}: {message}");
-    Error::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message).report(PgLogLevel::LOG);
+    let Some(before) = to_report(duty) else { return };
+    let message = format!("scylla could not {duty}: {}", datum::clipped(message));
+    let mut it = Error::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message);
+    if before > 0 {
+        it = it.detail(format!("It has failed {before} more times since the last report."));
+    }
+    it.report(PgLogLevel::LOG);
 }

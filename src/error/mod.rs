@@ -4,6 +4,7 @@ mod access;
 mod argument;
 mod context;
 mod queue;
+mod repeated;
 mod report;
 mod schedule;
 mod sql;

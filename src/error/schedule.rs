@@ -20,6 +20,7 @@ pub fn bad_schedule(expression: &str, why: &str) -> Error {
 
 /// A time zone that PostgreSQL does not know.
 pub fn unknown_zone(name: &str) -> Error {
+    let name = datum::clipped(name);
     invalid(format!("time zone \"{name}\" not recognized"))
         .hint("Use a name of the view pg_timezone_names, such as Europe/Berlin.")
 }

@@ -6,6 +6,7 @@ use board::{Micros, Wall};
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::{PgSqlErrorCode, PgTryBuilder};
+use std::borrow::Cow;
 
 /// A type of parameters, and how PostgreSQL stores its values in arrays.
 #[derive(Clone, Copy)]
@@ -215,16 +216,29 @@ pub fn clipped_length(text: &[u8], most: usize) -> usize {
     length as usize
 }
 
+/// How many characters of a text messages show: a caller chooses the text, and the log has the
+/// message.
+const SHOWN_MAX: usize = 256;
+
 /// A text as messages show it. A string has to be UTF-8: in a text that is not, each byte that is
 /// not ASCII is escaped, so that different texts look different.
 pub fn printable(text: impl Into<Vec<u8>>) -> String {
-    String::from_utf8(text.into()).unwrap_or_else(|bad| {
+    let text = String::from_utf8(text.into()).unwrap_or_else(|bad| {
         let escape = |byte: &u8| match byte {
             0..128 => char::from(*byte).to_string(),
             128.. => format!("\\x{byte:02x}"),
         };
         bad.as_bytes().iter().map(escape).collect()
-    })
+    });
+    clipped(&text).into_owned()
+}
+
+/// As much of a text as messages show.
+pub fn clipped(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(SHOWN_MAX) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+    }
 }
 
 /// A bigint or integer column; 0 for null.
