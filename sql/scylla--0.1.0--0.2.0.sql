@@ -139,5 +139,12 @@ from (
     where f.queue operator(pg_catalog.>=) scylla._first_queue()
         and f.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(f.queue)
 ) p;
+-- The keys of the runs of SQL commands have a space of their own.
+drop index scylla.task_key;
+create unique index task_key on scylla.task
+    (key, queue, (schedule is not null and command is not null))
+where key is not null;
+comment on index scylla.task_key is
+    'one live task a queue and key, apart from the runs of SQL commands';
 
 select scylla.refresh();

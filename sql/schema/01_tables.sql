@@ -102,8 +102,11 @@ where ready and not behind and group_key is not null;
 create index task_group_age on scylla.task (queue, created, id)
 where ready and group_key is not null;
 
--- A well-known name, and a waiting message's id, are one task's within the queue.
-create unique index task_key on scylla.task (key, queue) where key is not null;
+-- A well-known name, and a waiting message's id, are one task's within the queue. The runs of SQL
+-- commands have a space of their own: a name that another role chose keeps none of them from running.
+create unique index task_key on scylla.task
+    (key, queue, (schedule is not null and command is not null))
+where key is not null;
 create unique index task_message on scylla.task (queue, message) where message is not null;
 
 -- The tasks of a group that were ready once, in the order of submission: the first, and those behind
@@ -182,7 +185,8 @@ comment on index scylla.task_lane is 'the ready order of each lane, from where a
 comment on index scylla.task_group_lane is
     'the ready order of each group''s lane, from where a refill reads';
 comment on index scylla.task_group_age is 'ready tasks of groups, oldest first';
-comment on index scylla.task_key is 'one live task a queue and key';
+comment on index scylla.task_key is
+    'one live task a queue and key, apart from the runs of SQL commands';
 comment on index scylla.task_first is
     'the tasks of a group that were ready once and are behind none, in the order of submission';
 comment on index scylla.task_behind is

@@ -1,9 +1,10 @@
 //! Errors about schedules.
 
+use crate::error::repeated::to_report;
 use crate::error::report::Error;
 use crate::pg::{datum, time};
 use board::Micros;
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgLogLevel, PgSqlErrorCode};
 
 /// No schedule of that name.
 pub fn no_such_schedule(name: &[u8]) -> Error {
@@ -16,6 +17,17 @@ pub fn bad_schedule(expression: &str, why: &str) -> Error {
     invalid(format!("invalid schedule: \"{expression}\""))
         .detail(why)
         .hint("Write five or six fields of cron, a word such as @daily, or every and an interval.")
+}
+
+/// Logs that a run was skipped since its key is taken: of one schedule, from time to time.
+pub fn log_skipped_run(schedule: &[u8], queue: &[u8], key: &[u8]) {
+    let [schedule, queue, key] = [schedule, queue, key].map(datum::printable);
+    if to_report(&format!("fire schedule {schedule}")).is_some() {
+        let message = format!("scylla skipped a run of schedule \"{schedule}\"");
+        Error::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message)
+            .detail(format!("Another task of queue \"{queue}\" has its key \"{key}\"."))
+            .report(PgLogLevel::LOG);
+    }
 }
 
 /// A time zone that PostgreSQL does not know.

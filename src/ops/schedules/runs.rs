@@ -159,6 +159,9 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
         };
         xact::at_commit(db, [Change::OfferRun(offer)]);
     }
+    for (_, schedule, at, _) in runs.iter().filter(|(id, ..)| !inserted.contains(id)) {
+        error::log_skipped_run(&schedule.name, &schedule.queue, &key(&schedule.name, *at));
+    }
     advance(session, steps, &runs, &inserted);
     let next = steps.iter().filter_map(|step| step.next_run).min();
     xact::at_commit(db, next.map(Change::Run));

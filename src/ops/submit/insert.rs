@@ -112,7 +112,8 @@ fn fill_in(text: &str, conflict: &str) -> String {
 
 statement!(INSERT, "submit/insert", KINDS, |text| fill_in(text, "on conflict do nothing"));
 statement!(INSERT_UNLESS_KEYED, "submit/insert", KINDS, |text| {
-    fill_in(text, "on conflict (queue, key) where key is not null do nothing")
+    let index = "(queue, key, (schedule is not null and command is not null))";
+    fill_in(text, &format!("on conflict {index} where key is not null do nothing"))
 });
 statement!(INSERT_NEW, "submit/insert", KINDS, |text| fill_in(text, ""));
 statement!(SUPPRESSORS, "submit/suppressors", []);

@@ -5,14 +5,15 @@ use crate::error;
 use crate::ops::finish::cancel;
 use crate::ops::submit::draft::{Entry, KeyName, OnConflict, Submitted};
 use crate::ops::submit::insert::{ROUNDS, insert, insert_alone, suppressors};
-use crate::pg::datum::{self, TEXTS};
+use crate::pg::datum::{self, BOOL, TEXTS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::storage::rows::{LIVE, id_at, ids_of, session, settled};
+use pgrx::pg_sys::Datum;
 use std::collections::{HashMap, HashSet};
 
-statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS]);
+statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS, BOOL]);
 
 /// Inserts the entries that are not refused yet, and sets the answer of each. An ignored duplicate
 /// gets the id of the live task. Returns whether a live task was replaced.
@@ -163,23 +164,26 @@ fn holders(session: &Session, entries: &[Entry], some: &[usize]) -> HashMap<usiz
         return HashMap::new();
     }
     let names = keyed.iter().map(|(_, name)| *name);
-    let found = find_holders(session, names);
+    let found = find_holders(session, names, false);
     found.into_iter().map(|(place, id)| (keyed[place].0, id)).collect()
 }
 
 fn find_holders<'n>(
     session: &Session,
     names: impl Iterator<Item = KeyName<'n>> + Clone,
+    with_runs: bool,
 ) -> Vec<(usize, Uuid)> {
     let column = |part: fn(KeyName<'n>) -> &'n [u8]| {
         Some(datum::array(TEXTS, names.clone().map(|name| Some(datum::varlena(part(name))))))
     };
-    let rows = session.run(&KEY_HOLDERS, &[column(|name| name.0), column(|name| name.1)]);
+    let with_runs = Some(Datum::from(with_runs));
+    let rows =
+        session.run(&KEY_HOLDERS, &[column(|name| name.0), column(|name| name.1), with_runs]);
     let place = |row| datum::number(rows.get(row, 0)) as usize - 1;
     (0..rows.len()).map(|row| (place(row), id_at(&rows, row, 1))).collect()
 }
 
-/// The live task of a queue that has this key.
+/// The live task of a queue that has this key; of a run of an SQL command and another task, the run.
 pub fn task_id(db: &Database, queue: &[u8], key: &[u8]) -> Option<Uuid> {
-    find_holders(&session(db), std::iter::once((queue, key))).pop().map(|(_, id)| id)
+    find_holders(&session(db), std::iter::once((queue, key)), true).pop().map(|(_, id)| id)
 }

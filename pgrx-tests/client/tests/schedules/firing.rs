@@ -137,17 +137,57 @@ fn a_run_is_skipped_while_the_last_one_is_unfinished() {
     assert_eq!(fire(&mut s, "2030-01-01 00:04:00", since), 1);
 }
 
-/// A key that another task has is skipped, and counted so.
+/// A run whose key another task has is skipped, counted so, and logged.
 #[test]
 fn a_taken_key_is_skipped() {
     let database = database();
     let mut s = database.connect();
-    schedule(&mut s, "a", "every 1 minute", "");
-    let other = s.submit_with("q", "key => 'a@2030-01-01T00:00:00Z'");
+    schedule(&mut s, "taken", "every 1 minute", "");
+    let other = s.submit_with("q", "key => 'taken@2030-01-01T00:00:00Z'");
     assert_eq!(fire(&mut s, "2030-01-01 00:01:00", "2030-01-01 00:00:00"), 1);
-    assert_eq!(counts(&mut s, "a"), (1, 1));
+    assert_eq!(counts(&mut s, "taken"), (1, 1));
     assert_eq!(s.status(other), "ready");
-    assert_eq!(fired(&mut s, "a"), ["2030-01-01T00:00:00Z", "2030-01-01T00:01:00Z"]);
+    assert_eq!(fired(&mut s, "taken"), ["2030-01-01T00:00:00Z", "2030-01-01T00:01:00Z"]);
+    let log = Server::shared().log();
+    assert!(log.contains("LOG:  scylla skipped a run of schedule \"taken\""));
+    assert!(
+        log.contains("Another task of queue \"q\" has its key \"taken@2030-01-01T00:00:00Z\".")
+    );
+}
+
+/// B105: a key that another role gave a command keeps no scheduled command from running.
+#[test]
+fn no_key_of_another_suppresses_a_scheduled_command() {
+    let server = Server::start(&["scylla.sql_workers = 0"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("create role squatter login");
+    s.run("select scylla.grant('sql', 'squatter', '{submit,look,cancel}')");
+    s.run(
+        "select scylla.schedule_sql('a', 'every 1 minute', 'select 1', overlap => 'allow',
+        starts_at => '2030-01-01 00:00Z')",
+    );
+    s.run("set role squatter");
+    let squat = "select scylla.run_sql('select 2', key => 'a@2030-01-01T00:01:00Z'";
+    let squatting: Uuid = s.value(&format!("{squat})"), &[]);
+    assert_eq!(s.refused(&format!("{squat})")), "23505", "of its own kind it is one");
+    s.run("reset role");
+    assert_eq!(fire(&mut s, "2030-01-01 00:01:00", "2030-01-01 00:00:00"), 2);
+    assert_eq!(counts(&mut s, "a"), (2, 0));
+    // The name means the run, but not for those who submit.
+    let find = "select scylla.task_id('sql', 'a@2030-01-01T00:01:00Z')";
+    let run: Uuid = s.value(find, &[]);
+    assert_ne!(run, squatting);
+    s.run("set role squatter");
+    assert_eq!(s.value::<Uuid>(&format!("{squat}, on_conflict => 'ignore')"), &[]), squatting);
+    let replaced: Uuid = s.value(&format!("{squat}, on_conflict => 'replace')"), &[]);
+    s.run("reset role");
+    assert_eq!(s.status(squatting), "cancelled");
+    assert_eq!([run, replaced].map(|id| s.status(id)), ["ready", "ready"]);
+    // The same run is no other one.
+    assert_eq!(fire(&mut s, "2030-01-01 00:01:00", "2030-01-01 00:00:00"), 0);
+    s.cancel(run);
+    assert_eq!(s.value::<Uuid>(find, &[]), replaced);
 }
 
 /// A schedule that another session holds delays no other, and fires soon after it is let go.
