@@ -5,6 +5,7 @@ use board::Micros;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 static LEASE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+static MAX_LEASE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(0);
 static SWEEP_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
 static TIMING_ADVANCE: GucSetting<i32> = GucSetting::<i32>::new(0);
 static PERSIST_LEASES_AFTER: GucSetting<i32> = GucSetting::<i32>::new(1_000);
@@ -31,6 +32,17 @@ pub fn define() {
         i32::MAX,
         GucContext::Userset,
         GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"scylla.max_lease_timeout",
+        c"Sets the longest length of a lease.",
+        c"A longer timeout of a call, a task or a queue is cut to it. 0 means no limit. \
+          Valid range is 0 to 68 years.",
+        &MAX_LEASE_TIMEOUT,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_S,
     );
     GucRegistry::define_int_guc(
         c"scylla.sweep_interval",
@@ -171,6 +183,14 @@ pub fn define() {
 /// `scylla.lease_timeout`.
 pub fn lease_timeout() -> Micros {
     Micros::from_millis(LEASE_TIMEOUT.get().into())
+}
+
+/// `scylla.max_lease_timeout`; the longest there is: no limit.
+pub fn max_lease_timeout() -> Micros {
+    match MAX_LEASE_TIMEOUT.get() {
+        0 => Micros::MAX,
+        seconds => Micros::from_secs(seconds.into()),
+    }
 }
 
 /// `scylla.sweep_interval`.

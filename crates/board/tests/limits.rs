@@ -35,8 +35,14 @@ fn put(board: &mut Board, queue: &str, action: &str, rank: Rank) -> Offered {
 /// Reserves the next task of a queue and returns its rank.
 fn take(board: &mut Board, queue: &str, length: i64) -> Option<Rank> {
     let now = Timestamp { monotonic: Monotonic(0), wall: Wall(0) };
-    let claim =
-        Claim { worker: b"w", holder: 1, now, length: Some(Micros(length)), fallback: Micros(1) };
+    let claim = Claim {
+        worker: b"w",
+        holder: 1,
+        now,
+        length: Some(Micros(length)),
+        fallback: Micros(1),
+        longest: Micros::MAX,
+    };
     match board.next_task(0, queue.as_bytes(), None) {
         Next::Task(at) => {
             let rank = board.slot_at(at, 0).expect("a task").rank();

@@ -41,7 +41,8 @@ fn offer(board: &mut Board, entry: u32, tasks: usize, many_lanes: bool) {
 fn own(board: &mut Board, entry: u32) -> usize {
     let now = Timestamp { monotonic: Monotonic(0), wall: Wall(0) };
     let length = Some(Micros(1_000));
-    let claim = Claim { worker: b"w", holder: 1, now, length, fallback: Micros(1) };
+    let (fallback, longest) = (Micros(1), Micros::MAX);
+    let claim = Claim { worker: b"w", holder: 1, now, length, fallback, longest };
     let (mut owned, mut refills) = (0, 0);
     loop {
         match board.next_task(entry, b"work", None) {

@@ -34,7 +34,8 @@ fn names(board: &Board, entry: u32) -> Vec<String> {
 /// The next task of a queue, for a worker.
 fn own_as(board: &mut Board, entry: u32, queue: &[u8], worker: &[u8], length: i64) {
     let now = Timestamp { monotonic: Monotonic(0), wall: NOW };
-    let claim = Claim { worker, holder: 7, now, length: Some(Micros(length)), fallback: NONE };
+    let length = Some(Micros(length));
+    let claim = Claim { worker, holder: 7, now, length, fallback: NONE, longest: Micros::MAX };
     let Next::Task(at) = board.next_task(entry, queue, None) else { panic!("no task") };
     let claimed = board.reserve(at, &claim, token_hash(1));
     board.commit_claim(claimed.ticket);

@@ -327,3 +327,35 @@ fn row_that_is_locked_delays_no_other_expiry() {
         (a.status(ids[0]) == "ready").then_some(())
     });
 }
+
+/// No lease is longer than the administrator wants, a call, a task or a queue; that of an SQL command ends
+/// with its process.
+#[test]
+fn no_lease_is_longer_than_the_longest() {
+    let server = Server::start(&["scylla.max_lease_timeout = '1 min'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("select scylla.configure_queue('q', timeout => '2 hours')");
+    for (submitted, owned) in [
+        ("priority => 0", "timeout => '200 years'"),
+        ("timeout => '1 day'", "actions => null"),
+        ("priority => 0", "actions => null"),
+        ("priority => 0", "timeout => '59 s'"),
+    ] {
+        s.submit_with("q", submitted);
+        let lease = s.own_one_with("q", owned);
+        let seconds_left = left(&mut s, &lease);
+        assert!((1.0..=60.0).contains(&seconds_left), "{submitted} {owned}: {seconds_left}");
+        assert!(s.extend_with(&lease, "timeout => '100 years'"));
+        let seconds_left = left(&mut s, &lease);
+        assert!((1.0..=60.0).contains(&seconds_left), "extended: {seconds_left}");
+        s.complete(&lease);
+    }
+    let id = s.submit("q");
+    let own = "select extract(epoch from deadline - clock_timestamp())::float8
+               from scylla.own_task($1, 'w', '1 year')";
+    assert!((1.0..=60.0).contains(&s.value::<f64>(own, &[&id])));
+    let id: Uuid = s.value("select scylla.run_sql('select pg_sleep(600)')", &[]);
+    eventually(seconds(20), "it runs", || (s.status(id) == "running").then_some(()));
+    assert_eq!(s.entry(id)["deadline"], Value::Null);
+}

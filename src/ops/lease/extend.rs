@@ -1,6 +1,7 @@
 //! Heartbeats: move a lease's deadline on the board. No row is written; a rollback does not undo
 //! it.
 
+use crate::guc;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
@@ -16,6 +17,7 @@ pub fn extend(
     length: Option<Micros>,
     progress: Option<f64>,
 ) -> Vec<bool> {
+    let length = length.map(|length| length.min(guc::max_lease_timeout()));
     let hashed: Vec<(Uuid, TokenHash)> =
         leases.iter().map(|(id, token)| (*id, token_hash(*token))).collect();
     let mut held = vec![Extended::Busy; hashed.len()];

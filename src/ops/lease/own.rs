@@ -92,7 +92,7 @@ pub fn own_tasks(
     let (mut groups, mut in_groups) = (Vec::new(), 0..0);
     let (mut looked_behind, mut wait) = (false, Wait::default());
     wait.until_in_order(db, queue);
-    let mut claim = claim_now(worker, length);
+    let mut claim = claim_now(worker, queue, length);
     while owned < most {
         pgrx::check_for_interrupts!();
         let wanted = (most - owned - held.len()).min(most_at_once(actions));
@@ -136,9 +136,9 @@ pub fn own_tasks(
                     supplied => supplied,
                 };
                 match supplied {
-                    Supplied::Again => claim = claim_now(worker, length),
+                    Supplied::Again => claim = claim_now(worker, queue, length),
                     Supplied::Found(page) => {
-                        claim = claim_now(worker, length);
+                        claim = claim_now(worker, queue, length);
                         let (taken, is_full) =
                             take_found(db, queue, &page, asked.most, &claim, &mut freed);
                         if is_full && owned == 0 && taken.is_empty() {
@@ -154,7 +154,7 @@ pub fn own_tasks(
                     }
                     Supplied::Nothing if owned == 0 && wait.wait(db, queue) => {
                         supply.found();
-                        claim = claim_now(worker, length);
+                        claim = claim_now(worker, queue, length);
                     }
                     Supplied::Nothing => break,
                 }
@@ -206,7 +206,7 @@ pub fn own_task(
     if datum::number(rows.get(0, 7)) != 0 && search::is_free(db, id) {
         return Err(error::not_next(&place.queue));
     }
-    let claim = claim_now(worker, length);
+    let claim = claim_now(worker, &place.queue, length);
     let token = Uuid::random();
     let hashed = token_hash(token);
     xact::reserve(1);
@@ -272,9 +272,12 @@ fn most_at_once(actions: Option<&[&[u8]]>) -> usize {
     (AT_ONCE * 16 / looks).clamp(1, AT_ONCE)
 }
 
-fn claim_now(worker: &[u8], length: Option<Micros>) -> Claim<'_> {
+fn claim_now<'w>(worker: &'w [u8], queue: &[u8], length: Option<Micros>) -> Claim<'w> {
     let holder = process::id();
-    Claim { worker, holder, now: time::now(), length, fallback: guc::lease_timeout() }
+    let fallback = guc::lease_timeout();
+    // The lease of an SQL command ends with its process.
+    let longest = if queue == sql::QUEUE { Micros::MAX } else { guc::max_lease_timeout() };
+    Claim { worker, holder, now: time::now(), length, fallback, longest }
 }
 
 /// Tokens, each with its hash.

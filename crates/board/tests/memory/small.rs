@@ -41,7 +41,7 @@ pub fn lane<'a>(action: &'a [u8]) -> LaneName<'a> {
 
 pub fn claim(monotonic: i64, length: Option<i64>) -> Claim<'static> {
     let (now, length) = (at(monotonic), length.map(Micros));
-    Claim { worker: b"worker", holder: 7, now, length, fallback: Micros(100) }
+    Claim { worker: b"worker", holder: 7, now, length, fallback: Micros(100), longest: Micros::MAX }
 }
 
 pub fn at(monotonic: i64) -> Timestamp {

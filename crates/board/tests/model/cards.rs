@@ -137,7 +137,14 @@ impl World<'_> {
         let serial = self.serial();
         let token_hash: TokenHash = u128::from(serial).to_be_bytes();
         let (now, worker) = (self.now, worker_name(pid));
-        let claim = Claim { worker: &worker, holder: pid, now, length, fallback: FALLBACK };
+        let claim = Claim {
+            worker: &worker,
+            holder: pid,
+            now,
+            length,
+            fallback: FALLBACK,
+            longest: Micros::MAX,
+        };
         let lane = self.cards[&key].lane;
         self.note_turn(lane);
         let taken = self.board.reserve(at, &claim, token_hash);

@@ -355,6 +355,7 @@ impl<'b> World<'b> {
             now,
             length: Some(Micros(1_000)),
             fallback: Micros(1_000),
+            longest: Micros::MAX,
         };
         let mut steps = 0;
         loop {

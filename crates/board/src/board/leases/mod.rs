@@ -29,6 +29,8 @@ pub struct Claim<'a> {
     pub length: Option<Micros>,
     /// The length of a lease for which neither worker nor task gives one.
     pub fallback: Micros,
+    /// No lease is longer.
+    pub longest: Micros,
 }
 
 /// A task that was taken off its lane.
@@ -211,7 +213,8 @@ impl Board<'_> {
         slot.progress = 0.0;
         slot.since_at = claim.now.wall;
         let given = [slot.timeout, timeout].into_iter().find(|timeout| *timeout > Micros::ZERO);
-        slot.length = claim.length.or(given).unwrap_or(claim.fallback);
+        let length = claim.length.or(given).unwrap_or(claim.fallback);
+        slot.length = length.min(claim.longest);
         slot.lease_for(claim.now, slot.length);
         let claimed = Claimed {
             ticket: Ticket { slot: at, generation },
