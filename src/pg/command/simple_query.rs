@@ -22,6 +22,7 @@ pub struct Completed {
 }
 
 /// Why a text failed.
+#[derive(Clone)]
 pub struct Failure {
     pub sqlstate: [u8; 5],
     pub message: Vec<u8>,
@@ -33,6 +34,9 @@ pub struct Failure {
 unsafe extern "C-unwind" {
     fn enable_timeout_after(id: c_int, delay_ms: c_int);
     fn disable_timeout(id: c_int, keep_indicator: bool);
+    fn errstart(level: c_int, domain: *const c_char) -> bool;
+    fn errmsg(format: *const c_char, ...) -> c_int;
+    fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
 }
 
 /// `STATEMENT_TIMEOUT` of PostgreSQL's `TimeoutId`.
@@ -64,8 +68,19 @@ struct Kept {
 
 /// Runs a text outside of a transaction, for at most so many milliseconds (0: no limit); each
 /// statement also for at most the session's `statement_timeout`. `encoding` is that of the text.
-/// Leaves no transaction open.
+/// Leaves no transaction open. The log has it as that of a client, by the session's settings.
 pub fn run(text: &[u8], encoding: i32, timeout: i32) -> Result<Completed, Failure> {
+    run_as(text, encoding, timeout, true)
+}
+
+/// Discards all that was left in the session; `timeout` as of `run`. False: that failed.
+pub fn discard(timeout: i32) -> bool {
+    // SAFETY: reads this process's state.
+    let encoding = unsafe { pg_sys::GetDatabaseEncoding() };
+    run_as(b"DISCARD ALL", encoding, timeout, false).is_ok()
+}
+
+fn run_as(text: &[u8], encoding: i32, timeout: i32, is_logged: bool) -> Result<Completed, Failure> {
     // SAFETY: this process is connected to a database and outside of a transaction. What an error
     // leaves behind is cleared away below, as PostgreSQL's main loop does.
     unsafe {
@@ -84,8 +99,9 @@ pub fn run(text: &[u8], encoding: i32, timeout: i32) -> Result<Completed, Failur
             arg: (&raw mut kept).cast(),
         };
         pg_sys::error_context_stack = &mut callback;
-        let work =
-            AssertUnwindSafe(|| memory::with_reserve(|| execute(context, text, encoding, timeout)));
+        let work = AssertUnwindSafe(|| {
+            memory::with_reserve(|| execute(context, text, encoding, timeout, is_logged))
+        });
         let mut answer = PgTryBuilder::new(work)
             .catch_others(|error| Err(failure(error, kept.report)))
             .execute();
@@ -176,6 +192,7 @@ unsafe fn execute(
     text: &[u8],
     encoding: i32,
     timeout: i32,
+    is_logged: bool,
 ) -> Result<Completed, Failure> {
     let text = CString::new(text)
         .map_err(|_| Failure::new(b"22021", "the command contains a byte of value zero"))?;
@@ -195,6 +212,10 @@ unsafe fn execute(
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, text);
         let statements = pg_sys::pg_parse_query(text);
         pg_sys::MemoryContextSwitchTo(before);
+        let was_logged = is_logged && logs_statements(statements);
+        if was_logged {
+            log(c"statement: %s", &[text]);
+        }
         // An empty list is null.
         let count = if statements.is_null() { 0 } else { (*statements).length as usize };
         let is_block = count > 1;
@@ -237,8 +258,54 @@ unsafe fn execute(
         if is_started {
             pg_sys::CommitTransactionCommand();
         }
+        if is_logged {
+            log_duration(text, was_logged);
+        }
     }
     Ok(done)
+}
+
+/// Whether `log_statement` wants one of these statements.
+unsafe fn logs_statements(statements: *const pg_sys::List) -> bool {
+    // SAFETY: a list of parsed statements, or null; reads a setting.
+    unsafe {
+        let wanted = pg_sys::log_statement as u32;
+        let count = if statements.is_null() { 0 } else { (*statements).length as usize };
+        let level = |at: usize| {
+            pg_sys::GetCommandLogLevel((*(*statements).elements.add(at)).ptr_value.cast())
+        };
+        wanted == pg_sys::LogStmtLevel::LOGSTMT_ALL
+            || wanted != pg_sys::LogStmtLevel::LOGSTMT_NONE
+                && (0..count).any(|at| level(at) <= wanted)
+    }
+}
+
+/// Logs how long a text took, as the settings about that want it.
+unsafe fn log_duration(text: *const c_char, was_logged: bool) {
+    let mut duration: [c_char; 32] = [0; 32];
+    // SAFETY: PostgreSQL writes up to 32 characters, and a zero at their end.
+    unsafe {
+        match pg_sys::check_log_duration(duration.as_mut_ptr(), was_logged) {
+            1 => log(c"duration: %s ms", &[duration.as_ptr()]),
+            2 => log(c"duration: %s ms  statement: %s", &[duration.as_ptr(), text]),
+            _ => {}
+        }
+    }
+}
+
+/// Writes a line as PostgreSQL does of a client's command, in the encoding of the database. `values`: one
+/// or two.
+unsafe fn log(format: &CStr, values: &[*const c_char]) {
+    // SAFETY: the format has a place for each value; these end with a zero, and are copied. A second one
+    // that the format does not have is not read.
+    unsafe {
+        if errstart(PgLogLevel::LOG as c_int, ptr::null()) {
+            errmsg(format.as_ptr(), values[0], values.last().copied().unwrap_or(ptr::null()));
+            pg_sys::errhidestmt(true);
+            let file = concat!(file!(), "\0").as_ptr();
+            errfinish(file.cast(), line!() as c_int, ptr::null());
+        }
+    }
 }
 
 /// Bounds a statement by what is left of the text's time, and by the session's timeout.

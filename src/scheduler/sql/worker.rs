@@ -81,7 +81,7 @@ fn serve(slot: &SqlSlot) -> bool {
     write_reply(area, &clipped(outcome), own_encoding);
     // A process that is done may get another command at once. One that cannot discard its session
     // ends instead, and the scheduler finds the reply.
-    let is_clean = simple_query::run(b"DISCARD ALL", own_encoding, 0).is_ok();
+    let is_clean = simple_query::discard(0);
     if is_clean {
         slot.set(SqlState::Done);
         wake_scheduler(entry);
