@@ -123,6 +123,11 @@ where behind;
 create index task_group on scylla.task (queue, scylla._group_hash(group_key))
 where not (ready or held) and group_key is not null;
 
+-- The SQL commands of each role, in their order.
+create index task_command on scylla.task
+    ((role::pg_catalog.oid), (operator(pg_catalog.-) priority), created, id)
+where ready and command is not null;
+
 -- What waits for its time only, in the order in which it falls due.
 create index task_due on scylla.task (due, id) where due is not null;
 
@@ -193,6 +198,7 @@ comment on index scylla.task_behind is
     'the tasks that an older one of their group runs before, in the order of submission';
 comment on index scylla.task_group is 'the tasks of a group that were never ready';
 comment on index scylla.task_message is 'one waiting message a queue and id';
+comment on index scylla.task_command is 'the ready SQL commands of each role, the best first';
 comment on index scylla.task_due is 'what waits for its time only, the next first';
 comment on index scylla.task_waiting is 'what waits for its time or for others, by queue';
 

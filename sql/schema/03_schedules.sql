@@ -29,6 +29,7 @@ create table scylla.schedule (
     completed  bigint      not null default 0,
     aborted    bigint      not null default 0,
     skipped    bigint      not null default 0,
+    group_key  text        collate "C",
     constraint schedule_pkey primary key (id),
     constraint schedule_name unique (name),
     -- As task_role.
@@ -87,6 +88,8 @@ comment on column scylla.schedule.fired is 'how many runs fired';
 comment on column scylla.schedule.completed is 'how many of the runs completed, but for those in run_count';
 comment on column scylla.schedule.aborted is 'how many of the runs were aborted, but for those in run_count';
 comment on column scylla.schedule.skipped is 'how many runs were skipped';
+comment on column scylla.schedule.group_key is
+    'the group of the runs of an SQL command; null: that of their role';
 comment on constraint schedule_pkey on scylla.schedule is 'finds a schedule by its number';
 comment on constraint schedule_name on scylla.schedule is 'one schedule per name';
 comment on index scylla.schedule_name is 'finds a schedule by its name';

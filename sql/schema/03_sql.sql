@@ -13,9 +13,10 @@ create function scylla.run_sql(
     retry_interval interval default null,
     retry_jitter interval default null,
     timeout interval default null,
-    post_result boolean default false
+    post_result boolean default false,
+    group_key text default null
 ) returns uuid
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_run_sql';
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_run_sql_0_2';
 
 comment on function scylla.run_sql is
     'submits an SQL command that the server runs as the calling role; returns the task''s id';
@@ -33,9 +34,10 @@ create function scylla.schedule_sql(
     retry_jitter interval default null,
     timeout interval default null,
     starts_at timestamptz default null,
-    ends_at timestamptz default null
+    ends_at timestamptz default null,
+    group_key text default null
 ) returns bigint
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_sql';
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_sql_0_2';
 
 comment on function scylla.schedule_sql is
     'registers a schedule of an SQL command, or replaces the one of that name; returns its number';

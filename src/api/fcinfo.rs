@@ -367,28 +367,41 @@ impl Tuplestore {
     }
 }
 
-/// Exports bodies for `create function`, each as `scylla_` and its own name, with the record that
-/// PostgreSQL asks for.
+/// Exports bodies for `create function`, each as `scylla_` and its own name, or the name behind `as`,
+/// with the record that PostgreSQL asks for.
 macro_rules! sql_functions {
-    ($($body:ident),+) => {
-        $(const _: () = {
+    ($($body:ident $(as $symbol:literal)?),+ $(,)?) => {
+        $($crate::api::fcinfo::sql_function! { $body $($symbol)? })+
+    };
+}
+pub(crate) use sql_functions;
+
+macro_rules! sql_function {
+    ($body:ident) => {
+        $crate::api::fcinfo::sql_function! { $body, stringify!($body) }
+    };
+    ($body:ident $symbol:literal) => {
+        $crate::api::fcinfo::sql_function! { $body, $symbol }
+    };
+    ($body:ident, $($symbol:tt)+) => {
+        const _: () = {
             use pgrx::pg_sys::{Datum, FunctionCallInfo, Pg_finfo_record};
 
             const NEEDS: $crate::api::access::needs::Needs =
                 $crate::api::access::needs::of(stringify!($body));
 
-            #[unsafe(export_name = concat!("pg_finfo_scylla_", stringify!($body)))]
+            #[unsafe(export_name = concat!("pg_finfo_scylla_", $($symbol)+))]
             extern "C" fn record() -> &'static Pg_finfo_record {
                 const V1: Pg_finfo_record = Pg_finfo_record { api_version: 1 };
                 &V1
             }
 
-            #[unsafe(export_name = concat!("scylla_", stringify!($body)))]
+            #[unsafe(export_name = concat!("scylla_", $($symbol)+))]
             unsafe extern "C-unwind" fn function(info: FunctionCallInfo) -> Datum {
                 // SAFETY: PostgreSQL calls with the arguments that the function was declared with.
                 unsafe { $crate::api::fcinfo::run(info, NEEDS, $body) }
             }
-        };)+
+        };
     };
 }
-pub(crate) use sql_functions;
+pub(crate) use sql_function;

@@ -47,7 +47,9 @@ fn own_task(call: &mut Call) -> Result<Option<Datum>> {
     let length = length(call, 2)?;
     call.permit_tasks(&[id])?;
     let mut rows = call.rows()?;
-    own::own_task(&current_database(), id, &worker, length, |owned| add_row(&mut rows, &owned))?;
+    own::own_task(&current_database(), id, &worker, length, false, |owned| {
+        add_row(&mut rows, &owned)
+    })?;
     Ok(None)
 }
 

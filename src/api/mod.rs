@@ -7,6 +7,7 @@ mod finish;
 mod inspect;
 mod json;
 mod lease;
+mod outdated;
 mod queues;
 mod retry;
 mod schedules;

@@ -36,6 +36,12 @@ pub fn other_version(objects: &str, library: &str) -> Error {
         )
 }
 
+/// A function that was declared for an earlier version of the library.
+pub fn outdated_function() -> Error {
+    not_available("the function belongs to an earlier version of extension \"scylla\"")
+        .hint("Call the function of schema \"scylla\", or create it again.")
+}
+
 /// Tables of the extension's names are not the extension's.
 pub fn not_in_place() -> Error {
     not_available("schema \"scylla\" does not have the tables of extension \"scylla\"")

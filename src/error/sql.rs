@@ -2,7 +2,9 @@
 
 use crate::error::report::Error;
 use crate::pg::datum;
+use crate::pg::time;
 use crate::pg::uuid::Uuid;
+use board::Micros;
 use pgrx::PgSqlErrorCode;
 
 /// The queue of SQL commands, where another call names it.
@@ -82,6 +84,22 @@ pub fn process_did_not_start() -> Error {
         "could not start a process for the command",
     )
     .hint("Look into the server's log for the reason.")
+}
+
+/// A command that went on after its time was up, until its process was terminated.
+pub fn terminated_after_timeout(grace: Micros) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_QUERY_CANCELED,
+        "terminating the command because its timeout has passed",
+    )
+    .detail(format!("It was cancelled, and had not ended after {}.", time::exact(grace)))
+}
+
+/// The process of a command that is terminated, for the log.
+pub fn terminates_command(id: Uuid) -> Error {
+    let code = PgSqlErrorCode::ERRCODE_QUERY_CANCELED;
+    Error::new(code, format!("terminating the process of SQL task {id}"))
+        .detail("It has not begun its command in time, or not ended it after a cancel.")
 }
 
 /// A process that ran its command, and whose reply is gone.

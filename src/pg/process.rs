@@ -1,6 +1,6 @@
 //! The state of this process: its id, its database, its transaction.
 //!
-//! Each function but the last two reads a variable of PostgreSQL's that belongs to this process, which
+//! Each function but the last three reads a variable of PostgreSQL's that belongs to this process, which
 //! has one thread.
 
 use pgrx::pg_sys::{self, Oid};
@@ -75,4 +75,10 @@ pub fn wake(pid: i32) {
 pub fn interrupt(pid: i32) {
     // SAFETY: a signal that a backend takes at any time.
     unsafe { libc::kill(pid, libc::SIGINT) };
+}
+
+/// Terminates another process of the server.
+pub fn terminate(pid: i32) {
+    // SAFETY: a signal that a backend takes at any time.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
 }

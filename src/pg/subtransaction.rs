@@ -6,6 +6,25 @@ use pgrx::prelude::*;
 use pgrx::{PgTryBuilder, pg_sys};
 use std::panic::AssertUnwindSafe;
 
+/// Does some work in a subtransaction, which is rolled back where the work says that nothing of it is
+/// to stay. An error goes on to the caller, whose transaction it ends.
+pub fn tentatively<T>(work: impl FnOnce() -> (bool, T)) -> T {
+    // SAFETY: as in `in_subtransaction`.
+    unsafe {
+        let before = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+        let (stays, answer) = work();
+        pg_sys::PopActiveSnapshot();
+        match stays {
+            true => pg_sys::ReleaseCurrentSubTransaction(),
+            false => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+        }
+        (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) = before;
+        answer
+    }
+}
+
 /// Does some work in a subtransaction, under a snapshot of its own; the message of an error that
 /// rolled it back. A cancel goes on to the caller.
 pub fn in_subtransaction<T>(work: impl FnOnce() -> T) -> Result<T, String> {

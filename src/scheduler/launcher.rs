@@ -5,6 +5,7 @@ use crate::memory;
 use crate::pg::lock::try_lock_database;
 use crate::pg::{datum, process, time};
 use crate::scheduler::process::{Commit, builder, install_signal_handlers, sleep, transaction};
+use crate::scheduler::sql::Orphans;
 use crate::shmem::database::{self, EntryKey};
 use crate::shmem::{schedulers, segment};
 use board::{Micros, Monotonic};
@@ -55,6 +56,7 @@ struct WorkerState {
 #[derive(Default)]
 struct Launcher {
     workers: HashMap<u32, WorkerState>,
+    orphans: Orphans,
 }
 
 #[pg_guard]
@@ -89,7 +91,7 @@ impl Launcher {
         let called: HashSet<u32> = called.into_iter().map(|(database, _)| database).collect();
         self.note_ends(&exists);
 
-        let mut pause = RESCAN_INTERVAL;
+        let mut pause = self.orphans.end().unwrap_or(RESCAN_INTERVAL);
         let mut looks = self.looks_under_way(&called);
         let mut has_place = true;
         // Those that call for a scheduler come first: they have an entry, so they have the

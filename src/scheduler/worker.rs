@@ -182,9 +182,7 @@ impl Scheduler<'_> {
             self.next_sweep = time::monotonic() + interval;
         }
         self.schedules.count(self.db, entry);
-        if is_served(entry) {
-            self.next_sql = self.sql.turn(self.db, entry);
-        }
+        self.next_sql = self.sql.turn(self.db, entry, is_served(entry));
         self.retain(entry, wakeup.sweeping);
         if self.was_served {
             // A board that was built or surveyed in this turn was found before that.

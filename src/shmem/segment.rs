@@ -1,7 +1,7 @@
 //! Shared memory: its layout, its one lock, and the latches of the schedulers.
 
 use crate::pg::compat::server;
-use crate::shmem::sql_slot::SqlSlot;
+use crate::shmem::sql_slot::{SqlSlot, SqlWant};
 use crate::{error, guc};
 use board::{
     Board, Group, GroupNote, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue,
@@ -56,6 +56,7 @@ thread_local! {
     static SHARED: Cell<Option<NonNull<Shared>>> = const { Cell::new(None) };
     static SLICES: Cell<Option<Slices>> = const { Cell::new(None) };
     static LOCK: Cell<*mut pg_sys::LWLock> = const { Cell::new(ptr::null_mut()) };
+    static SQL_LOCK: Cell<*mut pg_sys::LWLock> = const { Cell::new(ptr::null_mut()) };
 }
 
 /// The slices behind `Shared`.
@@ -83,6 +84,7 @@ struct Slices {
     open: *mut [u32],
     processes: *mut [ProcessRole],
     sql: *mut [SqlSlot],
+    wants: *mut [SqlWant],
 }
 
 /// Lays the slices out behind `Shared`, which begins at `base`; also returns where they end. Reads
@@ -121,6 +123,7 @@ fn lay_out(base: *mut u8) -> (Slices, usize) {
         open: behind.slice(sizes.transactions),
         processes: behind.slice(sizes.waiters),
         sql: behind.slice(guc::sql_workers()),
+        wants: behind.slice(MAX_DATABASES),
     };
     (slices, behind.1)
 }
@@ -150,7 +153,7 @@ fn request() {
     // SAFETY: called where PostgreSQL takes such requests.
     unsafe {
         pg_sys::RequestAddinShmemSpace(lay_out(ptr::null_mut()).1);
-        pg_sys::RequestNamedLWLockTranche(NAME.as_ptr(), 1);
+        pg_sys::RequestNamedLWLockTranche(NAME.as_ptr(), 2);
     }
 }
 
@@ -169,7 +172,9 @@ fn attach() {
         let slices = lay_out(memory.cast()).0;
         SLICES.set(Some(slices));
         SHARED.set(NonNull::new(shared));
-        LOCK.set(&raw mut (*pg_sys::GetNamedLWLockTranche(NAME.as_ptr())).lock);
+        let locks = pg_sys::GetNamedLWLockTranche(NAME.as_ptr());
+        LOCK.set(&raw mut (*locks).lock);
+        SQL_LOCK.set(&raw mut (*locks.add(1)).lock);
         if !found {
             pg_sys::ConditionVariableInit(&raw mut (*shared).news);
             (*shared).launcher = ptr::null_mut();
@@ -177,6 +182,7 @@ fn attach() {
             (*shared).absent = [0; MAX_ABSENT];
             (*slices.processes).fill(ProcessRole::default());
             (*slices.sql).fill_with(SqlSlot::default);
+            (*slices.wants).fill_with(SqlWant::default);
             (*shared).refuses = AtomicBool::new(false);
             (*shared).orders = AtomicBool::new(false);
             (*shared).dirty = false;
@@ -316,6 +322,28 @@ pub fn sql_slots() -> &'static [SqlSlot] {
     let slices = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
     // SAFETY: the slice lies within the segment, which lives as long as the process.
     unsafe { &*slices.sql }
+}
+
+/// What the databases wait for, by their entries on the board.
+pub fn sql_wants() -> &'static [SqlWant] {
+    let slices = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
+    // SAFETY: as in `sql_slots`.
+    unsafe { &*slices.wants }
+}
+
+/// Decides, alone, which slot goes to whom. The decision may neither allocate, nor raise, nor wait.
+pub fn with_sql_lock<T>(decide: impl FnOnce() -> T) -> T {
+    struct Guard;
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            // SAFETY: this process holds the lock.
+            unsafe { pg_sys::LWLockRelease(SQL_LOCK.get()) };
+        }
+    }
+    // SAFETY: the named lock of this library.
+    unsafe { acquire(SQL_LOCK.get()) };
+    let _guard = Guard;
+    decide()
 }
 
 /// As `with_processes`, for the reports to the launcher.

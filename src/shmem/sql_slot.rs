@@ -1,8 +1,8 @@
 //! The processes that run SQL commands: a slot of shared memory each. The state of a slot says which
 //! side may write the other fields: the scheduler that uses the slot, or its process.
 
-use board::TokenHash;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use board::{Micros, Monotonic, TokenHash};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// What a slot's process does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +46,8 @@ pub struct Assignment {
     pub database: u32,
     /// The handle of the memory with the command and its reply.
     pub area: u32,
+    /// How long the command may run, in milliseconds; 0: no limit.
+    pub timeout: i32,
 }
 
 /// One process, or room for one. All bits zero: no process uses it.
@@ -59,14 +61,70 @@ pub struct SqlSlot {
     role: AtomicU32,
     database: AtomicU32,
     area: AtomicU32,
+    timeout: AtomicI32,
+    /// Counts the processes that were started for the slot: one of before does not serve it.
+    generation: AtomicU32,
+    /// Since when the command is assigned, or runs: microseconds of the monotonic clock.
+    since: AtomicI64,
     id: [AtomicU64; 2],
     token_hash: [AtomicU64; 2],
+}
+
+/// What a database waits for: a process for its next command. All bits zero: for nothing.
+#[derive(Default)]
+#[repr(C)]
+pub struct SqlWant {
+    /// Until when the wish counts, by the monotonic clock: the scheduler renews it.
+    until: AtomicI64,
+    /// The server has no background worker left, so that a free slot is of no use.
+    lacks_worker: AtomicBool,
+    /// The number of the last command that the database began, among all databases' commands.
+    turn: AtomicU64,
+}
+
+impl SqlWant {
+    /// Wishes for a process until a time.
+    pub fn set(&self, until: Monotonic, lacks_worker: bool) {
+        self.lacks_worker.store(lacks_worker, Ordering::SeqCst);
+        self.until.store(until.0, Ordering::SeqCst);
+    }
+
+    /// Wishes for none any more.
+    pub fn clear(&self) {
+        self.until.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether the wish counts.
+    pub fn is_set(&self, now: Monotonic) -> bool {
+        self.until.load(Ordering::SeqCst) > now.0
+    }
+
+    /// Whether the database waits for a background worker.
+    pub fn lacks_worker(&self) -> bool {
+        self.lacks_worker.load(Ordering::SeqCst)
+    }
+
+    /// When the database began its last command, as a number.
+    pub fn turn(&self) -> u64 {
+        self.turn.load(Ordering::SeqCst)
+    }
+
+    /// Notes that the database begins a command.
+    pub fn note_turn(&self, turn: u64) {
+        self.turn.store(turn, Ordering::SeqCst);
+        self.clear();
+    }
 }
 
 impl SqlState {
     /// Whether there is a command whose task is not returned yet.
     pub fn has_command(self) -> bool {
         matches!(self, Assigned | Running | Done | Lost | Unbegun)
+    }
+
+    /// Whether the slot has a command, or is about to get one.
+    pub fn is_used(self) -> bool {
+        self == Taken || self.has_command()
     }
 }
 
@@ -103,7 +161,29 @@ impl SqlSlot {
             role: read(&self.role),
             database: read(&self.database),
             area: read(&self.area),
+            timeout: self.timeout.load(Ordering::SeqCst),
         }
+    }
+
+    /// The number of this database's entry on the board.
+    pub fn entry(&self) -> u32 {
+        self.entry.load(Ordering::SeqCst)
+    }
+
+    /// The role of the slot's commands.
+    pub fn role(&self) -> u32 {
+        self.role.load(Ordering::SeqCst)
+    }
+
+    /// Since when the command is assigned, or runs.
+    pub fn since(&self) -> Monotonic {
+        Monotonic(self.since.load(Ordering::SeqCst))
+    }
+
+    /// When the time of the command is up that runs; `None`: it has no limit.
+    pub fn deadline(&self) -> Option<Monotonic> {
+        let timeout = self.timeout.load(Ordering::SeqCst);
+        (timeout > 0).then(|| self.since() + Micros::from_millis(timeout.into()))
     }
 
     /// Whether the process has the command of this task, or its reply waits for the scheduler.
@@ -112,27 +192,48 @@ impl SqlSlot {
         self.state().has_command() && it.home == home && it.id == id
     }
 
-    /// Notes which scheduler has taken the slot.
-    pub fn note_home(&self, home: (u32, u32)) {
+    /// Notes whose commands the slot is for, in a slot that this scheduler has taken.
+    pub fn note_use(&self, home: (u32, u32), entry: u32, role: u32, database: u32) {
         self.home[0].store(home.0, Ordering::SeqCst);
         self.home[1].store(home.1, Ordering::SeqCst);
+        self.entry.store(entry, Ordering::SeqCst);
+        self.role.store(role, Ordering::SeqCst);
+        self.database.store(database, Ordering::SeqCst);
     }
 
     /// Assigns a command, in a slot that this scheduler has taken.
-    pub fn assign(&self, it: &Assignment) {
-        self.note_home(it.home);
-        self.entry.store(it.entry, Ordering::SeqCst);
-        self.role.store(it.role, Ordering::SeqCst);
-        self.database.store(it.database, Ordering::SeqCst);
+    pub fn assign(&self, it: &Assignment, now: Monotonic) {
+        self.note_use(it.home, it.entry, it.role, it.database);
+        self.timeout.store(it.timeout, Ordering::SeqCst);
+        self.since.store(now.0, Ordering::SeqCst);
         self.area.store(it.area, Ordering::SeqCst);
         split(&self.id, it.id);
         split(&self.token_hash, u128::from_ne_bytes(it.token_hash));
         self.set(Assigned);
     }
 
-    /// Notes that a process serves the slot.
-    pub fn starts(&self, pid: i32) {
-        self.pid.store(pid, Ordering::SeqCst);
+    /// Begins another use of the slot, for which a process is started: the number of that.
+    pub fn expect_process(&self) -> u32 {
+        self.pid.store(0, Ordering::SeqCst);
+        self.generation.fetch_add(1, Ordering::SeqCst).wrapping_add(1)
+    }
+
+    /// Notes that a process serves the slot; false: it was started for an earlier use.
+    pub fn starts(&self, generation: u32, pid: i32) -> bool {
+        let is_expected = self.generation.load(Ordering::SeqCst) == generation
+            && matches!(self.state(), Taken | Assigned | Idle);
+        if is_expected {
+            self.pid.store(pid, Ordering::SeqCst);
+        }
+        is_expected
+    }
+
+    /// Begins the command that is assigned. False: none is.
+    pub fn begins(&self, now: Monotonic) -> bool {
+        if self.state() == Assigned {
+            self.since.store(now.0, Ordering::SeqCst);
+        }
+        self.change(Assigned, Running)
     }
 
     /// Notes that the process ends, however it does.

@@ -75,6 +75,8 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     ("disable_cron_api", Ownership),
     ("import_cron_jobs", Ownership),
     ("register_worker", Nothing),
+    // It tells to update the extension.
+    ("outdated", Nothing),
     // Manage on all queues, which its body checks once the extension is of the library's version.
     ("refresh", Nothing),
     ("retry_worst_case", Nothing),

@@ -3,9 +3,11 @@
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::schedules::{TIME_ZONE, check, name_of, permit_change};
 use crate::api::submit::{fields, submit_draft};
+use crate::api::validate;
 use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::schedules::definition::{COLUMNS, Values};
+use crate::ops::schedules::groups;
 use crate::ops::schedules::register::{self, Existing};
 use crate::ops::sql::{QUEUE, rights};
 use crate::ops::submit::draft::{Draft, SqlCommand};
@@ -16,11 +18,11 @@ use crate::storage::rows::share;
 use pgrx::pg_sys::{self, Datum};
 use std::ffi::CStr;
 
-sql_functions!(run_sql, schedule_sql);
+sql_functions!(run_sql as "run_sql_0_2", schedule_sql as "schedule_sql_0_2");
 
 /// The arguments of `run_sql` that `submit` has, too, from the third on; and whether null is the
 /// same as not given.
-const OF_SUBMIT: [(&str, bool); 11] = [
+const OF_SUBMIT: [(&str, bool); 12] = [
     ("key", true),
     ("on_conflict", false),
     ("priority", false),
@@ -32,6 +34,7 @@ const OF_SUBMIT: [(&str, bool); 11] = [
     ("retry_jitter", true),
     ("timeout", true),
     ("post_result", false),
+    ("group_key", true),
 ];
 
 /// `run_sql(command, database, key, …) → uuid`
@@ -45,6 +48,9 @@ fn run_sql(call: &mut Call) -> Result<Option<Datum>> {
             continue;
         }
         fields::set(&mut draft, name, value)?;
+    }
+    if draft.group_key.is_none() {
+        draft.group_key = role::name_of(role::current());
     }
     draft.queue = share(QUEUE);
     draft.spec = Some(jsonb::empty_object().datum());
@@ -79,10 +85,13 @@ fn schedule_sql(call: &mut Call) -> Result<Option<Datum>> {
     }
     values[TIME_ZONE].get_or_insert_with(|| datum::varlena(b"UTC"));
     fix_columns(&mut values);
+    let group = call.optional_text(13).map(validate::group_key).transpose()?;
     let sql = [database.as_deref().map(datum::varlena), Some(datum::varlena(&command))];
     call.permit(QUEUE)?;
     let may_change = |found: &Existing| permit_change(call, &name, found);
-    let id = register::register(&current_database(), &name, &values, role, sql, may_change)?;
+    let db = current_database();
+    let id = register::register(&db, &name, &values, role, sql, may_change)?;
+    groups::set_group(&db, id, group.as_deref());
     Ok(Some(Datum::from(id)))
 }
 

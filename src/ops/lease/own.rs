@@ -167,12 +167,14 @@ pub fn own_tasks(
     }
 }
 
-/// Leases one ready task by its id.
+/// Leases one ready task by its id. `is_server`: the server itself owns it, which serves the queue of
+/// SQL commands.
 pub fn own_task(
     db: &Database,
     id: Uuid,
     worker: &[u8],
     length: Option<Micros>,
+    is_server: bool,
     show: impl FnMut(Owned),
 ) -> Result<()> {
     let session = session(db);
@@ -197,7 +199,7 @@ pub fn own_task(
         ));
     }
     let place = BoardKey::at(&rows, 0, 0, id);
-    if place.queue == sql::QUEUE {
+    if place.queue == sql::QUEUE && !is_server {
         return Err(error::served_queue());
     }
     if datum::number(rows.get(0, 6)) == 0 {

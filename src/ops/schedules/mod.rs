@@ -5,6 +5,7 @@ pub mod counts;
 pub mod cron;
 pub mod definition;
 pub mod fire;
+pub mod groups;
 pub mod owner;
 pub mod register;
 pub mod runs;

@@ -6,7 +6,7 @@ use crate::ops::submit::created;
 use crate::pg::datum::{self, BIGINTS, TEXTS, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
-use crate::pg::uuid::Uuid;
+use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{ids, ids_in, rank};
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 statement!(LOCK, "schedules/lock", [BIGINTS]);
-statement!(INSERT_RUNS, "schedules/insert_runs", [UUIDS, BIGINTS, TEXTS, TIMESTAMPTZS]);
+statement!(INSERT_RUNS, "schedules/insert_runs", [UUIDS, BIGINTS, TEXTS, TIMESTAMPTZS, TEXTS]);
 statement!(
     ADVANCE,
     "schedules/advance",
@@ -42,6 +42,7 @@ pub struct Schedule {
     action: Rc<[u8]>,
     priority: i64,
     timeout: Micros,
+    group: Option<Vec<u8>>,
 }
 
 impl Schedule {
@@ -108,6 +109,7 @@ fn schedule(db: &Database, rows: &Rows, row: usize) -> Result<Schedule, Error> {
         priority: datum::number(value(12)),
         timeout: datum::interval_length(value(13)),
         unfinished: datum::number(value(14)) != 0,
+        group: datum::optional_text(value(16)),
         name,
     })
 }
@@ -143,6 +145,7 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
         let Schedule { queue, action, priority, timeout, .. } = *schedule;
         let rank = rank(*id, *created, *priority);
         let (queue, action, timeout) = (queue.clone(), action.clone(), *timeout);
+        let group = schedule.group.as_deref().map(group_hash);
         xact::count(db, &queue, |counts| {
             counts.add_tasks(true, 1);
             counts.events.note(Event::Submitted, 1);
@@ -150,7 +153,7 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
         let offer = Offer {
             queue,
             action,
-            group: None,
+            group,
             rank,
             timeout,
             aged_since: None,
@@ -159,7 +162,7 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
         };
         xact::at_commit(db, [Change::OfferRun(offer)]);
     }
-    for (_, schedule, at, _) in runs.iter().filter(|(id, ..)| !inserted.contains(id)) {
+    for (_, schedule, at, _) in runs.iter().filter(|(id, ..)| !inserted.contains_key(id)) {
         error::log_skipped_run(&schedule.name, &schedule.queue, &key(&schedule.name, *at));
     }
     advance(session, steps, &runs, &inserted);
@@ -178,6 +181,7 @@ fn insert(session: &Session, runs: &[Run]) -> HashMap<Uuid, bool> {
         runs.iter().map(|run| (key(&run.1.name, run.2), run)).collect();
     named.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     let created = named.iter().map(|(_, run)| Some(datum::timestamptz(run.3)));
+    let groups = named.iter().map(|(_, run)| run.1.group.as_deref().map(datum::varlena));
     let rows = session.run(
         &INSERT_RUNS,
         &[
@@ -185,6 +189,7 @@ fn insert(session: &Session, runs: &[Run]) -> HashMap<Uuid, bool> {
             bigints(named.iter().map(|(_, run)| run.1.id)),
             Some(datum::array(TEXTS, named.iter().map(|(key, _)| Some(datum::varlena(key))))),
             Some(datum::array(TIMESTAMPTZS, created)),
+            Some(datum::array(TEXTS, groups)),
         ],
     );
     ids_in(&rows).zip((0..rows.len()).map(|row| datum::number(rows.get(row, 1)) != 0)).collect()

@@ -1,27 +1,40 @@
 //! Taking commands: the scheduler owns the best tasks of the queue `sql`, and reads what they run.
 
 use crate::error::Result;
-use crate::ops::lease::own::own_tasks;
+use crate::ops::lease::own::{Owned, own_task, own_tasks};
 use crate::ops::sql::{QUEUE, WORKER, rights};
-use crate::pg::datum::{self, UUID, UUIDS};
+use crate::pg::datum::{self, OID, OIDS, UUID, UUIDS};
 use crate::pg::spi::statement;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
-use crate::storage::rows::{ids_of, session};
+use crate::storage::rows::{ids, ids_in, ids_of, session};
 use board::{Micros, NEVER, TokenHash};
-use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::{Datum, Oid};
 
 statement!(COMMAND, "sql/command", [UUID]);
+statement!(OF_OTHER_ROLES, "sql/of_other_roles", [OIDS, UUIDS, OID]);
 statement!(LIVE, "sql/live", [UUIDS]);
 
-/// Owns up to `most` tasks; their leases do not expire. Returns their ids and the
-/// hashes of their tokens.
-pub fn own(db: &Database, most: usize) -> Vec<(Uuid, TokenHash)> {
-    let mut owned = Vec::with_capacity(most);
-    own_tasks(db, WORKER, QUEUE, most, None, Some(NEVER), |it| {
-        owned.push((it.id, token_hash(it.token)));
-    });
+/// Owns the best task, or the one of an id, with a lease that does not expire; `None`: there is
+/// no such task, or it may not be owned now. Returns its id and the hash of its token.
+pub fn own(db: &Database, id: Option<Uuid>) -> Option<(Uuid, TokenHash)> {
+    let mut owned = None;
+    let show = |it: Owned| owned = Some((it.id, token_hash(it.token)));
+    match id {
+        None => own_tasks(db, WORKER, QUEUE, 1, None, Some(NEVER), show),
+        Some(id) => own_task(db, id, WORKER, Some(NEVER), true, show).ok()?,
+    }
     owned
+}
+
+/// The best ready task of each role but some, in the order in which they may begin. `begun`: tasks
+/// that have begun; `last`: the role whose turn was last.
+pub fn of_other_roles(db: &Database, but: &[u32], begun: &[Uuid], last: u32) -> Vec<Uuid> {
+    let roles = but.iter().map(|role| Some(Datum::from(*role)));
+    let arguments =
+        [Some(datum::array(OIDS, roles)), ids(begun.iter().copied()), Some(Datum::from(last))];
+    let rows = session(db).run(&OF_OTHER_ROLES, &arguments);
+    ids_in(&rows).collect()
 }
 
 /// What a process needs to know of a command.

@@ -52,6 +52,15 @@ pub fn name(role: Oid) -> Option<CString> {
     }
 }
 
+/// The name of a role, as it is.
+pub fn name_of(role: Oid) -> Option<Vec<u8>> {
+    // SAFETY: a catalog look-up; the name, if there is one, ends with a zero.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, true);
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes().to_vec())
+    }
+}
+
 /// The role of a name; `None`: no role has it.
 pub fn named(name: &CStr) -> Option<Oid> {
     // SAFETY: a catalog look-up by a name that ends with a zero.

@@ -4,31 +4,29 @@ use crate::pg::command::shared_area;
 use crate::pg::command::simple_query::{Completed, Failure};
 
 /// What is to be run.
-pub struct Request {
-    /// In milliseconds; 0: no limit.
-    pub timeout: i32,
+pub struct Request<C> {
     /// Of the command.
     pub encoding: i32,
-    pub command: Vec<u8>,
+    pub command: C,
 }
 
-impl Request {
+impl Request<&[u8]> {
     /// Writes the request into memory that both share, which the handle finds; `None`: the server
     /// has no more.
     pub fn write(&self) -> Option<u32> {
-        let mut bytes = Vec::with_capacity(self.command.len() + 8);
-        bytes.extend_from_slice(&self.timeout.to_ne_bytes());
+        let mut bytes = Vec::with_capacity(self.command.len() + 4);
         bytes.extend_from_slice(&self.encoding.to_ne_bytes());
-        bytes.extend_from_slice(&self.command);
+        bytes.extend_from_slice(self.command);
         shared_area::create(&bytes)
     }
+}
 
+impl Request<Vec<u8>> {
     /// The request of an area.
-    pub fn read(area: u32) -> Option<Request> {
+    pub fn read(area: u32) -> Option<Request<Vec<u8>>> {
         let bytes = shared_area::request(area)?;
-        let (timeout, rest) = number(&bytes)?;
-        let (encoding, command) = number(rest)?;
-        Some(Request { timeout, encoding, command: command.to_vec() })
+        let (encoding, command) = number(&bytes)?;
+        Some(Request { encoding, command: command.to_vec() })
     }
 }
 

@@ -12,4 +12,5 @@ mod slots;
 mod tasks;
 mod worker;
 
+pub use slots::Orphans;
 pub use tasks::SqlTasks;

@@ -5,30 +5,35 @@ use crate::pg::command::simple_query::{self, Completed, Failure};
 use crate::pg::{datum, process, time};
 use crate::scheduler::process::{install_signal_handlers, sleep};
 use crate::scheduler::sql::exchange::{Request, write_reply};
-use crate::shmem::segment::{sql_slots, wake_scheduler};
+use crate::scheduler::sql::slots;
+use crate::shmem::segment::{sql_slots, wake_scheduler, with_sql_lock};
 use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState};
-use board::{Micros, Monotonic};
+use board::Micros;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::prelude::*;
 
 /// How long a process waits for another command. Shorter than the time for which DROP DATABASE
 /// waits.
 const IDLE_TIMEOUT: Micros = Micros::from_secs(2);
+/// How long discarding may wait, in milliseconds: another session of the role may have locked what is
+/// discarded.
+const DISCARD_TIMEOUT: i32 = 5_000;
 /// The longest message, detail and hint of a failure, in bytes.
 const TEXT_MAX: usize = 16 << 10;
 
 /// The process's entry point.
 #[pg_guard]
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn scylla_sql_worker(number: Datum) {
-    let slot = &sql_slots()[number.value()];
-    if slot.state() != SqlState::Assigned {
+pub extern "C-unwind" fn scylla_sql_worker(argument: Datum) {
+    let (number, generation) = (argument.value() as u32 as usize, (argument.value() >> 32) as u32);
+    let slot = &sql_slots()[number];
+    if !with_sql_lock(|| slot.starts(generation, process::id())) {
         return;
     }
     // SAFETY: the callback is this library's, and the slot exists.
-    unsafe { pg_sys::on_shmem_exit(Some(worker_ends), number) };
-    slot.starts(process::id());
+    unsafe { pg_sys::on_shmem_exit(Some(worker_ends), Datum::from(number)) };
     install_signal_handlers();
+    // The command may be assigned while this process connects.
     let Assignment { role, database, .. } = slot.assignment();
     // SAFETY: connects as the role itself. PostgreSQL refuses a role that may not log in or connect,
     // which ends the process.
@@ -36,12 +41,12 @@ pub extern "C-unwind" fn scylla_sql_worker(number: Datum) {
         let (database, role) = (Oid::from_u32(database), Oid::from_u32(role));
         pg_sys::BackgroundWorkerInitializeConnectionByOid(database, role, 0);
     }
-    let mut leave_at = Monotonic::MIN;
+    let mut leave_at = time::monotonic() + IDLE_TIMEOUT;
     loop {
         // A cancel that came late meant the command before.
         // SAFETY: a plain flag of this process.
         unsafe { std::ptr::write_volatile(&raw mut pg_sys::QueryCancelPending, 0) };
-        if slot.change(SqlState::Assigned, SqlState::Running) {
+        if slot.begins(time::monotonic()) {
             if !serve(slot) {
                 return;
             }
@@ -64,14 +69,16 @@ pub extern "C-unwind" fn scylla_sql_worker(number: Datum) {
 unsafe extern "C-unwind" fn worker_ends(_code: core::ffi::c_int, number: Datum) {
     let slot = &sql_slots()[number.value()];
     slot.ends();
-    wake_scheduler(slot.assignment().entry);
+    let entry = slot.entry();
+    wake_scheduler(entry);
+    slots::wake_waiting(entry);
 }
 
 /// Runs the command that is assigned. False: the session cannot be used again.
 fn serve(slot: &SqlSlot) -> bool {
-    let Assignment { entry, area, .. } = slot.assignment();
+    let Assignment { entry, area, timeout, .. } = slot.assignment();
     // Without its request the command cannot have begun.
-    let Some(Request { timeout, encoding, command }) = Request::read(area) else {
+    let Some(Request { encoding, command }) = Request::read(area) else {
         slot.set(SqlState::Unbegun);
         return false;
     };
@@ -81,7 +88,7 @@ fn serve(slot: &SqlSlot) -> bool {
     write_reply(area, &clipped(outcome), own_encoding);
     // A process that is done may get another command at once. One that cannot discard its session
     // ends instead, and the scheduler finds the reply.
-    let is_clean = simple_query::discard(0);
+    let is_clean = simple_query::discard(DISCARD_TIMEOUT);
     if is_clean {
         slot.set(SqlState::Done);
         wake_scheduler(entry);

@@ -50,7 +50,7 @@ fn a_command_runs_in_another_database() {
 /// command is not in the way without it.
 #[test]
 fn a_database_can_be_dropped() {
-    let server = Server::start(&[]);
+    let server = Server::start(&["scylla.sql_workers = 2"]);
     let here = server.database();
     let mut s = here.connect();
     s.run("create database busy");
@@ -65,10 +65,10 @@ fn a_database_can_be_dropped() {
     // The same where the task's own database goes: its slot serves others.
     let gone = server.database();
     let mut g = gone.connect();
-    for _ in 0..4 {
+    for _ in 0..2 {
         submit(&mut g, "select pg_sleep(602)", "");
     }
-    until_running(&mut s, "%sleep(602)%", 4);
+    until_running(&mut s, "%sleep(602)%", 2);
     drop(g);
     s.run(&format!("drop database {} with (force)", gone.name));
     assert_eq!(run(&mut s, "select 1", "")["status"], "completed");

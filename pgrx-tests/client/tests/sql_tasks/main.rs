@@ -4,9 +4,11 @@
 use client::*;
 
 mod elsewhere;
+mod ending;
 mod processes;
 mod rights;
 mod running;
+mod sharing;
 
 /// Waits until a task has settled; its entry.
 #[track_caller]
