@@ -3,6 +3,7 @@
 use crate::pg::compat::server;
 use board::Micros;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+use std::ffi::CString;
 
 static LEASE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static MAX_LEASE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(0);
@@ -14,6 +15,7 @@ static BOARD_SIZE: GucSetting<i32> = GucSetting::<i32>::new(131_072);
 static NOTIFY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(10);
 static SQL_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(4);
 static ENABLE_SUPERUSER_SQL: GucSetting<bool> = GucSetting::<bool>::new(true);
+static SQL_DATABASES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"*"));
 static MAX_SPEC_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1 << 20);
 static MAX_TRIES: GucSetting<i32> = GucSetting::<i32>::new(25);
 static RETRY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
@@ -176,6 +178,15 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::empty(),
     );
+    GucRegistry::define_string_guc(
+        c"scylla.sql_databases",
+        c"Sets the databases in which SQL commands of other databases' tasks may run.",
+        c"A list of names, separated by commas; * means all, and an empty list none. A command's \
+          role also needs the right to connect.",
+        &SQL_DATABASES,
+        GucContext::Sighup,
+        GucFlags::empty(),
+    );
     // Refuses other settings that begin with `scylla.`.
     server::reserve_setting_prefix(c"scylla");
 }
@@ -251,6 +262,21 @@ pub fn retry_max_interval() -> Micros {
 /// `scylla.sql_workers`, in processes.
 pub fn sql_workers() -> usize {
     SQL_WORKERS.get() as usize
+}
+
+/// Whether `scylla.sql_databases` has a name.
+pub fn is_sql_database(name: &[u8]) -> bool {
+    let list = SQL_DATABASES.get().unwrap_or_default();
+    let listed = list.to_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    listed.into_iter().any(|it| it == b"*" || unquoted(it) == name)
+}
+
+/// A name of a list without its quotes.
+fn unquoted(name: &[u8]) -> &[u8] {
+    match name {
+        [b'"', inner @ .., b'"'] => inner,
+        plain => plain,
+    }
 }
 
 /// `scylla.enable_superuser_sql`.

@@ -70,6 +70,21 @@ pub fn no_such_database(name: &[u8]) -> Error {
     )
 }
 
+/// A database that is not for commands of other databases.
+pub fn not_sql_database(name: &[u8]) -> Error {
+    let name = datum::printable(name);
+    not_permitted(format!("SQL commands of other databases cannot run in database \"{name}\""))
+        .hint("Add the database to scylla.sql_databases, or run the command from there.")
+}
+
+/// A role or a database with a connection limit of 0.
+pub fn no_connections() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_TOO_MANY_CONNECTIONS,
+        "the connection limit of the role or of the database is 0",
+    )
+}
+
 /// A role that may not connect to a database.
 pub fn cannot_connect(name: &[u8]) -> Error {
     let name = datum::printable(name);

@@ -23,13 +23,38 @@ pub fn check_role(it: Oid) -> Result<()> {
     }
 }
 
-/// The database of a name, to which the role may connect. `None`: this one.
+/// How many more commands of a role may begin in a database, by the connection limits of the two; `None`:
+/// any number. They count as the role's connections, beside those of clients. `running`: how many
+/// commands of the role run, and how many in the database.
+pub fn commands_left(it: Oid, database: Oid, running: (usize, usize)) -> Result<Option<usize>> {
+    if role::is_superuser(it) {
+        return Ok(None);
+    }
+    let limits = [
+        (role::connection_limit(it), role::connections(it), running.0),
+        (database::connection_limit(database), database::connections(database), running.1),
+    ];
+    if limits.iter().any(|(limit, ..)| *limit == Some(0)) {
+        return Err(error::no_connections());
+    }
+    let left = limits.into_iter().filter_map(|(limit, connections, running)| {
+        limit.map(|limit| limit.saturating_sub(connections + running))
+    });
+    Ok(left.min())
+}
+
+/// The database of a name, to which the role may connect, and which is allowed for commands of other
+/// databases. `None`: this one.
 pub fn find_database(name: Option<&[u8]>, role: Oid) -> Result<Oid> {
     let found = match name {
         None => process::database(),
         Some(name) => {
             let found = CString::new(name).ok().and_then(|name| database::find(&name));
-            found.ok_or_else(|| error::no_such_database(name))?
+            let found = found.ok_or_else(|| error::no_such_database(name))?;
+            if found != process::database() && !guc::is_sql_database(name) {
+                return Err(error::not_sql_database(name));
+            }
+            found
         }
     };
     match catalog::may_connect(found, role) {

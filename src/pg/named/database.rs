@@ -10,6 +10,28 @@ pub fn find(name: &CStr) -> Option<Oid> {
     (found != pg_sys::InvalidOid).then_some(found)
 }
 
+/// How many connections a database may have; `None`: any number.
+pub fn connection_limit(database: Oid) -> Option<usize> {
+    // SAFETY: a catalog look-up; the tuple is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::DATABASEOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, database.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let row = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
+        let limit = (*row).datconnlimit;
+        pg_sys::ReleaseSysCache(tuple);
+        usize::try_from(limit).ok()
+    }
+}
+
+/// How many connections of clients a database has.
+pub fn connections(database: Oid) -> usize {
+    // SAFETY: reads shared memory.
+    unsafe { pg_sys::CountDBConnections(database) as usize }
+}
+
 /// The name of a database; empty: there is no such.
 pub fn name(database: Oid) -> Vec<u8> {
     // SAFETY: a catalog look-up; the name, if there is one, ends with a zero.

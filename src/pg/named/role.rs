@@ -37,6 +37,27 @@ pub fn can_login(role: Oid) -> Option<bool> {
     }
 }
 
+/// How many connections a role may have; `None`: any number.
+pub fn connection_limit(role: Oid) -> Option<usize> {
+    // SAFETY: a catalog look-up; the tuple is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::AUTHOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, role.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let limit = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_authid>()).rolconnlimit;
+        pg_sys::ReleaseSysCache(tuple);
+        usize::try_from(limit).ok()
+    }
+}
+
+/// How many connections of clients a role has.
+pub fn connections(role: Oid) -> usize {
+    // SAFETY: reads shared memory.
+    unsafe { pg_sys::CountUserBackends(role) as usize }
+}
+
 /// Whether a role is a superuser.
 pub fn is_superuser(role: Oid) -> bool {
     // SAFETY: a catalog look-up.

@@ -73,6 +73,11 @@ fn used(of: impl Fn(&SqlSlot) -> bool) -> usize {
     sql_slots().iter().filter(|it| it.state().is_used() && of(it)).count()
 }
 
+/// How many processes a role uses, and how many are used in a database.
+pub fn used_by(role: u32, database: u32) -> (usize, usize) {
+    (used(|it| it.role() == role), used(|it| it.assignment().database == database))
+}
+
 /// The other databases that wait for a process and are to have one before this one: their entries on
 /// the board, and what they wait for.
 fn ahead(entry: u32, now: Monotonic) -> impl Iterator<Item = (u32, &'static SqlWant)> {

@@ -8,7 +8,7 @@
 use crate::error;
 use crate::ops::maintenance::persist_leases::{note_persisted, persist};
 use crate::ops::sql::command::{self, Command};
-use crate::ops::sql::{QUEUE, WORKER, finish};
+use crate::ops::sql::{QUEUE, WORKER, finish, rights};
 use crate::pg::command::shared_area;
 use crate::pg::command::simple_query::{Completed, Failure};
 use crate::pg::subtransaction::tentatively;
@@ -349,6 +349,12 @@ impl SqlTasks {
                 Some(Ok(command)) => command,
             };
             let (role, database) = (command.role.to_u32(), command.database.to_u32());
+            let running = slots::used_by(role, database);
+            match rights::commands_left(command.role, command.database, running) {
+                Err(why) => return claimed(Err(why.as_failure())),
+                Ok(Some(0)) => return (false, Step::RoleHasItsShare(role)),
+                Ok(_) => {}
+            }
             match self.processes.take(db, entry, role, database) {
                 Taken::Slot { number, is_new } => claimed(Ok((command, Place { number, is_new }))),
                 Taken::RoleHasItsShare => (false, Step::RoleHasItsShare(role)),

@@ -3,6 +3,7 @@
 
 use client::*;
 
+mod connections;
 mod elsewhere;
 mod ending;
 mod processes;
