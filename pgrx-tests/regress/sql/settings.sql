@@ -7,7 +7,7 @@ from pg_settings where name like 'scylla.%' order by name;
 -- Descriptions in PostgreSQL's style.
 select name from pg_settings
 where name like 'scylla.%' and (short_desc !~ '^(Sets|Allows) .*\.$'
-        or vartype <> 'bool' and extra_desc !~ 'Valid range is .* to .*\.$');
+        or vartype not in ('bool', 'string') and extra_desc !~ 'Valid range is .* to .*\.$');
 
 -- The ranges, with units. PostgreSQL's wording differs between versions.
 \set VERBOSITY sqlstate
