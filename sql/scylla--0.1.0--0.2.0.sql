@@ -241,5 +241,17 @@ create unique index task_key on scylla.task
 where key is not null;
 comment on index scylla.task_key is
     'one live task a queue and key, apart from the runs of SQL commands';
+-- Rights: a name is that of one job of a role. Of several the first keeps it.
+update scylla.schedule s set job = null
+where exists (
+    select from scylla.schedule o
+    where o.job operator(pg_catalog.=) s.job
+        and o.owner::pg_catalog.oid operator(pg_catalog.=) s.owner::pg_catalog.oid
+        and o.id operator(pg_catalog.<) s.id);
+
+drop index scylla.schedule_job;
+create unique index schedule_job on scylla.schedule (job, (owner::pg_catalog.oid))
+where job is not null and owner::pg_catalog.oid operator(pg_catalog.<>) 0::pg_catalog.oid;
+comment on index scylla.schedule_job is 'one job of the schema cron per name and role';
 
 select scylla.refresh();

@@ -52,10 +52,12 @@ create table scylla.schedule (
 -- What the scheduler reads: the schedules whose next run is due.
 create index schedule_next on scylla.schedule (next_run, id) where next_run is not null;
 
--- Where the functions of the schema cron find a job by its name.
-create index schedule_job on scylla.schedule (job) where job is not null;
+-- Where the functions of the schema cron find a job by its name. A dump may have several jobs of no
+-- role, whose roles are missing where it is restored.
+create unique index schedule_job on scylla.schedule (job, (owner::pg_catalog.oid))
+where job is not null and owner::pg_catalog.oid operator(pg_catalog.<>) 0::pg_catalog.oid;
 
-comment on index scylla.schedule_job is 'the jobs of the schema cron by their names';
+comment on index scylla.schedule_job is 'one job of the schema cron per name and role';
 
 comment on table scylla.schedule is 'schedules, each with its next run and the counts of its runs';
 comment on constraint schedule_role on scylla.schedule is

@@ -5,10 +5,11 @@ use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Error, Result};
 use crate::memory;
 use crate::pg::datum::{self, Kind};
+use crate::pg::named::role;
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
-use crate::storage::privileges::{Access, Privileges, access};
+use crate::storage::privileges::{Access, Privileges, access_of};
 use board::{Micros, Wall};
 use pgrx::pg_sys::submodules::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{self, Datum, Oid};
@@ -55,10 +56,14 @@ impl Call {
     /// A call whose caller has what it needs, as far as that can be told before the arguments are
     /// read.
     fn admitted(info: pg_sys::FunctionCallInfo, needs: Needs) -> Result<Call> {
-        if let Needs::Nothing = needs {
-            return Ok(Call { info, needs, access: None });
+        match needs {
+            Needs::Nothing => Ok(Call { info, needs, access: None }),
+            _ => Call::of_role(info, needs, role::current()),
         }
-        let access = access(&current_database());
+    }
+
+    fn of_role(info: pg_sys::FunctionCallInfo, needs: Needs, role: Oid) -> Result<Call> {
+        let access = access_of(&current_database(), role);
         match needs {
             Needs::On(one) if !access.may_anywhere(one) => {
                 return Err(error::denied_everywhere(one.words()));
@@ -70,6 +75,15 @@ impl Call {
             _ => {}
         }
         Ok(Call { info, needs, access: Some(access) })
+    }
+
+    /// The same call by what its caller may do now, for one that has waited.
+    pub fn again(&self) -> Result<Call> {
+        // Not the current role: a session that is open acts as the tables' owner.
+        match &self.access {
+            None => Ok(Call { access: None, ..*self }),
+            Some(access) => Call::of_role(self.info, self.needs, access.role),
+        }
     }
 
     /// The privileges of which the function needs one on each of its queues.
@@ -189,6 +203,12 @@ impl Call {
         Ok(self.not_null(number, name)?.value() != 0)
     }
 
+    /// An argument of type bigint.
+    pub fn bigint(&self, number: usize) -> Option<i64> {
+        self.datum(number).map(|it| it.value() as i64)
+    }
+
+    /// An argument of type integer.
     pub fn int(&self, number: usize) -> Option<i64> {
         self.datum(number).map(|it| i64::from(it.value() as i32))
     }

@@ -12,6 +12,12 @@ pub fn no_such_schedule(name: &[u8]) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("schedule \"{name}\" does not exist"))
 }
 
+/// A name that only the functions of the schema `cron` give.
+pub fn name_of_jobs() -> Error {
+    invalid("name must not begin with \"cron:\"".to_owned())
+        .detail("Such names are those of jobs of the schema cron.")
+}
+
 /// An expression that cannot be read. `why`: a sentence.
 pub fn bad_schedule(expression: &str, why: &str) -> Error {
     invalid(format!("invalid schedule: \"{expression}\""))

@@ -79,7 +79,7 @@ pub const EVERY_QUEUE: &[u8] = b"*";
 
 /// What a role may do.
 pub struct Access {
-    role: Oid,
+    pub role: Oid,
     db: Database,
     /// A superuser, or a member of the role that owns the extension.
     pub is_owner: bool,

@@ -6,7 +6,7 @@ use crate::api::schedules::{TIME_ZONE, check};
 use crate::error::{self, Result};
 use crate::ops::schedules::cron::{self, Foreign};
 use crate::ops::schedules::definition::{COLUMNS, Values};
-use crate::ops::schedules::register::{self, Existing, SqlChange};
+use crate::ops::schedules::register::{self, Existing, SqlChange, Which};
 use crate::ops::sql::{QUEUE, rights};
 use crate::pg::datum;
 use crate::pg::named::{database, role};
@@ -68,25 +68,34 @@ fn import(job: &Foreign) -> Result<()> {
     let values = values(Some(datum::varlena(&job.schedule)))?;
     let sql = [job.database.as_deref().map(datum::varlena), Some(datum::varlena(&command))];
     let db = current_database();
-    cron::schedule(&db, job.name.as_deref(), &values, owner, sql, job.active).map(|_| ())
+    let permit = || Ok(());
+    cron::schedule(&db, job.name.as_deref(), &values, owner, sql, job.active, permit).map(|_| ())
 }
 
 /// `_cron_schedule(job_name, schedule, command, database, username, active) → bigint`
 fn cron_schedule(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("cron.schedule()")?;
-    call.permit(QUEUE)?;
     // Empty: it has none.
     let job = Some(call.text(0, "job_name")?).filter(|job| !job.is_empty()).map(clipped);
     let values = values(Some(call.not_null(1, "schedule")?))?;
     let command = checked(call.text(2, "command")?)?;
-    let owner = owner(call.optional_text(4))?.unwrap_or_else(role::current);
+    let (caller, username) = (role::current(), call.optional_text(4));
+    let permit = || {
+        call.again()?.permit(QUEUE)?;
+        match username.is_some() && !role::is_superuser(caller) {
+            true => Err(error::not_for_others()),
+            false => Ok(()),
+        }
+    };
+    permit()?;
+    let owner = username.as_deref().map_or(Ok(caller), role_of)?;
     rights::check_role(owner)?;
     let wanted = call.optional_text(3);
     find_database(wanted.as_deref(), owner)?;
     let active = call.datum(5).is_none_or(|active| active.value() != 0);
     let sql = [wanted.as_deref().map(datum::varlena), Some(datum::varlena(&command))];
     let db = current_database();
-    let id = cron::schedule(&db, job.as_deref(), &values, owner, sql, active)?;
+    let id = cron::schedule(&db, job.as_deref(), &values, owner, sql, active, permit)?;
     Ok(Some(Datum::from(id)))
 }
 
@@ -94,58 +103,70 @@ fn cron_schedule(call: &mut Call) -> Result<Option<Datum>> {
 fn cron_unschedule(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("cron.unschedule()")?;
     let db = current_database();
-    let name = match (call.int(0), call.optional_text(1)) {
+    let (removed, job) = match (call.bigint(0), call.optional_text(1)) {
         (Some(id), _) => {
-            let (name, owner, _) =
-                cron::numbered(&db, id).ok_or_else(|| error::no_such_job(&id.to_string()))?;
-            if !call.acts_for(owner) {
-                return Err(error::not_own_job(id));
-            }
-            name
+            let permit = |found: &Existing| match own_job(call, id, found)? {
+                true => Ok(()),
+                false => Err(error::not_own_job(id)),
+            };
+            (register::unschedule(&db, Which::Id(id), permit)?, id.to_string())
         }
         (None, job) => {
             let job = job.unwrap_or_default();
-            let found = cron::named(&db, &job, role::current());
-            found.ok_or_else(|| error::no_such_job(&datum::printable(job)))?.0
+            let permit = |_: &Existing| call.again().map(|_| ());
+            let which = Which::Job(&job, role::current());
+            (register::unschedule(&db, which, permit)?, datum::printable(job.clone()))
         }
     };
-    let permit = |_: &Existing| Ok(());
-    Ok(Some(Datum::from(register::unschedule(&db, &name, permit)?)))
+    if removed { Ok(Some(Datum::from(true))) } else { Err(error::no_such_job(&job)) }
 }
 
 /// `_cron_alter(job_id, schedule, command, database, username, active)`
 fn cron_alter(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("cron.alter_job()")?;
     call.permit(QUEUE)?;
-    let id = call.int(0).ok_or_else(|| error::missing("job_id"))?;
-    let db = current_database();
-    let found = cron::numbered(&db, id).filter(|(_, owner, _)| call.acts_for(*owner));
-    let (name, before, job) = found.ok_or_else(|| error::no_such_job(&id.to_string()))?;
-    if (1..=5).all(|at| call.datum(at).is_none()) {
-        return Err(error::nothing_to_alter());
-    }
+    let (db, caller) = (current_database(), role::current());
+    let id = call.bigint(0).ok_or_else(|| error::missing("job_id"))?;
     let mut given = [None; COLUMNS.len()];
     given[0] = call.datum(1).map(|schedule| check(0, schedule)).transpose()?;
     let command = call.optional_text(2).map(checked).transpose()?;
-    let owner = owner(call.optional_text(4))?;
-    if let Some(new) = owner.filter(|new| *new != before)
-        && let Some(job) = job
-        && cron::named(&db, &job, new).is_some()
-    {
-        return Err(error::job_exists(&job));
-    }
     let wanted = call.optional_text(3);
-    let runs_as = owner.unwrap_or(before);
-    rights::check_role(runs_as)?;
-    find_database(wanted.as_deref(), runs_as)?;
+    let owner = call.optional_text(4).map(|name| role_of(&name)).transpose()?;
+    let active = call.datum(5).map(|active| active.value() != 0);
+    let permit = |found: &Existing| {
+        if !own_job(call, id, found)? {
+            return Err(error::no_such_job(&id.to_string()));
+        }
+        call.again()?.permit(QUEUE)?;
+        if (1..=5).all(|at| call.datum(at).is_none()) {
+            return Err(error::nothing_to_alter());
+        }
+        let runs_as = owner.unwrap_or(found.owner);
+        if owner.is_some() && !role::is_superuser(caller) {
+            return Err(error::not_for_others());
+        }
+        if let Some(job) = found.job.as_deref().filter(|_| runs_as != found.owner)
+            && register::has_job(&db, job, runs_as)
+        {
+            return Err(error::job_exists(job));
+        }
+        rights::check_role(runs_as)?;
+        find_database(wanted.as_deref(), runs_as)
+    };
     let change = SqlChange {
         owner,
         database: wanted.as_deref().map(datum::varlena),
         command: command.as_deref().map(datum::varlena),
     };
-    let active = call.datum(5).map(|active| active.value() != 0);
-    register::alter(&db, &name, active, &given, change, |_| Ok(()))?;
-    Ok(None)
+    let altered = register::alter(&db, Which::Id(id), active, &given, change, permit)?;
+    altered.map(|_| None).ok_or_else(|| error::no_such_job(&id.to_string()))
+}
+
+/// Whether a schedule, which is locked, is a job whose role the caller may act for now.
+fn own_job(call: &Call, id: i64, found: &Existing) -> Result<bool> {
+    let [_, command] = found.sql;
+    command.ok_or_else(|| error::no_such_job(&id.to_string()))?;
+    Ok(call.again()?.acts_for(found.owner))
 }
 
 /// The definition of a job, which is as pg_cron has it: missed runs are skipped, and a run is while the
@@ -161,14 +182,9 @@ fn values(schedule: Option<Datum>) -> Result<Values> {
     Ok(values)
 }
 
-/// The role that a superuser names.
-fn owner(name: Option<Vec<u8>>) -> Result<Option<Oid>> {
-    let Some(name) = name else { return Ok(None) };
-    if !role::is_superuser(role::current()) {
-        return Err(error::not_for_others());
-    }
-    let found = CString::new(name.clone()).ok().and_then(|name| role::named(&name));
-    found.map(Some).ok_or_else(|| error::no_role(&name))
+fn role_of(name: &[u8]) -> Result<Oid> {
+    let found = CString::new(name).ok().and_then(|name| role::named(&name));
+    found.ok_or_else(|| error::no_role(name))
 }
 
 /// Refuses a database that does not exist, or to which the role may not connect.

@@ -9,7 +9,7 @@ use crate::error::{self, Result};
 use crate::ops::schedules::catch_up::{self, catch_up};
 use crate::ops::schedules::definition::{COLUMNS, Values};
 use crate::ops::schedules::fire::{self, fire};
-use crate::ops::schedules::register::{self, Existing, SqlChange};
+use crate::ops::schedules::register::{self, Existing, SqlChange, Which};
 use crate::ops::schedules::timing::Timing;
 use crate::ops::schedules::upcoming;
 use crate::pg::datum;
@@ -52,7 +52,11 @@ fn unschedule(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.unschedule()")?;
     let name = name_of(call)?;
     let may_change = |found: &Existing| permit_change(call, &name, found);
-    Ok(Some(Datum::from(register::unschedule(&current_database(), &name, may_change)?)))
+    Ok(Some(Datum::from(register::unschedule(
+        &current_database(),
+        Which::Name(&name),
+        may_change,
+    )?)))
 }
 
 /// `alter_schedule(name, active, schedule, queue, spec, …)`
@@ -62,15 +66,17 @@ fn alter_schedule(call: &mut Call) -> Result<Option<Datum>> {
     let active = call.datum(1).map(|active| active.value() != 0);
     let may_change = |found: &Existing| {
         permit_change(call, &name, found)?;
-        call.permit(&datum::text(values[QUEUE].or(found.queue)))
+        call.again()?.permit(&datum::text(values[QUEUE].or(found.queue)))
     };
-    let same = SqlChange::default();
-    register::alter(&current_database(), &name, active, &values, same, may_change)?;
-    Ok(None)
+    let (db, which, same) = (current_database(), Which::Name(&name), SqlChange::default());
+    let altered = register::alter(&db, which, active, &values, same, may_change)?;
+    altered.map(|_| None).ok_or_else(|| error::no_such_schedule(&name))
 }
 
-/// Refuses to change a schedule of another role, but for those who manage its queue.
+/// Refuses to change a schedule of another role, but for those who manage its queue. It is locked, and
+/// what holds now decides, however long the call waited for that.
 fn permit_change(call: &Call, name: &[u8], found: &Existing) -> Result<()> {
+    let call = call.again()?;
     let may = call.acts_for(found.owner) || call.may(Privileges::MANAGE, &datum::text(found.queue));
     if may { Ok(()) } else { Err(error::denied_on_schedule(name)) }
 }

@@ -3,19 +3,15 @@
 
 use crate::error::{self, Result};
 use crate::ops::schedules::definition::Values;
-use crate::ops::schedules::register::{self, Existing, Sql, SqlChange};
-use crate::pg::datum::{self, BIGINT, BIGINTS, OID, TEXT};
+use crate::ops::schedules::register::{self, New, Sql, SqlChange, Which};
+use crate::pg::datum::{self, BIGINTS};
 use crate::pg::named::role;
 use crate::pg::spi::{Session, statement};
-use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use pgrx::pg_sys::{Datum, Oid};
 
 statement!(HAS_PG_CRON, "cron/has_pg_cron", []);
-statement!(NAMED, "cron/named", [TEXT, OID]);
-statement!(NUMBERED, "cron/numbered", [BIGINT]);
-statement!(NAME, "cron/name", [BIGINT, TEXT]);
 
 const ENABLE: &str = include_str!("../../../sql/cron/enable.sql");
 const FOREIGN: &str = include_str!("../../../sql/cron/foreign.sql");
@@ -37,8 +33,8 @@ pub fn disable(db: &Database) {
     session(db).run_text(DISABLE.as_bytes(), &[], &[]);
 }
 
-/// Schedules a job; of one that has the name already, changes schedule and command. Returns its
-/// number.
+/// Schedules a job; of one that has the name already, changes schedule and command. `permit`: whether
+/// it still may, once that one is locked. Returns its number.
 pub fn schedule(
     db: &Database,
     job: Option<&[u8]>,
@@ -46,39 +42,27 @@ pub fn schedule(
     owner: Oid,
     sql: Sql,
     active: bool,
+    permit: impl Fn() -> Result<()>,
 ) -> Result<i64> {
-    let permit = |_: &Existing| Ok(());
-    let name = job.and_then(|job| named(db, job, owner));
-    if let Some((name, id)) = name {
-        let mut given = [None; _];
-        given[0] = values[0];
-        let change = SqlChange { command: sql[1], ..SqlChange::default() };
-        register::alter(db, &name, None, &given, change, permit)?;
-        return Ok(id);
+    let mut given = [None; _];
+    given[0] = values[0];
+    let change = SqlChange { command: sql[1], ..SqlChange::default() };
+    // The job of that name may come and go until its row is locked.
+    loop {
+        pgrx::check_for_interrupts!();
+        if let Some(job) = job
+            && let which = Which::Job(job, owner)
+            && let Some(id) = register::alter(db, which, None, &given, change, |_| permit())?
+        {
+            return Ok(id);
+        }
+        let id = register::next_number(&session(db));
+        let name = [register::OF_JOBS, id.to_string().as_bytes()].concat();
+        let new = New { id, name: &name, owner, sql, job, active };
+        if register::create(db, &new, values)? {
+            return Ok(id);
+        }
     }
-    let name = Uuid::random().to_string();
-    let id = register::register(db, name.as_bytes(), values, owner, sql, permit)?;
-    if !active {
-        let change = SqlChange::default();
-        register::alter(db, name.as_bytes(), Some(false), &[None; _], change, permit)?;
-    }
-    session(db).run(&NAME, &[Some(Datum::from(id)), job.map(datum::varlena)]);
-    Ok(id)
-}
-
-/// The schedule of a job's name and role, and its number.
-pub fn named(db: &Database, job: &[u8], owner: Oid) -> Option<(Vec<u8>, i64)> {
-    let rows = session(db).run(&NAMED, &[Some(datum::varlena(job)), Some(Datum::from(owner))]);
-    (rows.len() > 0).then(|| (datum::text(rows.get(0, 0)), datum::number(rows.get(0, 1))))
-}
-
-/// A job by its number: its schedule, its owner, its name.
-pub fn numbered(db: &Database, id: i64) -> Option<(Vec<u8>, Oid, Option<Vec<u8>>)> {
-    let rows = session(db).run(&NUMBERED, &[Some(Datum::from(id))]);
-    (rows.len() > 0).then(|| {
-        let owner = datum::oid(rows.get(0, 1));
-        (datum::text(rows.get(0, 0)), owner, datum::optional_text(rows.get(0, 2)))
-    })
 }
 
 /// A job of pg_cron.

@@ -5,6 +5,7 @@ mod grants;
 mod matrix;
 mod schedules;
 mod secrets;
+mod waits;
 
 use client::*;
 
