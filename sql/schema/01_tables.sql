@@ -29,6 +29,39 @@ create cast (pg_catalog.oid as scylla.role) without function as assignment;
 comment on cast (scylla.role as pg_catalog.oid) is 'the oid of a role';
 comment on cast (pg_catalog.oid as scylla.role) is 'the role of an oid';
 
+create function scylla._may_act_as(role scylla.role) returns boolean
+language c stable parallel safe as 'MODULE_PATHNAME', 'scylla_may_act_as';
+
+comment on function scylla._may_act_as is
+    'whether the caller may have commands run with the rights of a role';
+
+-- A database, as scylla.role has a role.
+create type scylla.database;
+
+create function scylla._database_in(cstring) returns scylla.database
+language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_database_in';
+
+comment on function scylla._database_in is 'reads a database by its name; a missing one is none';
+
+create function scylla._database_out(scylla.database) returns cstring
+language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_database_out';
+
+comment on function scylla._database_out is 'writes the name of a database';
+
+create type scylla.database (
+    input = scylla._database_in,
+    output = scylla._database_out,
+    like = pg_catalog.oid
+);
+
+comment on type scylla.database is 'a database, stored by oid and dumped by name';
+
+create cast (scylla.database as pg_catalog.oid) without function as assignment;
+create cast (pg_catalog.oid as scylla.database) without function as assignment;
+
+comment on cast (scylla.database as pg_catalog.oid) is 'the oid of a database';
+comment on cast (pg_catalog.oid as scylla.database) is 'the database of an oid';
+
 create function scylla._group_hash(text) returns uuid
 language c immutable strict parallel safe as 'MODULE_PATHNAME', 'scylla_group_hash';
 
@@ -69,10 +102,11 @@ create table scylla.task (
     errors     jsonb       not null default '[]',
     history    jsonb       not null default '[]',
     behind     boolean     not null default false,
+    database_oid scylla.database,
     constraint task_pkey primary key (id),
     -- A role that may write all tables (pg_write_all_data) has no command run as another role.
     constraint task_role check (
-        command is null or pg_catalog.pg_has_role(role::pg_catalog.oid, 'usage'))
+        command is null or scylla._may_act_as(role))
 ) with (
     fillfactor = 80,
     vacuum_truncate = off,
@@ -185,6 +219,8 @@ comment on column scylla.task.history is
     'what became of earlier ownerships, newest last, 100 at most';
 comment on column scylla.task.behind is
     'in a queue with max_running_per_group 1: an older task of its group runs first';
+comment on column scylla.task.database_oid is
+    'which database had that name when it was given; null: this one';
 comment on constraint task_pkey on scylla.task is 'finds a task by its id';
 comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
 comment on index scylla.task_group_lane is
@@ -282,7 +318,10 @@ create table scylla.finished (
     spec       jsonb       not null,
     result     jsonb,
     errors     jsonb       not null,
-    history    jsonb       not null
+    history    jsonb       not null,
+    database_oid scylla.database,
+    -- As task_role: what is resubmitted runs.
+    constraint finished_role check (command is null or scylla._may_act_as(role))
 ) partition by range (updated);
 
 -- Takes what no other partition does, so that a missing one never stops anybody from settling a
@@ -344,6 +383,12 @@ comment on column scylla.finished.spec is 'what the task was about';
 comment on column scylla.finished.result is 'what the worker returned';
 comment on column scylla.finished.errors is 'what went wrong, newest last';
 comment on column scylla.finished.history is 'what became of earlier ownerships, newest last';
+comment on column scylla.finished.database_oid is
+    'which database had that name when it was given; null: this one';
+comment on constraint finished_role on scylla.finished is
+    'commands ran as a role whose rights the writing role has';
+comment on constraint finished_role on scylla.finished_default is
+    'commands ran as a role whose rights the writing role has';
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
 comment on index scylla.finished_default_id is 'finds a settled task by its id';
 comment on index scylla.finished_default_queue is 'finds settled tasks by queue and time';

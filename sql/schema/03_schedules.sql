@@ -30,11 +30,12 @@ create table scylla.schedule (
     aborted    bigint      not null default 0,
     skipped    bigint      not null default 0,
     group_key  text        collate "C",
+    database_oid scylla.database,
     constraint schedule_pkey primary key (id),
     constraint schedule_name unique (name),
     -- As task_role.
     constraint schedule_role check (
-        command is null or pg_catalog.pg_has_role(owner::pg_catalog.oid, 'usage'))
+        command is null or scylla._may_act_as(owner))
 ) with (
     fillfactor = 80,
     vacuum_truncate = off,
@@ -92,6 +93,8 @@ comment on column scylla.schedule.aborted is 'how many of the runs were aborted,
 comment on column scylla.schedule.skipped is 'how many runs were skipped';
 comment on column scylla.schedule.group_key is
     'the group of the runs of an SQL command; null: that of their role';
+comment on column scylla.schedule.database_oid is
+    'which database had that name when it was given; null: this one';
 comment on constraint schedule_pkey on scylla.schedule is 'finds a schedule by its number';
 comment on constraint schedule_name on scylla.schedule is 'one schedule per name';
 comment on index scylla.schedule_name is 'finds a schedule by its name';

@@ -100,6 +100,11 @@ impl Call {
     }
 
     /// Whether the caller has the privileges of a role, to which something belongs.
+    pub fn has_those_of(&self, role: Oid) -> bool {
+        self.access.as_ref().is_some_and(|access| access.has_those_of(role))
+    }
+
+    /// Whether the caller may change what runs with the rights of a role.
     pub fn acts_for(&self, role: Oid) -> bool {
         self.access.as_ref().is_some_and(|access| access.acts_for(role))
     }

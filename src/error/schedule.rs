@@ -89,6 +89,12 @@ pub fn role_missing(name: &str) -> Error {
         .detail("What belonged to it belongs to no role.")
 }
 
+/// A warning: a database that a dump names.
+pub fn database_missing(name: &str) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_WARNING, format!("database {name} does not exist"))
+        .detail("What was to run there does not run.")
+}
+
 fn invalid(message: String) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message)
 }

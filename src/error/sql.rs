@@ -85,6 +85,26 @@ pub fn no_connections() -> Error {
     )
 }
 
+/// A database that has the name of another one, which the command was meant for.
+pub fn another_database(name: &[u8]) -> Error {
+    let name = datum::printable(name);
+    Error::new(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        format!("database \"{name}\" is not the one that the command was given"),
+    )
+    .detail("It was created, or got its name, after the call that named it.")
+    .hint("Name the database again in a new call.")
+}
+
+/// A database to which nobody may connect.
+pub fn accepts_no_connections(name: &[u8]) -> Error {
+    let name = datum::printable(name);
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("database \"{name}\" is not currently accepting connections"),
+    )
+}
+
 /// A role that may not connect to a database.
 pub fn cannot_connect(name: &[u8]) -> Error {
     let name = datum::printable(name);

@@ -45,10 +45,11 @@ pub fn move_rows(
         pgrx::check_for_interrupts!();
         let row = ending.lease.as_ref().map_or(RowHint::default(), |lease| lease.row);
         if live.find_near(ending.id, row) {
-            if !delete(&live, command) {
+            let row = live.row(partition.map.last);
+            // The partition's check of commands is the statement's.
+            if row.get(partition.map.command).is_some() || !delete(&live, command) {
                 break;
             }
-            let row = live.row(partition.map.last);
             let [has_dependents, post_result, was_ready] =
                 partition.map.flags.map(|column| datum::number(row.get(column)) != 0);
             let given = || {

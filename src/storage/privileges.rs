@@ -115,9 +115,14 @@ impl Access {
         queues().min().zip(queues().max()).unwrap_or((highest, Vec::new()))
     }
 
-    /// Whether the role has the privileges of another one, such as the owner of what it would change.
-    pub fn acts_for(&self, other: Oid) -> bool {
+    /// Whether the role has the privileges of another one, such as the sender of a message.
+    pub fn has_those_of(&self, other: Oid) -> bool {
         other != pg_sys::InvalidOid && role::has_privileges_of(self.role, other)
+    }
+
+    /// Whether the role may change what runs with the rights of another one.
+    pub fn acts_for(&self, other: Oid) -> bool {
+        other != pg_sys::InvalidOid && role::may_act_as(self.role, other)
     }
 
     /// Whether the role has one of these privileges on any queue at all.

@@ -52,7 +52,8 @@ with ended as (
     insert into scylla.finished
         (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries,
         retry_interval, retry_jitter, tries, num_failures, progress, status, key, owner, group_key,
-        schedule, role, database, command, after, resubmitted_from, spec, errors, history)
+        schedule, role, database, command, after, resubmitted_from, spec, errors, history,
+        database_oid)
     select x.id, x.queue, x.action, x.priority, x.post_result, x.created, $2, x.run_at, x.timeout,
         x.max_tries, x.retry_interval, x.retry_jitter,
         x.tries + case when x.recorded then 0 else 1 end, x.num_failures, x.progress,
@@ -76,7 +77,8 @@ with ended as (
         scylla._newest(
             scylla._history_with(x.history, x.worker, case when not x.recorded then x.owned_at end)
             || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
-                '_typ', $1, 'worker', x.worker, 'progress', x.progress, 'time', $2)))
+                '_typ', $1, 'worker', x.worker, 'progress', x.progress, 'time', $2))),
+        x.database_oid
     from exhausted x
 )
 select f.id, 'ready', false, false, true, f.queue, null,

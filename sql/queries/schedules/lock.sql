@@ -1,8 +1,8 @@
 -- Locks schedules that have a next run, and tells what is needed to fire them.
 -- Parameters: $1 ids. Result: id, name, owner, schedule, time zone, misfire, overlap, starts_at,
 --   ends_at, next_run, queue, action, priority, timeout, whether the last run is unfinished, for
---   those that mind, whether its runs are SQL commands, and their group. A schedule that another transaction
---   has locked is passed over.
+--   those that mind, whether its runs are SQL commands, their group, and their database with its oid. A
+--   schedule that another transaction has locked is passed over.
 -- Reads scylla.schedule and scylla.task by primary key; changes nothing. Locks the schedules' rows,
 -- waiting for none.
 select s.id, s.name, s.owner::oid, s.schedule, s.time_zone, s.misfire, s.overlap, s.starts_at,
@@ -11,7 +11,8 @@ select s.id, s.name, s.owner::oid, s.schedule, s.time_zone, s.misfire, s.overlap
     s.command is not null,
     case when s.command is not null then
         coalesce(s.group_key, pg_catalog.pg_get_userbyid(s.owner::oid)::text)
-    end
+    end,
+    s.database, s.database_oid::oid
 from scylla.schedule s
 where s.id = any ($1) and s.active
 for update skip locked

@@ -7,7 +7,7 @@ use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::privileges;
 use crate::pg::datum::{self, TEXTS};
-use crate::pg::named::role;
+use crate::pg::named::{database, role};
 use crate::pg::uuid::{self, Uuid};
 use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Privileges, access};
@@ -18,7 +18,19 @@ use std::ffi::CStr;
 /// How many privileges one call takes: more than there are, as a word may be repeated.
 const WORDS_MAX: usize = 1_000;
 
-sql_functions!(grant, revoke, may_look, first_queue, last_queue, role_in, role_out, group_hash);
+sql_functions!(
+    grant,
+    revoke,
+    may_look,
+    first_queue,
+    last_queue,
+    role_in,
+    role_out,
+    may_act_as,
+    database_in,
+    database_out,
+    group_hash
+);
 
 /// `grant(queue, role, privileges)`
 ///
@@ -90,7 +102,7 @@ fn role_in(call: &mut Call) -> Result<Option<Datum>> {
     let name = call.datum(0).map(|it| unsafe { CStr::from_ptr(it.cast_mut_ptr()) });
     let role = match name {
         None => return Ok(None),
-        Some(name) if name == NO_ROLE => Oid::INVALID,
+        Some(name) if name == NONE => Oid::INVALID,
         Some(name) => role::find(name).unwrap_or_else(|| {
             error::role_missing(&name.to_string_lossy()).report(PgLogLevel::WARNING);
             Oid::INVALID
@@ -103,7 +115,36 @@ fn role_in(call: &mut Call) -> Result<Option<Datum>> {
 fn role_out(call: &mut Call) -> Result<Option<Datum>> {
     let role = call.datum(0).map(|it| datum::oid(Some(it)));
     let name = role.and_then(role::name);
-    let name = name.as_deref().unwrap_or(NO_ROLE);
+    let name = name.as_deref().unwrap_or(NONE);
+    // SAFETY: copies a text that ends with a zero.
+    Ok(Some(Datum::from(unsafe { pg_sys::pstrdup(name.as_ptr()) })))
+}
+
+/// `_may_act_as(role) → boolean`
+fn may_act_as(call: &mut Call) -> Result<Option<Datum>> {
+    let role = datum::oid(call.datum(0));
+    Ok(Some(Datum::from(role::may_act_as(role::current(), role))))
+}
+
+/// Reads a database by its name.
+fn database_in(call: &mut Call) -> Result<Option<Datum>> {
+    // SAFETY: declared as cstring.
+    let name = call.datum(0).map(|it| unsafe { CStr::from_ptr(it.cast_mut_ptr()) });
+    let database = match name {
+        None => return Ok(None),
+        Some(name) if name == NONE => Oid::INVALID,
+        Some(name) => database::find_identifier(name).unwrap_or_else(|| {
+            error::database_missing(&name.to_string_lossy()).report(PgLogLevel::WARNING);
+            Oid::INVALID
+        }),
+    };
+    Ok(Some(Datum::from(database)))
+}
+
+/// Writes the name of a database.
+fn database_out(call: &mut Call) -> Result<Option<Datum>> {
+    let name = call.datum(0).and_then(|it| database::identifier(datum::oid(Some(it))));
+    let name = name.as_deref().unwrap_or(NONE);
     // SAFETY: copies a text that ends with a zero.
     Ok(Some(Datum::from(unsafe { pg_sys::pstrdup(name.as_ptr()) })))
 }
@@ -114,5 +155,5 @@ fn group_hash(call: &mut Call) -> Result<Option<Datum>> {
     Ok(key.map(|key| Uuid(uuid::group_hash(&key)).datum()))
 }
 
-/// How a role is written that does not exist.
-const NO_ROLE: &CStr = c"-";
+/// How a role or a database is written that does not exist.
+const NONE: &CStr = c"-";

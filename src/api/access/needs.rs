@@ -98,6 +98,9 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     ("group_hash", Nothing),
     ("role_in", Nothing),
     ("role_out", Nothing),
+    ("may_act_as", Nothing),
+    ("database_in", Nothing),
+    ("database_out", Nothing),
     // For the statements that end an ownership. It reads its arguments only.
     ("errors_with", Nothing),
 ];

@@ -9,7 +9,9 @@ use crate::ops::schedules::definition::{COLUMNS, Values};
 use crate::ops::schedules::register::{self, Existing, SqlChange, Which};
 use crate::ops::sql::{QUEUE, rights};
 use crate::pg::datum;
-use crate::pg::named::{database, role};
+use crate::pg::named::database::{self, Named};
+use crate::pg::named::role;
+use crate::pg::process;
 use crate::shmem::on_board::current_database;
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{Datum, Oid};
@@ -63,10 +65,10 @@ fn import_cron_jobs(call: &mut Call) -> Result<Option<Datum>> {
 fn import(job: &Foreign) -> Result<()> {
     let owner = job.owner.ok_or_else(error::role_gone)?;
     rights::check_role(owner)?;
-    rights::find_database(job.database.as_deref(), owner)?;
+    let database = rights::find_database(job.database.as_deref(), owner)?;
     let command = checked(job.command.clone())?;
     let values = values(Some(datum::varlena(&job.schedule)))?;
-    let sql = [job.database.as_deref().map(datum::varlena), Some(datum::varlena(&command))];
+    let sql = register::sql(database.as_ref(), &command);
     let db = current_database();
     let permit = || Ok(());
     cron::schedule(&db, job.name.as_deref(), &values, owner, sql, job.active, permit).map(|_| ())
@@ -90,10 +92,9 @@ fn cron_schedule(call: &mut Call) -> Result<Option<Datum>> {
     permit()?;
     let owner = username.as_deref().map_or(Ok(caller), role_of)?;
     rights::check_role(owner)?;
-    let wanted = call.optional_text(3);
-    find_database(wanted.as_deref(), owner)?;
+    let database = find_database(call.optional_text(3).as_deref(), owner)?;
     let active = call.datum(5).is_none_or(|active| active.value() != 0);
-    let sql = [wanted.as_deref().map(datum::varlena), Some(datum::varlena(&command))];
+    let sql = register::sql(database.as_ref(), &command);
     let db = current_database();
     let id = cron::schedule(&db, job.as_deref(), &values, owner, sql, active, permit)?;
     Ok(Some(Datum::from(id)))
@@ -130,7 +131,7 @@ fn cron_alter(call: &mut Call) -> Result<Option<Datum>> {
     let mut given = [None; COLUMNS.len()];
     given[0] = call.datum(1).map(|schedule| check(0, schedule)).transpose()?;
     let command = call.optional_text(2).map(checked).transpose()?;
-    let wanted = call.optional_text(3);
+    let database = call.optional_text(3).map(|name| named(&name)).transpose()?;
     let owner = call.optional_text(4).map(|name| role_of(&name)).transpose()?;
     let active = call.datum(5).map(|active| active.value() != 0);
     let permit = |found: &Existing| {
@@ -151,11 +152,19 @@ fn cron_alter(call: &mut Call) -> Result<Option<Datum>> {
             return Err(error::job_exists(job));
         }
         rights::check_role(runs_as)?;
-        find_database(wanted.as_deref(), runs_as)
+        let kept = || register::database_of(&found.sql);
+        let oid = database.clone().or_else(kept).map_or_else(process::database, |it| it.oid);
+        match owner.is_some() || database.is_some() {
+            true => {
+                database.as_ref().map_or(Ok(()), rights::check_allowed)?;
+                rights::check_connect(oid, runs_as)
+            }
+            false => Ok(()),
+        }
     };
     let change = SqlChange {
         owner,
-        database: wanted.as_deref().map(datum::varlena),
+        database: database.as_ref().map(|it| [datum::varlena(&it.name), Datum::from(it.oid)]),
         command: command.as_deref().map(datum::varlena),
     };
     let altered = register::alter(&db, Which::Id(id), active, &given, change, permit)?;
@@ -164,7 +173,7 @@ fn cron_alter(call: &mut Call) -> Result<Option<Datum>> {
 
 /// Whether a schedule, which is locked, is a job whose role the caller may act for now.
 fn own_job(call: &Call, id: i64, found: &Existing) -> Result<bool> {
-    let [_, command] = found.sql;
+    let [_, command, _] = found.sql;
     command.ok_or_else(|| error::no_such_job(&id.to_string()))?;
     Ok(call.again()?.acts_for(found.owner))
 }
@@ -187,14 +196,16 @@ fn role_of(name: &[u8]) -> Result<Oid> {
     found.ok_or_else(|| error::no_role(name))
 }
 
-/// Refuses a database that does not exist, or to which the role may not connect.
-fn find_database(name: Option<&[u8]>, role: Oid) -> Result<()> {
-    if let Some(name) = name
-        && CString::new(name).ok().and_then(|name| database::find(&name)).is_none()
-    {
-        return Err(error::undefined_database(name));
-    }
-    rights::find_database(name, role).map(|_| ())
+/// The database of a name, to which the role may connect. `None`: this one.
+fn find_database(name: Option<&[u8]>, role: Oid) -> Result<Option<Named>> {
+    name.map(named).transpose()?;
+    rights::find_database(name, role)
+}
+
+fn named(name: &[u8]) -> Result<Named> {
+    let found = CString::new(name).ok().and_then(|name| database::find(&name));
+    let oid = found.ok_or_else(|| error::undefined_database(name))?;
+    Ok(Named { name: name.to_vec(), oid })
 }
 
 /// A job's name as PostgreSQL's type `name` has it.

@@ -43,7 +43,7 @@ fn schedule(call: &mut Call) -> Result<Option<Datum>> {
     call.permit(&datum::text(values[QUEUE]))?;
     let may_change = |found: &Existing| permit_change(call, &name, found);
     let (db, owner) = (current_database(), role::current());
-    let id = register::register(&db, &name, &values, owner, [None; 2], may_change)?;
+    let id = register::register(&db, &name, &values, owner, [None; 3], may_change)?;
     Ok(Some(Datum::from(id)))
 }
 

@@ -86,7 +86,7 @@ fn schedule_sql(call: &mut Call) -> Result<Option<Datum>> {
     values[TIME_ZONE].get_or_insert_with(|| datum::varlena(b"UTC"));
     fix_columns(&mut values);
     let group = call.optional_text(13).map(validate::group_key).transpose()?;
-    let sql = [database.as_deref().map(datum::varlena), Some(datum::varlena(&command))];
+    let sql = register::sql(database.as_ref(), &command);
     call.permit(QUEUE)?;
     let may_change = |found: &Existing| permit_change(call, &name, found);
     let db = current_database();
@@ -113,7 +113,7 @@ fn command(call: &Call, command: usize, database: usize) -> Result<SqlCommand> {
     });
     let role = role::current();
     rights::check_role(role)?;
-    rights::find_database(database.as_deref(), role)?;
+    let database = rights::find_database(database.as_deref(), role)?;
     Ok(SqlCommand { role, database, command })
 }
 

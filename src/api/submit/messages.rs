@@ -92,7 +92,7 @@ fn cancel_message(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.text(1, "id")?;
     // Without the privilege to cancel, a role cancels what it has sent itself.
     let may_cancel = call.may(Privileges::CANCEL, &queue);
-    let permit = |sender: Oid| match may_cancel || call.acts_for(sender) {
+    let permit = |sender: Oid| match may_cancel || call.has_those_of(sender) {
         true => Ok(()),
         false => Err(error::denied_on_message(&id)),
     };

@@ -4,6 +4,7 @@ use crate::error::{self, Result};
 use crate::ops::schedules::definition::{self, COLUMNS, QUEUE, Values};
 use crate::ops::schedules::timing::Timing;
 use crate::pg::datum::{self, BIGINT, BIGINTS, BOOL, Kind, OID, TEXT, TIMESTAMPTZ};
+use crate::pg::named::database::Named;
 use crate::pg::spi::{Session, statement};
 use crate::shmem::database::Database;
 use crate::shmem::xact;
@@ -11,8 +12,9 @@ use crate::storage::rows::session;
 use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum, Oid};
 
-const INSERT_KINDS: [Kind; 22] = kinds(&[TIMESTAMPTZ, TEXT, OID, TEXT, TEXT, BIGINT, TEXT, BOOL]);
-const UPDATE_KINDS: [Kind; 21] = kinds(&[TIMESTAMPTZ, BIGINT, OID, BOOL, TEXT, TEXT, TEXT]);
+const INSERT_KINDS: [Kind; 23] =
+    kinds(&[TIMESTAMPTZ, TEXT, OID, TEXT, TEXT, OID, BIGINT, TEXT, BOOL]);
+const UPDATE_KINDS: [Kind; 22] = kinds(&[TIMESTAMPTZ, BIGINT, OID, BOOL, TEXT, TEXT, OID, TEXT]);
 
 statement!(FIND, "schedules/find", [TEXT], |file: &str| file.replace("{which}", "s.name = $1"));
 statement!(FIND_BY_ID, "schedules/find", [BIGINT], |file: &str| {
@@ -75,14 +77,27 @@ struct Found {
     existing: Existing,
 }
 
-/// The database and the command of a schedule of SQL commands, as texts.
-pub type Sql = [Option<Datum>; 2];
+/// The database and the command of a schedule of SQL commands, as texts, and the database's oid.
+pub type Sql = [Option<Datum>; 3];
+
+/// The values of an SQL command.
+pub fn sql(database: Option<&Named>, command: &[u8]) -> Sql {
+    let name = database.map(|it| datum::varlena(&it.name));
+    [name, Some(datum::varlena(command)), database.map(|it| Datum::from(it.oid))]
+}
+
+/// The database of an SQL command; `None`: this one.
+pub fn database_of(sql: &Sql) -> Option<Named> {
+    let name = datum::optional_text(sql[0])?;
+    Some(Named { name, oid: datum::oid(sql[2]) })
+}
 
 /// What changes of a schedule of SQL commands; `None`: stays.
 #[derive(Clone, Copy, Default)]
 pub struct SqlChange {
     pub owner: Option<Oid>,
-    pub database: Option<Datum>,
+    /// Its name and its oid.
+    pub database: Option<[Datum; 2]>,
     pub command: Option<Datum>,
 }
 
@@ -190,7 +205,7 @@ pub fn alter(
     let session = session(db);
     let Some(found) = find(&session, which) else { return Ok(None) };
     permit(&found.existing)?;
-    let [database, command] = found.existing.sql;
+    let [database, command, oid] = found.existing.sql;
     if command.is_some()
         && let Some((_, argument)) = definition::OF_TASKS.iter().find(|it| given[it.0].is_some())
     {
@@ -201,7 +216,10 @@ pub fn alter(
     definition::check_retries(&values, &timing, given)?;
     let wanted = Change {
         owner: sql.owner,
-        sql: [sql.database.or(database), sql.command.or(command)],
+        sql: match sql.database {
+            None => [database, sql.command.or(command), oid],
+            Some([database, oid]) => [Some(database), sql.command.or(command), Some(oid)],
+        },
         job: found.existing.job.as_deref().map(datum::varlena),
         active: active.unwrap_or(found.active),
     };

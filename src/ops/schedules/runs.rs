@@ -4,6 +4,7 @@ use crate::ops::schedules::owner;
 use crate::ops::schedules::timing::Timing;
 use crate::ops::submit::created;
 use crate::pg::datum::{self, BIGINTS, TEXTS, TIMESTAMPTZS, UUIDS};
+use crate::pg::named::database::Named;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
@@ -91,7 +92,9 @@ fn schedule(db: &Database, rows: &Rows, row: usize) -> Result<Schedule, Error> {
     let owner = datum::oid(value(2));
     let queue = text(10);
     let is_sql = datum::number(value(15)) != 0;
-    owner::may_fire(db, owner, &queue, is_sql).map_err(|why| inactive(&why))?;
+    let named =
+        value(17).map(|name| Named { name: datum::text(Some(name)), oid: datum::oid(value(18)) });
+    owner::may_fire(db, owner, &queue, is_sql, named.as_ref()).map_err(|why| inactive(&why))?;
     let timing = Timing::read(&text(3), &text(4), time(7), time(8));
     let timing = timing.map_err(|why| inactive(&why.sentence()))?;
     let (misfire, overlap) = (Misfire::parse(&text(5)), Overlap::parse(&text(6)));
@@ -150,16 +153,8 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
             counts.add_tasks(true, 1);
             counts.events.note(Event::Submitted, 1);
         });
-        let offer = Offer {
-            queue,
-            action,
-            group,
-            rank,
-            timeout,
-            aged_since: None,
-            row: None,
-            behind,
-        };
+        let offer =
+            Offer { queue, action, group, rank, timeout, aged_since: None, row: None, behind };
         xact::at_commit(db, [Change::OfferRun(offer)]);
     }
     for (_, schedule, at, _) in runs.iter().filter(|(id, ..)| !inserted.contains_key(id)) {

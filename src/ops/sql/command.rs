@@ -1,9 +1,11 @@
 //! Taking commands: the scheduler owns the best tasks of the queue `sql`, and reads what they run.
 
-use crate::error::Result;
 use crate::ops::lease::own::{Owned, own_task, own_tasks};
 use crate::ops::sql::{QUEUE, WORKER, rights};
+use crate::pg::command::simple_query::Failure;
 use crate::pg::datum::{self, OID, OIDS, UUID, UUIDS};
+use crate::pg::named::database::Named;
+use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
@@ -46,8 +48,15 @@ pub struct Command {
     pub timeout: Option<Micros>,
 }
 
+/// Why a command may not run.
+pub struct Refusal {
+    pub why: Failure,
+    /// Another try would fail as well.
+    pub is_final: bool,
+}
+
 /// The command of a task, or why it may not run now; `None`: the task is not live any more.
-pub fn read(db: &Database, id: Uuid) -> Option<Result<Command>> {
+pub fn read(db: &Database, id: Uuid) -> Option<Result<Command, Refusal>> {
     let session = session(db);
     let rows = session.run(&COMMAND, &[Some(id.datum())]);
     if rows.len() == 0 {
@@ -55,14 +64,24 @@ pub fn read(db: &Database, id: Uuid) -> Option<Result<Command>> {
     }
     let value = |column| rows.get(0, column);
     let role = datum::oid(value(0));
-    let name = datum::optional_text(value(1));
-    let database =
-        rights::check_role(role).and_then(|()| rights::find_database(name.as_deref(), role));
-    Some(database.map(|database| Command {
-        role,
-        database,
-        text: datum::text(value(2)),
-        timeout: value(3).map(|it| datum::interval_length(Some(it))),
+    let named = value(1).map(|name| {
+        let name = datum::text(Some(name));
+        Named { name, oid: datum::oid(value(2)) }
+    });
+    if let Some(Err(why)) = named.as_ref().map(rights::check_same) {
+        return Some(Err(Refusal { why: why.as_failure(), is_final: true }));
+    }
+    let database = named.as_ref().map_or_else(process::database, |it| it.oid);
+    let may_run = rights::check_role(role)
+        .and_then(|()| named.as_ref().map_or(Ok(()), rights::check_allowed))
+        .and_then(|()| rights::check_connect(database, role));
+    Some(may_run.map_err(|why| Refusal { why: why.as_failure(), is_final: false }).map(|()| {
+        Command {
+            role,
+            database,
+            text: datum::text(value(3)),
+            timeout: value(4).map(|it| datum::interval_length(Some(it))),
+        }
     }))
 }
 

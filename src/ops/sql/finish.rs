@@ -6,6 +6,13 @@ use crate::pg::jsonb;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use board::{Outcome, TokenHash};
+use pgrx::pg_sys::Datum;
+
+/// Aborts the task of a command that can never run, if its lease is valid still.
+pub fn abort(db: &Database, id: Uuid, token_hash: TokenHash, why: &Failure) {
+    let it = Return { id, token_hash, result: None, error: Some(error_of(why)) };
+    _ = return_tasks(db, &[it], Outcome::Aborted, None);
+}
 
 /// Returns the task of a command that has ended, if its lease is valid still. The texts are in the
 /// encoding of this database.
@@ -23,16 +30,17 @@ pub fn finish(
             let result = Some(jsonb::merged(rows, tag));
             (Return { result, ..blank }, Outcome::Completed)
         }
-        Err(Failure { sqlstate, message, detail, hint }) => {
-            let all: [(&str, &[u8]); 3] =
-                [("message", message), ("detail", detail), ("hint", hint)];
-            let given: Vec<(&str, &[u8])> =
-                all.into_iter().filter(|(_, text)| !text.is_empty()).collect();
-            let members = [("code", Some(&sqlstate[..])), ("description", Some(&message[..]))];
-            let error = jsonb::object(&members, ("args", jsonb::strings(&given)));
-            (Return { error: Some(error), ..blank }, Outcome::Retry)
-        }
+        Err(why) => (Return { error: Some(error_of(why)), ..blank }, Outcome::Retry),
     };
     // A refusal: the task was cancelled, or deleted.
     _ = return_tasks(db, &[it], outcome, None);
+}
+
+/// The error of a task whose command failed, or may not run.
+fn error_of(why: &Failure) -> Datum {
+    let Failure { sqlstate, message, detail, hint } = why;
+    let all: [(&str, &[u8]); 3] = [("message", message), ("detail", detail), ("hint", hint)];
+    let given: Vec<(&str, &[u8])> = all.into_iter().filter(|(_, text)| !text.is_empty()).collect();
+    let members = [("code", Some(&sqlstate[..])), ("description", Some(&message[..]))];
+    jsonb::object(&members, ("args", jsonb::strings(&given)))
 }

@@ -3,7 +3,8 @@
 use crate::error::{self, Result};
 use crate::guc;
 use crate::pg::compat::catalog;
-use crate::pg::named::{database, role};
+use crate::pg::named::database::{self, Named};
+use crate::pg::named::role;
 use crate::pg::process;
 use pgrx::pg_sys::Oid;
 use std::ffi::CString;
@@ -45,20 +46,44 @@ pub fn commands_left(it: Oid, database: Oid, running: (usize, usize)) -> Result<
 
 /// The database of a name, to which the role may connect, and which is allowed for commands of other
 /// databases. `None`: this one.
-pub fn find_database(name: Option<&[u8]>, role: Oid) -> Result<Oid> {
-    let found = match name {
-        None => process::database(),
-        Some(name) => {
-            let found = CString::new(name).ok().and_then(|name| database::find(&name));
-            let found = found.ok_or_else(|| error::no_such_database(name))?;
-            if found != process::database() && !guc::is_sql_database(name) {
-                return Err(error::not_sql_database(name));
-            }
-            found
-        }
+pub fn find_database(name: Option<&[u8]>, role: Oid) -> Result<Option<Named>> {
+    let Some(name) = name else {
+        return check_connect(process::database(), role).map(|()| None);
     };
-    match catalog::may_connect(found, role) {
-        true => Ok(found),
-        false => Err(error::cannot_connect(&database::name(found))),
+    let found = CString::new(name).ok().and_then(|name| database::find(&name));
+    let named =
+        Named { name: name.to_vec(), oid: found.ok_or_else(|| error::no_such_database(name))? };
+    check_allowed(&named)?;
+    check_connect(named.oid, role)?;
+    Ok(Some(named))
+}
+
+/// Refuses a database that is not for commands of other databases.
+pub fn check_allowed(it: &Named) -> Result<()> {
+    match it.oid == process::database() || guc::is_sql_database(&it.name) {
+        true => Ok(()),
+        false => Err(error::not_sql_database(&it.name)),
+    }
+}
+
+/// Refuses a database that is another one by now than the one that was named: its owner is a stranger
+/// to the role.
+pub fn check_same(named: &Named) -> Result<()> {
+    let Named { name, oid } = named;
+    let found = CString::new(&name[..]).ok().and_then(|name| database::find(&name));
+    match found.ok_or_else(|| error::no_such_database(name))? == *oid {
+        true => Ok(()),
+        false => Err(error::another_database(name)),
+    }
+}
+
+/// Refuses a database to which a role may not connect, or no role.
+pub fn check_connect(it: Oid, role: Oid) -> Result<()> {
+    if !catalog::may_connect(it, role) {
+        return Err(error::cannot_connect(&database::name(it)));
+    }
+    match database::accepts_connections(it) {
+        true => Ok(()),
+        false => Err(error::accepts_no_connections(&database::name(it))),
     }
 }

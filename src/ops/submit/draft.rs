@@ -2,6 +2,7 @@
 
 use crate::due;
 use crate::error::Result;
+use crate::pg::named::database::Named;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::xact::{Change, Offer};
@@ -60,7 +61,7 @@ pub struct SqlCommand {
     /// With whose rights it runs.
     pub role: Oid,
     /// Where it runs; `None`: in this database.
-    pub database: Option<Vec<u8>>,
+    pub database: Option<Named>,
     pub command: Vec<u8>,
 }
 

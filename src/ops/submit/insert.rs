@@ -5,6 +5,7 @@ use crate::ops::submit::draft::Entry;
 use crate::pg::datum::{
     self, BIGINTS, BOOLS, INTEGERS, INTERVALS, JSONBS, Kind, OIDS, TEXTS, TIMESTAMPTZS, UUIDS,
 };
+use crate::pg::named::database::Named;
 use crate::pg::spi::{Session, Statement, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
@@ -76,10 +77,17 @@ const COLUMNS: &[Column] = &[
     nullable("role", OIDS, |it| it.draft.sql.as_ref().map(|sql| Datum::from(sql.role)))
         .with_expression("s.role::scylla.role"),
     nullable("database", TEXTS, |it| {
-        it.draft.sql.as_ref().and_then(|sql| sql.database.as_deref()).map(datum::varlena)
+        database_of(it).map(|database| datum::varlena(&database.name))
     }),
+    nullable("database_oid", OIDS, |it| database_of(it).map(|database| Datum::from(database.oid)))
+        .with_expression("s.database_oid::scylla.database"),
     nullable("command", TEXTS, |it| it.draft.sql.as_ref().map(|sql| datum::varlena(&sql.command))),
 ];
+
+/// The database that the caller named for the task's command.
+fn database_of<'e>(it: &'e Entry) -> Option<&'e Named> {
+    it.draft.sql.as_ref()?.database.as_ref()
+}
 
 /// How many columns can be written past the executor, as they are.
 const WRITTEN_COLUMNS: usize = 18;

@@ -4,6 +4,7 @@ use crate::error::{self, Result};
 use crate::ops::submit::draft::{Draft, OnConflict, SqlCommand};
 use crate::ops::submit::submit_tasks;
 use crate::pg::datum::{self, UUIDS};
+use crate::pg::named::database::Named;
 use crate::pg::named::role;
 use crate::pg::spi::{Rows, statement};
 use crate::pg::uuid::Uuid;
@@ -31,7 +32,7 @@ pub fn resubmit(db: &Database, asking: Oid, wanted: &[Uuid]) -> Result<Vec<Optio
                 drafts.len() - 1
             });
             let command = drafts.last().and_then(|draft| draft.sql.as_ref());
-            if command.is_some_and(|command| !role::has_privileges_of(asking, command.role)) {
+            if command.is_some_and(|command| !role::may_act_as(asking, command.role)) {
                 return Err(error::not_of_role(*id));
             }
         }
@@ -60,8 +61,8 @@ pub fn resubmit(db: &Database, asking: Oid, wanted: &[Uuid]) -> Result<Vec<Optio
 fn draft(rows: &Rows, row: usize, id: Uuid) -> Draft {
     let [queue, action, priority, spec, key, max_tries, retry_interval, retry_jitter] =
         [1, 2, 3, 4, 5, 6, 7, 8].map(|column| rows.get(row, column));
-    let [timeout, post_result, role, database, command, group_key] =
-        [9, 10, 11, 12, 13, 14].map(|column| rows.get(row, column));
+    let [timeout, post_result, role, database, command, group_key, database_oid] =
+        [9, 10, 11, 12, 13, 14, 15].map(|column| rows.get(row, column));
     Draft {
         queue: share(&datum::text(queue)),
         action: share(&datum::text(action)),
@@ -77,7 +78,8 @@ fn draft(rows: &Rows, row: usize, id: Uuid) -> Draft {
         post_result: datum::number(post_result) != 0,
         sql: command.map(|command| SqlCommand {
             role: datum::oid(role),
-            database: datum::optional_text(database),
+            database: database
+                .map(|name| Named { name: datum::text(Some(name)), oid: datum::oid(database_oid) }),
             command: datum::text(Some(command)),
         }),
         resubmitted_from: Some(id),

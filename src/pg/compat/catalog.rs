@@ -30,6 +30,17 @@ pub fn may_connect(database: Oid, role: Oid) -> bool {
     answer == pg_sys::AclResult::ACLCHECK_OK
 }
 
+/// Whether a role may become another by SET ROLE, of which it is a member. A membership may exclude
+/// that from PostgreSQL 16 on.
+pub fn may_set_role(role: Oid, other: Oid) -> bool {
+    // SAFETY: a catalog look-up inside a transaction.
+    #[cfg(any(feature = "pg14", feature = "pg15"))]
+    return unsafe { pg_sys::is_member_of_role(role, other) };
+    // SAFETY: as above.
+    #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+    return unsafe { pg_sys::member_can_set_role(role, other) };
+}
+
 /// The index of a table's primary key, or `InvalidOid`. One that is deferrable does not count.
 ///
 /// # Safety

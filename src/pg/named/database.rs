@@ -1,7 +1,8 @@
 //! Databases, by name.
 
+use crate::pg::named::{quoted, unquoted};
 use pgrx::pg_sys::{self, Oid};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 /// The database of a name; `None`: no database has it.
 pub fn find(name: &CStr) -> Option<Oid> {
@@ -30,6 +31,39 @@ pub fn connection_limit(database: Oid) -> Option<usize> {
 pub fn connections(database: Oid) -> usize {
     // SAFETY: reads shared memory.
     unsafe { pg_sys::CountDBConnections(database) as usize }
+}
+
+/// A database that was named, and which one had the name then.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    pub name: Vec<u8>,
+    pub oid: Oid,
+}
+
+/// Whether a database accepts connections.
+pub fn accepts_connections(database: Oid) -> bool {
+    // SAFETY: a catalog look-up; the tuple is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::DATABASEOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, database.into());
+        if tuple.is_null() {
+            return false;
+        }
+        let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
+        let answer = row.datallowconn;
+        pg_sys::ReleaseSysCache(tuple);
+        answer
+    }
+}
+
+/// The name of a database, as an identifier; `None`: it is gone.
+pub fn identifier(database: Oid) -> Option<CString> {
+    CString::new(name(database)).ok().filter(|name| !name.is_empty()).map(|name| quoted(&name))
+}
+
+/// The database of a name, as an identifier; `None`: no database has it.
+pub fn find_identifier(identifier: &CStr) -> Option<Oid> {
+    find(&unquoted(identifier)?)
 }
 
 /// The name of a database; empty: there is no such.

@@ -1,5 +1,7 @@
 //! Roles, by oid and by name.
 
+use crate::pg::compat::catalog;
+use crate::pg::named::{quoted, unquoted};
 use pgrx::pg_sys::{self, Oid};
 use std::ffi::{CStr, CString};
 
@@ -15,6 +17,29 @@ pub fn current() -> Oid {
 pub fn has_privileges_of(role: Oid, other: Oid) -> bool {
     // SAFETY: catalog look-ups inside a transaction.
     unsafe { pg_sys::has_privs_of_role(role, other) }
+}
+
+/// Whether a role may have something done with the rights of another: it has its privileges, and may
+/// become it by SET ROLE.
+pub fn may_act_as(role: Oid, other: Oid) -> bool {
+    has_privileges_of(role, other) && catalog::may_set_role(role, other)
+}
+
+/// Which row the catalog has of a role: another one after each change of it. `None`: it is gone.
+pub fn row(role: Oid) -> Option<(u32, u32, u16)> {
+    // SAFETY: a catalog look-up; the tuple is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::AUTHOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, role.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let writer = (*(*tuple).t_data).t_choice.t_heap.t_xmin;
+        let place = (*tuple).t_self;
+        pg_sys::ReleaseSysCache(tuple);
+        let block = u32::from(place.ip_blkid.bi_hi) << 16 | u32::from(place.ip_blkid.bi_lo);
+        Some((writer.into_inner(), block, place.ip_posid))
+    }
 }
 
 /// Whether there is such a role.
@@ -69,7 +94,7 @@ pub fn name(role: Oid) -> Option<CString> {
     // SAFETY: a catalog look-up; the name, if there is one, ends with a zero.
     unsafe {
         let name = pg_sys::GetUserNameFromId(role, true);
-        (!name.is_null()).then(|| CStr::from_ptr(pg_sys::quote_identifier(name)).to_owned())
+        (!name.is_null()).then(|| quoted(CStr::from_ptr(name)))
     }
 }
 
@@ -91,23 +116,5 @@ pub fn named(name: &CStr) -> Option<Oid> {
 
 /// The role of a name, as an identifier; `None`: no role has it.
 pub fn find(identifier: &CStr) -> Option<Oid> {
-    let written = identifier.to_bytes();
-    let name = match written {
-        [b'"', inner @ .., b'"'] => unquote(inner),
-        plain => plain.to_vec(),
-    };
-    named(&CString::new(name).ok()?)
-}
-
-/// The text between the quotes of an identifier, in which each quote is doubled.
-fn unquote(inner: &[u8]) -> Vec<u8> {
-    let mut name = Vec::with_capacity(inner.len());
-    let mut bytes = inner.iter();
-    while let Some(byte) = bytes.next() {
-        name.push(*byte);
-        if *byte == b'"' {
-            bytes.next();
-        }
-    }
-    name
+    named(&unquoted(identifier)?)
 }

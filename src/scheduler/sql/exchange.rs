@@ -49,6 +49,19 @@ pub fn write_reply(area: u32, outcome: &Result<Completed, Failure>, encoding: i3
     shared_area::set_reply(area, &bytes);
 }
 
+/// Writes that the process leaves without having begun the command.
+pub fn write_unbegun(area: u32) {
+    shared_area::set_reply(area, UNBEGUN);
+}
+
+/// Whether the process left without having begun the command.
+pub fn is_unbegun(area: u32) -> bool {
+    shared_area::reply(area).is_some_and(|reply| reply == UNBEGUN)
+}
+
+/// A reply that is shorter than any other.
+const UNBEGUN: &[u8] = b"-";
+
 /// What became of a command, in another encoding; `None`: there is no reply.
 pub fn read_reply(area: u32, wanted: i32) -> Option<Result<Completed, Failure>> {
     let bytes = shared_area::reply(area)?;

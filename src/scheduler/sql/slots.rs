@@ -304,6 +304,20 @@ impl Processes {
         }
     }
 
+    /// Starts another process for a slot whose process left without having begun its command; false: the
+    /// server has no place for one.
+    pub fn start_again(&mut self, number: usize) -> bool {
+        let slot = &sql_slots()[number];
+        slot.set(SqlState::Taken);
+        let process = start(number, slot.expect_process());
+        if process.is_none() {
+            slot.set(SqlState::Unbegun);
+        }
+        let is_started = process.is_some();
+        self.0.extend(process.map(|it| (number, it)));
+        is_started
+    }
+
     /// Assigns a command to a process that was taken for it. `write` writes the request and returns
     /// its area; false: there is no memory.
     pub fn assign(

@@ -7,7 +7,7 @@
 
 use crate::error;
 use crate::ops::maintenance::persist_leases::{note_persisted, persist};
-use crate::ops::sql::command::{self, Command};
+use crate::ops::sql::command::{self, Command, Refusal};
 use crate::ops::sql::{QUEUE, WORKER, finish, rights};
 use crate::pg::command::shared_area;
 use crate::pg::command::simple_query::{Completed, Failure};
@@ -16,7 +16,7 @@ use crate::pg::uuid::Uuid;
 use crate::pg::{process, time};
 use crate::scheduler::duties::in_extension_transaction;
 use crate::scheduler::process::Commit;
-use crate::scheduler::sql::exchange::{Request, read_reply};
+use crate::scheduler::sql::exchange::{Request, is_unbegun, read_reply};
 use crate::scheduler::sql::slots::{self, GRACE, LOOK_INTERVAL, Processes, Taken};
 use crate::shmem::database::Database;
 use crate::shmem::durability;
@@ -43,7 +43,7 @@ struct Claimed {
     /// Its lease is durable.
     is_persisted: bool,
     /// What its process is to do, or why there is nothing.
-    what: Result<(Command, Place), Failure>,
+    what: Result<(Command, Place), Refusal>,
 }
 
 /// The process of a task, by its slot.
@@ -160,6 +160,7 @@ impl SqlTasks {
                         slot.set(SqlState::Free);
                     }
                 }
+                SqlState::Lost if is_unbegun(area) => self.begin_again(db, number, id, token_hash),
                 SqlState::Lost => {
                     // The process may have told the outcome before it ended.
                     let is_late = |at| time::monotonic() >= at + GRACE;
@@ -187,6 +188,32 @@ impl SqlTasks {
             slots::wake_waiting(entry);
         }
         any
+    }
+
+    /// Has another process begin a command whose process has left, since its role was changed.
+    fn begin_again(&mut self, db: &Database, number: usize, id: Uuid, token_hash: TokenHash) {
+        let read = || command::read(db, id);
+        let what = "read an SQL task";
+        let Some(read) = in_extension_transaction(db, what, Commit::Ahead, read) else { return };
+        let slot = &sql_slots()[number];
+        shared_area::free(slot.assignment().area);
+        let what = match read {
+            Some(Ok(command)) => self
+                .processes
+                .start_again(number)
+                .then_some(Ok((command, Place { number, is_new: true }))),
+            Some(Err(why)) => {
+                slot.set(SqlState::Free);
+                Some(Err(why))
+            }
+            // Cancelled or deleted.
+            None => {
+                slot.set(SqlState::Free);
+                None
+            }
+        };
+        let claimed = what.map(|what| Claimed { id, token_hash, is_persisted: true, what });
+        self.claimed.extend(claimed);
     }
 
     fn did_not_start(&self, number: usize, pid: Option<i32>) -> bool {
@@ -345,13 +372,16 @@ impl SqlTasks {
             }
             let command = match command::read(db, id) {
                 None => return (true, Step::Gone),
-                Some(Err(why)) => return claimed(Err(why.as_failure())),
+                Some(Err(why)) => return claimed(Err(why)),
                 Some(Ok(command)) => command,
             };
             let (role, database) = (command.role.to_u32(), command.database.to_u32());
             let running = slots::used_by(role, database);
             match rights::commands_left(command.role, command.database, running) {
-                Err(why) => return claimed(Err(why.as_failure())),
+                Err(why) => {
+                    let why = Refusal { why: why.as_failure(), is_final: false };
+                    return claimed(Err(why));
+                }
                 Ok(Some(0)) => return (false, Step::RoleHasItsShare(role)),
                 Ok(_) => {}
             }
@@ -396,7 +426,13 @@ impl SqlTasks {
         }
         let (command, place) = match &it.what {
             Ok(what) => what,
-            Err(why) => {
+            Err(Refusal { why, is_final: true }) => {
+                let abort = || finish::abort(db, id, token_hash, why);
+                let what = "abort an SQL task";
+                let done = in_extension_transaction(db, what, Commit::Durable, abort);
+                return done.is_none().then_some(it);
+            }
+            Err(Refusal { why, is_final: false }) => {
                 let why = why.clone();
                 return (!finish(db, id, token_hash, &Err(why))).then_some(it);
             }

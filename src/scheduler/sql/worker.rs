@@ -2,15 +2,17 @@
 //! database ever. Between two commands it discards all that the first left in the session.
 
 use crate::pg::command::simple_query::{self, Completed, Failure};
+use crate::pg::named::role;
 use crate::pg::{datum, process, time};
-use crate::scheduler::process::{install_signal_handlers, sleep};
-use crate::scheduler::sql::exchange::{Request, write_reply};
+use crate::scheduler::process::{Commit, install_signal_handlers, sleep, transaction};
+use crate::scheduler::sql::exchange::{Request, write_reply, write_unbegun};
 use crate::scheduler::sql::slots;
 use crate::shmem::segment::{sql_slots, wake_scheduler, with_sql_lock};
 use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState};
 use board::Micros;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::prelude::*;
+use std::ffi::CStr;
 
 /// How long a process waits for another command. Shorter than the time for which DROP DATABASE
 /// waits.
@@ -41,13 +43,14 @@ pub extern "C-unwind" fn scylla_sql_worker(argument: Datum) {
         let (database, role) = (Oid::from_u32(database), Oid::from_u32(role));
         pg_sys::BackgroundWorkerInitializeConnectionByOid(database, role, 0);
     }
+    let Some(as_connected) = session_row() else { return };
     let mut leave_at = time::monotonic() + IDLE_TIMEOUT;
     loop {
         // A cancel that came late meant the command before.
         // SAFETY: a plain flag of this process.
         unsafe { std::ptr::write_volatile(&raw mut pg_sys::QueryCancelPending, 0) };
         if slot.begins(time::monotonic()) {
-            if !serve(slot) {
+            if !serve(slot, as_connected) {
                 return;
             }
             leave_at = time::monotonic() + IDLE_TIMEOUT;
@@ -74,14 +77,38 @@ unsafe extern "C-unwind" fn worker_ends(_code: core::ffi::c_int, number: Datum) 
     slots::wake_waiting(entry);
 }
 
-/// Runs the command that is assigned. False: the session cannot be used again.
-fn serve(slot: &SqlSlot) -> bool {
+/// The row of a role in the catalog.
+type RoleRow = Option<(u32, u32, u16)>;
+
+/// The row of this session's role; `None`: it cannot be read.
+///
+/// A session keeps until its end whether its role was a superuser as it connected. If that has changed
+/// in the meantime, the row is told as none, which no role has.
+fn session_row() -> Option<RoleRow> {
+    transaction("look at the role of SQL commands", Commit::Ahead, || {
+        // SAFETY: reads this process's state; the setting's value ends with a zero.
+        let (role, was_superuser) = unsafe {
+            let setting = pg_sys::GetConfigOption(c"is_superuser".as_ptr(), false, false);
+            (pg_sys::GetSessionUserId(), CStr::from_ptr(setting) == c"on")
+        };
+        role::row(role).filter(|_| role::is_superuser(role) == was_superuser)
+    })
+}
+
+/// Runs the command that is assigned. False: the session cannot be used again. `as_connected`: the row
+/// of its role then.
+fn serve(slot: &SqlSlot, as_connected: RoleRow) -> bool {
     let Assignment { entry, area, timeout, .. } = slot.assignment();
     // Without its request the command cannot have begun.
     let Some(Request { encoding, command }) = Request::read(area) else {
         slot.set(SqlState::Unbegun);
         return false;
     };
+    // A role that has changed, such as a superuser that is none any more, has another session.
+    if as_connected.is_none() || session_row() != Some(as_connected) {
+        write_unbegun(area);
+        return false;
+    }
     let outcome = simple_query::run(&command, encoding, timeout);
     // SAFETY: reads this process's state.
     let own_encoding = unsafe { pg_sys::GetDatabaseEncoding() };

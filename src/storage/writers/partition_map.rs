@@ -5,7 +5,7 @@
 use crate::pg::datum::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use crate::pg::relcache;
 use crate::storage::writers::columns::{
-    columns, find_column, has_type, is_computed, is_plain, name_of,
+    checks_commands_only, columns, find_column, has_type, is_computed, is_plain, name_of,
 };
 use crate::storage::writers::indexes::indexes;
 use pgrx::PgTupleDesc;
@@ -15,7 +15,7 @@ use std::ffi::CStr;
 use std::rc::Rc;
 
 /// The columns that are copied from the live row.
-const KEPT: [&CStr; 23] = [
+const KEPT: [&CStr; 24] = [
     c"id",
     c"queue",
     c"action",
@@ -39,6 +39,7 @@ const KEPT: [&CStr; 23] = [
     c"spec",
     c"errors",
     c"history",
+    c"database_oid",
 ];
 
 /// The columns that settling sets, and whether each may be null.
@@ -80,6 +81,8 @@ pub struct PartitionMap {
     pub queue: i16,
     /// Where a live task's `schedule` is.
     pub schedule: i16,
+    /// Where its `command` is.
+    pub command: i16,
     /// False: only the SQL statement may move rows.
     fits: bool,
 }
@@ -127,19 +130,21 @@ unsafe fn find(
         let sources: Option<Vec<Source>> = settled.iter().map(|it| source(it, &live)).collect();
         let flags = [c"followed", c"post_result", c"ready"]
             .map(|name| Some(find_column(&live, name)?.attnum));
-        let [schedule, queue] =
-            [c"schedule", c"queue"].map(|name| find_column(&live, name).map(|it| it.attnum));
+        let [schedule, queue, command] = [c"schedule", c"queue", c"command"]
+            .map(|name| find_column(&live, name).map(|it| it.attnum));
         let fits = is_plain(task, pg_sys::RELKIND_RELATION)
             && !(*(*task).rd_rel).relhassubclass
             && is_plain(finished, pg_sys::RELKIND_PARTITIONED_TABLE)
             && is_partitioned_by_updated(tables[1])
             && is_plain(partition, pg_sys::RELKIND_RELATION)
             && indexes(partition).all().iter().all(|it| it.is_plain && it.is_builtin)
-            && [finished, partition].iter().all(|table| !has_checks(*table))
+            && checks_commands_only(finished, &columns(finished))
+            && checks_commands_only(partition, &settled)
             && sources.as_deref().is_some_and(are_whole)
             && flags.iter().all(Option::is_some)
             && schedule.is_some()
-            && queue.is_some();
+            && queue.is_some()
+            && command.is_some();
         PartitionMap {
             tables,
             sources: sources.unwrap_or_default(),
@@ -147,18 +152,10 @@ unsafe fn find(
             flags: flags.map(Option::unwrap_or_default),
             queue: queue.unwrap_or_default(),
             schedule: schedule.unwrap_or_default(),
+            command: command.unwrap_or_default(),
             fits,
         }
     }
-}
-
-/// Whether what is written to the table is checked.
-///
-/// # Safety
-/// The relation is open.
-unsafe fn has_checks(table: Relation) -> bool {
-    // SAFETY: an open relation's.
-    unsafe { (*(*table).rd_rel).relchecks != 0 }
 }
 
 fn is_partitioned_by_updated(finished: Oid) -> bool {

@@ -4,17 +4,15 @@ use crate::pg::datum::Kind;
 use crate::pg::relcache;
 use crate::shmem::database::Database;
 use crate::storage::writers::columns::{
-    columns, find_column, has_type, is_computed, is_plain, name_of,
+    checks_commands_only, columns, has_type, is_computed, is_plain, name_of,
 };
 use crate::storage::writers::indexes::{Index, indexes};
 use crate::storage::writers::table_writer::TableWriter;
 use board::RowHint;
-use pgrx::PgTupleDesc;
 use pgrx::pg_sys::{self, Datum, FormData_pg_attribute, Oid, Relation};
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::rc::Rc;
-use std::{ptr, slice};
 
 /// The unique indexes that the extension made.
 const UNIQUE: [&CStr; 3] = [c"task_pkey", c"task_key", c"task_message"];
@@ -206,37 +204,4 @@ impl Drop for TaskMap {
 /// Whether an index refuses no duplicates but those of the extension's own.
 fn has_no_other_duplicates(index: &Index) -> bool {
     index.is_plain && (!index.is_unique || UNIQUE.contains(&index.name()))
-}
-
-/// Whether the table's checks hold for each task without a command.
-///
-/// # Safety
-/// The relation is open, and these are its columns.
-unsafe fn checks_commands_only(table: Relation, columns: &PgTupleDesc) -> bool {
-    let Some(command) = find_column(columns, c"command") else { return false };
-    // SAFETY: an open relation's checks, as texts of expressions; nodes as PostgreSQL makes them.
-    unsafe {
-        let constraints = (*(*table).rd_att).constr;
-        if constraints.is_null() || (*constraints).num_check == 0 {
-            return true;
-        }
-        let column = pg_sys::makeVar(
-            1,
-            command.attnum,
-            command.atttypid,
-            command.atttypmod,
-            command.attcollation,
-            0,
-        );
-        let mut is_null = pg_sys::NullTest::default();
-        is_null.xpr.type_ = pg_sys::NodeTag::T_NullTest;
-        is_null.arg = column.cast();
-        is_null.nulltesttype = pg_sys::NullTestType::IS_NULL;
-        let known = pg_sys::lappend(ptr::null_mut(), (&raw mut is_null).cast());
-        let count = (*constraints).num_check as usize;
-        slice::from_raw_parts((*constraints).check, count).iter().all(|check| {
-            let wanted = pg_sys::lappend(ptr::null_mut(), pg_sys::stringToNode(check.ccbin));
-            pg_sys::predicate_implied_by(wanted, known, false)
-        })
-    }
 }

@@ -33,7 +33,7 @@ fn a_command_runs_in_another_database() {
     let id: Uuid = t.value(&command, &[]);
     assert_eq!(settled(&mut t, id)["status"], "completed");
     assert_eq!(s.count("select count(*) from pg_class where relname = 'é'"), 1);
-    // A database that is gone, or that takes no connections.
+    // A database that is gone.
     let hold = submit(&mut s, "select pg_sleep(600)", "");
     let waits = format!(", 'latin', after => array['{hold}'::uuid], on_failure => 'run'");
     let later = submit(&mut s, "select 1", &waits);
@@ -41,8 +41,6 @@ fn a_command_runs_in_another_database() {
     s.run("drop database latin with (force)");
     s.cancel(hold);
     assert_eq!(first_code(&settled(&mut s, later)), "22023");
-    let entry = run(&mut s, "select 1", ", database => 'template0'");
-    assert_eq!(first_code(&entry), "08006", "{entry}");
     server.assert_log_is_clean();
 }
 
@@ -112,4 +110,100 @@ fn a_dump_keeps_commands() {
     until_running(&mut s, "%sleep(603)%", 2);
     assert_eq!((s.status(begun), r.status(begun)), ("running".into(), "running".into()));
     assert_eq!(s.entry(begun)["tries"], 1, "the original goes on");
+}
+
+/// B121: a command runs in the database that its name meant when it was given, not in another one that
+/// has the name later, whose owner is a stranger.
+#[test]
+fn a_database_of_the_same_name_is_another_one() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("select scylla.enable_cron_api()");
+    s.run("create role mallory createdb login");
+    s.run("create database there");
+    let hold = submit(&mut s, "select pg_sleep(600)", "");
+    let waits = format!(
+        ", 'there', after => array['{hold}'::uuid], on_failure => 'run', max_tries => 5,
+         retry_interval => '1 s'"
+    );
+    let later = submit(&mut s, "select 1", &waits);
+    let failed = run(&mut s, "select 1/0", ", database => 'there'")["rn"].clone();
+    s.run("select scylla.schedule_sql('s', 'every 1 second', 'select 1', 'there')");
+    s.run("select cron.schedule_in_database('j', '1 second', 'select 1', 'there')");
+    s.run("select scylla.schedule_sql('here', 'every 1 second', 'select 1')");
+    s.run("drop database there with (force)");
+    s.run("set role mallory");
+    s.run("create database there");
+    s.run("reset role");
+    s.cancel(hold);
+    let entry = settled(&mut s, later);
+    assert_eq!((first_code(&entry), &entry["tries"]), ("22023", &json!(1)), "{entry}");
+    assert_eq!(entry["errors"].as_array().map(Vec::len), Some(1), "no other try");
+    let resubmit = "select (scylla.resubmit(array[$1::text::uuid]))[1]";
+    let again: Uuid = s.value(resubmit, &[&failed.as_str().unwrap()]);
+    assert_eq!(first_code(&settled(&mut s, again)), "22023", "submitted again");
+    let active = "select string_agg(name, ' ' order by name) from scylla.schedules where active";
+    eventually(seconds(10), "they are inactive", || (s.text(active) == "here").then_some(()));
+    assert!(server.log().contains("WARNING:  schedule \"s\" is inactive from now on"));
+    assert!(server.log().contains("Database \"there\" is not the one that the command was given."));
+    // Named again, it is the new one. A name that was given to it later is as another database.
+    assert_eq!(run(&mut s, "select 1", ", database => 'there'")["status"], "completed");
+    s.run("select scylla.schedule_sql('s', 'every 1 second', 'select 1', 'there')");
+    eventually(seconds(10), "it is active", || (s.text(active) == "here s").then_some(()));
+    s.run("select scylla.pause('sql')");
+    let renamed = submit(&mut s, "select 1", ", database => 'there'");
+    eventually(seconds(10), "the process leaves", || {
+        (s.batch_execute("alter database there rename to elsewhere").is_ok()).then_some(())
+    });
+    s.run("select scylla.resume('sql')");
+    assert_eq!(first_code(&settled(&mut s, renamed)), "22023");
+    server.assert_log_is_clean();
+}
+
+/// B121: a database that accepts no connections is refused at the call.
+#[test]
+fn a_database_that_is_closed_is_refused() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("select scylla.enable_cron_api()");
+    for call in [
+        "scylla.run_sql('select 1', 'template0')",
+        "scylla.schedule_sql('s', '@daily', 'select 1', 'template0')",
+        "cron.schedule_in_database('j', '@daily', 'select 1', 'template0')",
+    ] {
+        assert_eq!(s.refused(&format!("select {call}")), "55000", "{call}");
+    }
+    let id: i64 = s.value("select cron.schedule('j', '@daily', 'select 1')", &[]);
+    let alter = format!("select cron.alter_job({id}, database => 'template0')");
+    assert_eq!(s.refused(&alter), "55000");
+}
+
+/// B121, I12: a dump names databases: a restored command runs in the one of that name there.
+#[test]
+fn a_dump_names_databases() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("create database \"the \"\"odd\"\" one\"");
+    s.run("create database gone");
+    let options = ", run_at => now() + '1 h', database => 'the \"odd\" one'";
+    let kept = submit(&mut s, "select 1", options);
+    let lost = submit(&mut s, "select 1", ", run_at => now() + '1 h', database => 'gone'");
+    let path = server.path("dump").to_str().unwrap().to_owned();
+    server.tool("pg_dump", &["-Fc", "-f", &path, &database.name]);
+    for name in ["the \"odd\" one", "gone"] {
+        let name = name.replace('"', "\"\"");
+        s.run(&format!("drop database \"{name}\""));
+    }
+    s.run("create database \"the \"\"odd\"\" one\"");
+    let restored = server.bare_database();
+    server.tool("pg_restore", &["-e", "-d", &restored.name, &path]);
+    s.run("create database gone");
+    let mut r = restored.connect();
+    r.run("select scylla.open(); update scylla.task set due = now(), run_at = now(); select scylla.refresh()");
+    assert_eq!(settled(&mut r, kept)["status"], "completed");
+    assert_eq!(first_code(&settled(&mut r, lost)), "22023");
+    assert!(server.log().contains("WARNING:  database gone does not exist"));
 }

@@ -274,7 +274,91 @@ fn writing_the_tables_gives_no_rights() {
         "insert into scylla.task (id, queue, action, priority, ready, post_result, created, updated,
              spec, role, command)
          values (gen_random_uuid(), 'sql', '', 0, true, false, now(), now(), '{}', 'postgres', 'x')",
+        // What was aborted can be submitted again.
+        "insert into scylla.finished (id, queue, action, priority, post_result, created, updated, tries,
+             num_failures, progress, status, role, command, spec, errors, history)
+         values (gen_random_uuid(), 'sql', '', 0, false, now(), now(), 1, 0, 0, 'aborted', 'postgres', 'x',
+             '{}', '[]', '[]')",
     ] {
         assert_eq!(s.refused(change), "23514", "{change}");
     }
+    s.run("reset role");
+    assert_eq!(run(&mut s, "select 1/0", "")["status"], "aborted");
+    let sql = "select inhrelid::regclass::text from pg_inherits where inhparent = 'scylla.finished'::regclass";
+    let partitions: Vec<String> = s.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect();
+    assert!(partitions.len() > 3, "{partitions:?}");
+    s.run("set role writer");
+    for table in partitions {
+        let change =
+            format!("insert into {table} select * from scylla.finished where command is not null");
+        assert_eq!(s.refused(&change), "23514", "{change}");
+    }
+}
+
+/// B121: a membership without SET does not suffice to act for a role (from PostgreSQL 16 on).
+#[test]
+fn a_member_that_cannot_become_the_role_does_not_act_for_it() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    if s.value::<i32>("select current_setting('server_version_num')::int", &[]) < 160_000 {
+        return;
+    }
+    with_roles(&mut s, &["member"]);
+    s.run("grant asks to member with inherit true, set false; select scylla.enable_cron_api()");
+    s.run("grant usage on schema cron to public; grant execute on all functions in schema cron to public");
+    s.run("select scylla.revoke('sql', 'member', '{manage}'), scylla.grant('sql', 'member', '{submit}')");
+    let failed = run_as(&mut s, "asks", "select 1/0")["rn"].as_str().unwrap().to_owned();
+    s.run("set role asks");
+    let job: i64 = s.value("select cron.schedule('j', '@daily', 'select 1')", &[]);
+    s.run("reset role; grant pg_write_all_data, pg_read_all_data to member; set role member");
+    let tries = [
+        format!("select cron.alter_job({job}, command => 'select 2')"),
+        format!("select cron.unschedule({job})"),
+        format!("select scylla.alter_schedule('cron:{job}', active => false)"),
+        "update scylla.schedule set command = 'select 2'".to_owned(),
+        format!("select scylla.resubmit(array['{failed}']::uuid[])"),
+    ];
+    let codes = tries.each_ref().map(|it| s.refused(it));
+    assert_eq!(codes, ["P0002", "42501", "42501", "23514", "42501"]);
+    s.run("reset role; select scylla.grant('sql', 'member', '{manage}'); set role member");
+    assert_eq!(s.refused(&tries[4]), "42501", "with the privilege");
+    s.run("reset role; grant asks to member with set true; set role member");
+    for call in [0, 4] {
+        s.run(&tries[call]);
+    }
+}
+
+/// B121: a role that was a superuser has no command run in a session that remembers it as one.
+#[test]
+fn a_superuser_that_was_demoted_has_a_new_session() {
+    let server = Server::start(&["scylla.sql_workers = 1"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("create role boss superuser login; create table pids (pid int); grant all on pids to public");
+    s.run("select scylla.grant('sql', 'boss', '{submit}'); create role bert");
+    let note = "insert into pids values (pg_backend_pid());";
+    let steps = [
+        ("select", "none"),
+        ("alter role boss nosuperuser", "42501"),
+        ("alter role boss superuser", "none"),
+        (
+            "alter role boss set work_mem = '65MB'; alter role boss rename to chief; alter role chief rename to boss",
+            "none",
+        ),
+    ];
+    for (change, code) in steps {
+        s.run(change);
+        // The session of before would wait for two seconds.
+        let entry =
+            run_as(&mut s, "boss", &format!("{note} commit; set session authorization bert"));
+        assert_eq!(first_code(&entry), code, "{change}: {entry}");
+        assert_eq!(entry["tries"], 1, "no try is lost");
+        assert_eq!(
+            entry["history"].as_array().map(Vec::len),
+            Some(if code == "none" { 1 } else { 2 })
+        );
+    }
+    assert_eq!(s.count("select count(distinct pid) from pids"), 4);
+    server.assert_log_is_clean();
 }
