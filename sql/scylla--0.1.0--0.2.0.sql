@@ -328,4 +328,31 @@ comment on constraint finished_role on scylla.finished is
 comment on constraint finished_role on scylla.finished_default is
     'commands ran as a role whose rights the writing role has';
 
+-- Rights: a function of the reader's sees no row that the view does not show.
+alter view scylla.stats set (security_barrier);
+alter view scylla.queues set (security_barrier);
+alter view scylla.workers set (security_barrier);
+
+-- Rights: what the creating role's default privileges gave to others is taken back. It is known by the
+-- access that the extension was created with; what was granted since stays.
+do $upgrade$
+declare
+    item record;
+begin
+    for item in
+        select distinct case c.relkind when 'S' then 'sequence' else 'table' end as kind,
+            c.oid::pg_catalog.regclass as object, r.oid::pg_catalog.regrole as grantee
+        from pg_catalog.pg_init_privs i
+        join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) i.objoid
+        cross join lateral pg_catalog.aclexplode(i.initprivs) a
+        join pg_catalog.pg_roles r on r.oid operator(pg_catalog.=) a.grantee
+        where i.classoid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+            and c.relnamespace operator(pg_catalog.=) 'scylla'::pg_catalog.regnamespace
+            and r.oid operator(pg_catalog.<>) c.relowner
+    loop
+        execute pg_catalog.format('revoke all on %s %s from %s', item.kind, item.object, item.grantee);
+    end loop;
+end
+$upgrade$;
+
 select scylla.refresh();

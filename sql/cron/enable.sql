@@ -54,9 +54,6 @@ as 'select scylla._cron_alter($1, $2, $3, $4, $5, $6)';
 
 comment on function cron.alter_job is 'changes a job; null leaves a value as it is';
 
--- As with pg_cron: the administrator grants these.
-revoke all on function cron.schedule_in_database, cron.alter_job from public;
-
 create view cron.job with (security_barrier) as
 select s.id as jobid, s.schedule, s.command, 'localhost'::pg_catalog.text as nodename,
     pg_catalog.current_setting('port')::pg_catalog.int4 as nodeport,
@@ -119,6 +116,47 @@ where t.schedule is not null and t.command is not null and exists (
 
 comment on view cron.job_run_details is 'the runs of the caller''s jobs; all for a superuser';
 
+-- Default privileges are none here. As with pg_cron, the administrator grants the use of the schema,
+-- and these two functions.
+do $access$
+declare
+    item record;
+begin
+    for item in
+        select distinct pg_catalog.format('%s cron.%I',
+                case c.relkind when 'S' then 'sequence' else 'table' end, c.relname) as object,
+            a.grantee::pg_catalog.regrole as grantee
+        from pg_catalog.pg_class c
+        cross join lateral pg_catalog.aclexplode(c.relacl) a
+        where c.relnamespace operator(pg_catalog.=) 'cron'::pg_catalog.regnamespace
+            and c.relkind operator(pg_catalog.=) any ('{r,p,v,S}')
+            and a.grantee operator(pg_catalog.<>) 0
+            and a.grantee operator(pg_catalog.<>) c.relowner
+        union
+        select pg_catalog.format('routine %s', p.oid::pg_catalog.regprocedure),
+            a.grantee::pg_catalog.regrole
+        from pg_catalog.pg_proc p
+        cross join lateral pg_catalog.aclexplode(p.proacl) a
+        where p.pronamespace operator(pg_catalog.=) 'cron'::pg_catalog.regnamespace
+            and a.grantee operator(pg_catalog.<>) 0
+            and a.grantee operator(pg_catalog.<>) p.proowner
+        union
+        select 'schema cron', a.grantee::pg_catalog.regrole
+        from pg_catalog.pg_namespace n
+        cross join lateral pg_catalog.aclexplode(n.nspacl) a
+        where n.nspname operator(pg_catalog.=) 'cron'
+            and a.grantee operator(pg_catalog.<>) 0
+            and a.grantee operator(pg_catalog.<>) n.nspowner
+    loop
+        execute pg_catalog.format('revoke all on %s from %s', item.object, item.grantee);
+    end loop;
+end
+$access$;
+
+revoke all on schema cron from public;
+revoke all on all tables in schema cron from public;
+grant execute on all functions in schema cron to public;
+revoke all on function cron.schedule_in_database, cron.alter_job from public;
 grant select on cron.job, cron.job_run_details to public;
 
 alter function cron.schedule(text, text) depends on extension scylla;

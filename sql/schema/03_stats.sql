@@ -56,7 +56,7 @@ comment on function scylla._oldest_ready is
     'since when the oldest task of a queue is ready that no worker owns; null: there is no such task';
 
 -- The function shows only what the caller may see.
-create view scylla.stats as
+create view scylla.stats with (security_barrier) as
 select n.queue, n.events[1] as submitted, n.events[2] as owned, n.events[3] as completed,
     n.events[4] as aborted, n.events[5] as cancelled, n.events[6] as retried, n.events[7] as yielded,
     n.events[8] as expired, n.events[9] as fired, n.since, n.ready_to_owned, n.owned_to_settled
@@ -81,7 +81,7 @@ comment on column scylla.stats.owned_to_settled is
     'settled tasks by how long their last ownership took, in the same steps';
 
 -- As above.
-create view scylla.queues as
+create view scylla.queues with (security_barrier) as
 select n.queue, n.waiting, n.ready, n.running, n.events[3] as completed, n.events[4] as aborted,
     n.events[5] as cancelled,
     -- Without a ready task the search would go through all that workers own.
@@ -159,7 +159,7 @@ comment on column scylla.groups.oldest_ready is
     'how long the oldest ready task has waited for a worker; null: none is ready';
 
 -- As above.
-create view scylla.workers as
+create view scylla.workers with (security_barrier) as
 select w.worker, w.queue, w.running, w.last_seen, w.next_deadline
 from scylla._known_workers(pg_catalog.clock_timestamp()) w;
 

@@ -112,7 +112,7 @@ fn is_owned(call: &mut Call) -> Result<Option<Datum>> {
 /// their lane; no row when the board does not know it, or the caller may not look at the queue.
 fn front(call: &mut Call) -> Result<Option<Datum>> {
     let (queue, action) = (call.text(0, "queue")?, call.text(1, "action")?);
-    let priority = call.int(2).unwrap_or(0).clamp(0, u32::MAX.into()) as u32;
+    let priority = call.bigint(2).unwrap_or(0).clamp(0, u32::MAX.into()) as u32;
     let mut rows = call.rows()?;
     let db = current_database();
     let may_look = access(&db).on(&queue).has_any(Privileges::LOOK);

@@ -4,6 +4,7 @@ use crate::error::repeated::to_report;
 use crate::error::report::Error;
 use crate::pg::{datum, settings};
 use pgrx::prelude::*;
+use std::ffi::{CStr, CString};
 
 fn not_available(message: impl Into<String>) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message)
@@ -47,6 +48,17 @@ pub fn not_in_place() -> Error {
     not_available("schema \"scylla\" does not have the tables of extension \"scylla\"")
         .detail("The schema was renamed, or its tables do not belong to the extension any more.")
         .hint("Restore the schema's name, or add the tables with ALTER EXTENSION scylla ADD TABLE.")
+}
+
+/// Tables of the extension that belong to different roles: which one calls act for is not clear.
+pub fn owners_differ(those: [(&CStr, Option<CString>); 2]) -> Error {
+    let [first, other] = those.map(|(table, owner)| {
+        let owner = owner.unwrap_or_default();
+        format!("scylla.{} belongs to role {}", table.to_string_lossy(), owner.to_string_lossy())
+    });
+    not_available("the tables of extension \"scylla\" have different owners")
+        .detail(format!("{first}, and {other}."))
+        .hint("Give all tables and sequences of the extension to one role with ALTER TABLE … OWNER TO.")
 }
 
 /// The extension is created in a schema whose owner could replace its objects.

@@ -18,6 +18,7 @@ use crate::scheduler::sql::SqlTasks;
 use crate::scheduler::stats::{self, Stats};
 use crate::shmem::database::{self, Database};
 use crate::shmem::members;
+use crate::shmem::on_board::owners_differ;
 use crate::shmem::schedulers;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;
@@ -63,7 +64,7 @@ fn serve_while_there() {
                 serve(&db);
             }
             Some(None) => {
-                transaction("find the extension", Commit::Ahead, report_version);
+                transaction("find the extension", Commit::Ahead, report_why);
                 break;
             }
             // Whether there is one is not known.
@@ -73,10 +74,13 @@ fn serve_while_there() {
     remove_others(None);
 }
 
-/// Says that the extension must be updated, where it is of another version than the library.
-fn report_version() {
-    if let Some(version) = members::extension().and_then(database::other_version) {
-        error::other_version(&version, database::VERSION).report(PgLogLevel::WARNING);
+/// Says what must be done where there is the extension, but cannot be served.
+fn report_why() {
+    let Some(extension) = members::extension() else { return };
+    let version = database::other_version(extension);
+    let other = version.map(|version| error::other_version(&version, database::VERSION));
+    if let Some(why) = other.or_else(|| owners_differ(extension)) {
+        why.report(PgLogLevel::WARNING);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::shmem::members;
 use crate::shmem::segment::{wake_launcher, with_board};
 use board::{Board, BuildState, MAX_DATABASES};
 use pgrx::pg_sys;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 
 /// What a call needs to know of its database.
@@ -25,6 +25,8 @@ pub struct Database {
 
 thread_local! {
     static CURRENT: Cell<Option<Database>> = const { Cell::new(None) };
+    /// The tables and sequences of the extension, as CURRENT was found.
+    static TABLES: RefCell<Vec<pg_sys::Oid>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The version of the library, and of the extension's objects that it works with.
@@ -36,7 +38,8 @@ pub fn cached() -> Option<Database> {
 }
 
 /// This backend's database, from the cache or the catalogs; `None` where the extension does not
-/// exist or is of another version, or its tables are not where the statements look for them.
+/// exist or is of another version, or its tables are not where the statements look for them, or have
+/// several owners.
 pub fn cached_or_find() -> Option<Database> {
     CURRENT.get().or_else(find_database)
 }
@@ -56,6 +59,12 @@ fn find_database() -> Option<Database> {
     let task = members::table(extension, c"task")?;
     let finished = members::table(extension, c"finished")?;
     let owner = members::owner(task)?;
+    let tables = members::tables(extension);
+    let is_other = tables.iter().any(|(_, table)| members::owner(*table) != Some(owner));
+    TABLES.set(tables.into_iter().map(|(_, table)| table).collect());
+    if is_other {
+        return None;
+    }
     let db = Database { database: process::database(), extension, owner, task, finished };
     CURRENT.set(Some(db));
     Some(db)
@@ -68,7 +77,8 @@ pub fn other_version(extension: pg_sys::Oid) -> Option<String> {
 
 /// The owner may have changed, or the extension may have been created again.
 fn table_changed(table: pg_sys::Oid) {
-    if CURRENT.get().is_some_and(|db| db.task == table || table == pg_sys::InvalidOid) {
+    let is_ours = || TABLES.with_borrow(|tables| tables.contains(&table));
+    if table == pg_sys::InvalidOid || is_ours() {
         CURRENT.set(None);
     }
 }

@@ -61,6 +61,38 @@ pub fn table(extension: Oid, name: &CStr) -> Option<Oid> {
     (table != pg_sys::InvalidOid && is_member(extension, table)).then_some(table)
 }
 
+/// The tables and sequences that statements use.
+pub const TABLES: [&CStr; 15] = [
+    c"task",
+    c"dependency",
+    c"countdown",
+    c"finished",
+    c"finished_default",
+    c"lease",
+    c"queue",
+    c"privilege",
+    c"worker_number",
+    c"created_until",
+    c"incarnation",
+    c"schedule",
+    c"missed",
+    c"run_count",
+    c"queue_total",
+];
+
+/// Those that are there, with their names.
+pub fn tables(extension: Oid) -> Vec<(&'static CStr, Oid)> {
+    TABLES.into_iter().filter_map(|name| Some((name, table(extension, name)?))).collect()
+}
+
+/// Two tables that belong to different roles, with these roles.
+pub fn owners_that_differ(extension: Oid) -> Option<[(&'static CStr, Oid); 2]> {
+    let mut owners =
+        tables(extension).into_iter().filter_map(|(name, it)| Some((name, owner(it)?)));
+    let first = owners.next()?;
+    owners.find(|(_, owner)| *owner != first.1).map(|other| [first, other])
+}
+
 /// Whom a table or a sequence belongs to.
 pub fn owner(table: Oid) -> Option<Oid> {
     // SAFETY: a catalog look-up inside a transaction; the tuple is released.

@@ -1,7 +1,8 @@
 //! Access to the board for callers: waits until the database's board is built from its tables, and
 //! builds it where no scheduler does (I1).
 
-use crate::error;
+use crate::error::{self, Error};
+use crate::pg::named::role;
 use crate::pg::process;
 use crate::pg::time;
 use crate::shmem::database::{Database, VERSION, cached_or_find, other_version};
@@ -9,6 +10,7 @@ use crate::shmem::members;
 use crate::shmem::segment::{wait, with_board};
 use crate::shmem::xact::{building, note_call};
 use board::{Board, BuildState, Micros};
+use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use std::sync::OnceLock;
 
@@ -35,9 +37,15 @@ pub fn current_database() -> Database {
         let Some(extension) = members::extension() else { error::not_created().raise() };
         match other_version(extension) {
             Some(version) => error::other_version(&version, VERSION).raise(),
-            None => error::not_in_place().raise(),
+            None => owners_differ(extension).unwrap_or_else(error::not_in_place).raise(),
         }
     })
+}
+
+/// The error where the extension's tables belong to several roles.
+pub fn owners_differ(extension: Oid) -> Option<Error> {
+    let those = members::owners_that_differ(extension)?;
+    Some(error::owners_differ(those.map(|(table, owner)| (table, role::name(owner)))))
 }
 
 impl Database {

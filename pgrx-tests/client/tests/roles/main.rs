@@ -1,5 +1,6 @@
 //! Who may do what: grants on queues, checked by every function and every view.
 
+mod defaults;
 mod dump;
 mod grants;
 mod matrix;
