@@ -309,6 +309,8 @@ language c stable parallel safe as 'MODULE_PATHNAME', 'scylla_may_act_as';
 comment on function scylla._may_act_as is
     'whether the caller may have commands run with the rights of a role';
 
+grant execute on function scylla._database_in, scylla._database_out, scylla._may_act_as to public;
+
 alter table scylla.task
     drop constraint task_role,
     add constraint task_role check (command is null or scylla._may_act_as(role));
@@ -325,8 +327,6 @@ alter table scylla.finished
     add constraint finished_role check (command is null or scylla._may_act_as(role));
 comment on constraint finished_role on scylla.finished is
     'commands ran as a role whose rights the writing role has';
-comment on constraint finished_role on scylla.finished_default is
-    'commands ran as a role whose rights the writing role has';
 
 -- Rights: a function of the reader's sees no row that the view does not show.
 alter view scylla.stats set (security_barrier);
@@ -340,7 +340,7 @@ declare
     item record;
 begin
     for item in
-        select distinct case c.relkind when 'S' then 'sequence' else 'table' end as kind,
+        select distinct case when c.relkind operator(pg_catalog.=) 'S' then 'sequence' else 'table' end as kind,
             c.oid::pg_catalog.regclass as object, r.oid::pg_catalog.regrole as grantee
         from pg_catalog.pg_init_privs i
         join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) i.objoid

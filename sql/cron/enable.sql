@@ -78,13 +78,18 @@ select t.schedule as jobid,
     coalesce(t.database, pg_catalog.current_database()::pg_catalog.text) as database,
     pg_catalog.pg_get_userbyid(t.role::pg_catalog.oid)::pg_catalog.text as username,
     t.command,
-    case t.status when 'completed' then 'succeeded' when 'running' then 'running'
-        when 'ready' then 'starting' else 'failed' end as status,
+    case
+        when t.status operator(pg_catalog.=) 'completed' then 'succeeded'
+        when t.status operator(pg_catalog.=) 'running' then 'running'
+        when t.status operator(pg_catalog.=) 'ready' then 'starting'
+        else 'failed'
+    end as status,
     case
         when t.status operator(pg_catalog.=) 'completed' then
             case when t.result operator(pg_catalog.->>) 'command_tag' operator(pg_catalog.~) '^SELECT '
                 then (t.result operator(pg_catalog.->>) 'rows') operator(pg_catalog.||)
-                    case t.result operator(pg_catalog.->>) 'rows' when '1' then ' row' else ' rows' end
+                    case when (t.result operator(pg_catalog.->>) 'rows') operator(pg_catalog.=) '1'
+                        then ' row' else ' rows' end
                 else t.result operator(pg_catalog.->>) 'command_tag' end
         when t.status operator(pg_catalog.=) 'cancelled' then 'job canceled'
         when t.status operator(pg_catalog.=) 'aborted' then
@@ -95,7 +100,7 @@ select t.schedule as jobid,
     coalesce(t.owned_at,
         (t.history operator(pg_catalog.->) 0 operator(pg_catalog.->>) 'time')::pg_catalog.timestamptz
     ) as start_time,
-    case when t.status not in ('ready', 'running') then t.updated end as end_time
+    case when t.status operator(pg_catalog.<>) all ('{ready,running}') then t.updated end as end_time
 from (
     select pg_catalog.replace(l.id::pg_catalog.text, '-', '') as digits,
         l.schedule, l.role, l.database, l.command, l.updated, o.owned_at, l.errors, l.history,
@@ -124,7 +129,7 @@ declare
 begin
     for item in
         select distinct pg_catalog.format('%s cron.%I',
-                case c.relkind when 'S' then 'sequence' else 'table' end, c.relname) as object,
+                case when c.relkind operator(pg_catalog.=) 'S' then 'sequence' else 'table' end, c.relname) as object,
             a.grantee::pg_catalog.regrole as grantee
         from pg_catalog.pg_class c
         cross join lateral pg_catalog.aclexplode(c.relacl) a

@@ -3,7 +3,8 @@
 --   active, jobname, username.
 -- Reads cron.job; locks its rows, waiting for other transactions.
 select j.jobid, j.schedule, j.command,
-    nullif(j.database, pg_catalog.current_database()::pg_catalog.text),
+    case when j.database operator(pg_catalog.<>) pg_catalog.current_database()::pg_catalog.text
+        then j.database end,
     (select r.oid from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) j.username),
     j.active, j.jobname::pg_catalog.text, j.username
 from cron.job j

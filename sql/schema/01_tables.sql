@@ -387,8 +387,6 @@ comment on column scylla.finished.database_oid is
     'which database had that name when it was given; null: this one';
 comment on constraint finished_role on scylla.finished is
     'commands ran as a role whose rights the writing role has';
-comment on constraint finished_role on scylla.finished_default is
-    'commands ran as a role whose rights the writing role has';
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
 comment on index scylla.finished_default_id is 'finds a settled task by its id';
 comment on index scylla.finished_default_queue is 'finds settled tasks by queue and time';

@@ -20,7 +20,7 @@ end;
 comment on function scylla._history_with is 'a history with one more assignment at its end';
 
 -- Each part has one status, so that a query by status reads no other part, and only what the caller
--- may look at: a condition of the query cannot see the rest. The first and the last queue are there
+-- may look at: a condition of the query cannot see the rest, but for PostgreSQL's leakproof operators. The first and the last queue are there
 -- for the indexes, which begin with the queue. Columns have the same type and collation in each part:
 -- else PostgreSQL plans each part alone. The outer query is the barrier, which a union is not.
 create view scylla.tasks with (security_barrier) as

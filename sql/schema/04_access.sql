@@ -7,7 +7,7 @@ declare
 begin
     for item in
         select distinct pg_catalog.format('%s scylla.%I',
-                case c.relkind when 'S' then 'sequence' else 'table' end, c.relname) as object,
+                case when c.relkind operator(pg_catalog.=) 'S' then 'sequence' else 'table' end, c.relname) as object,
             a.grantee::pg_catalog.regrole as grantee
         from pg_catalog.pg_class c
         cross join lateral pg_catalog.aclexplode(c.relacl) a

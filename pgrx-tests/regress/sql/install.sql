@@ -39,6 +39,7 @@ where relkind in ('r', 'p', 'v', 'm', 'f', 'c') and not relispartition and attnu
 union all
 select 'pg_constraint'::regclass, oid, 0
 from pg_constraint where connamespace = 'scylla'::regnamespace and contype <> 'n' and conparentid = 0
+    and coninhcount = 0
 union all
 select 'pg_trigger'::regclass, t.oid, 0
 from relation join pg_trigger t on tgrelid = relation.oid where not tgisinternal

@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 81] = [
+const CALLS: [(&str, &str); 90] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -79,8 +79,32 @@ const CALLS: [(&str, &str); 81] = [
     ("`refresh`", "select scylla.refresh()"),
     ("`open`", "select scylla.open()"),
     ("`enable_cron_api`", "select scylla.enable_cron_api()"),
-    ("`disable_cron_api`", "select scylla.enable_cron_api(), scylla.disable_cron_api()"),
+    ("`disable_cron_api`", "select scylla.disable_cron_api()"),
     ("`import_cron_jobs`", "select scylla.import_cron_jobs()"),
+    ("`cron.schedule`", "select cron.schedule('j', '@daily', 'select 1')"),
+    (
+        "`cron.schedule_in_database`",
+        "select cron.schedule_in_database('j', '@daily', 'select 1', current_database()::text)",
+    ),
+    (
+        "`cron.alter_job`, one's own",
+        "select cron.alter_job(cron.schedule('j', '@daily', 'select 1'), active => false)",
+    ),
+    ("`cron.alter_job`, another role's", "select cron.alter_job({j}, active => false)"),
+    (
+        "`cron.unschedule`, one's own",
+        "select cron.unschedule(cron.schedule('j', '@daily', 'select 1'))",
+    ),
+    ("`cron.unschedule`, another role's", "select cron.unschedule({j})"),
+    (
+        "view `cron.job`, one's own",
+        "select cron.schedule('j', '@daily', 'select 1'); select 1 / count(*) from cron.job",
+    ),
+    ("view `cron.job`, another role's", "select 1 / count(*) from cron.job where jobid = {j}"),
+    (
+        "view `cron.job_run_details`, another role's",
+        "select 1 / count(*) from cron.job_run_details where jobid = {j}",
+    ),
     ("`grant`", "select scylla.grant('q', current_user::regrole, '{look}')"),
     ("`revoke`", "select scylla.revoke('q', current_user::regrole, '{look}')"),
     ("`register_worker`", "select scylla.register_worker()"),
@@ -145,8 +169,16 @@ fn fill(s: &mut Session) -> impl Fn(&str) -> String + use<> {
     let ready = s.submit_with("q", "key => 'k', group_key => 'g'");
     s.run("select scylla.delay('waiting', '2100-01-01Z', 'q', 'v')");
     s.run("select scylla.schedule('others', 'every 1 hour', 'q')");
+    s.run("select scylla.enable_cron_api(); grant usage on schema cron to public");
+    s.run("grant execute on all functions in schema cron to public");
+    let job: i64 = s.value("select cron.schedule('others', '1 second', 'select 1')", &[]);
+    eventually(seconds(20), "the job runs", || {
+        (s.count("select count(*) from cron.job_run_details") > 0).then_some(())
+    });
+    s.run(&format!("select cron.alter_job({job}, schedule => '@monthly')"));
     move |call| {
-        call.replace("{r}", &lease.id.to_string())
+        call.replace("{j}", &job.to_string())
+            .replace("{r}", &lease.id.to_string())
             .replace("{t}", &lease.token.to_string())
             .replace("{x}", &aborted.to_string())
             .replace("{c}", &completed.to_string())
@@ -174,6 +206,10 @@ fn allowed(
         let outcome = match outcome.as_str() {
             "22012" => "42501".to_owned(),
             "55000" if name == "`import_cron_jobs`" => "ok".to_owned(),
+            // The schema is there.
+            "42P06" if name == "`enable_cron_api`" => "ok".to_owned(),
+            // As with pg_cron: a job of another role does not exist.
+            "P0002" if name.starts_with("`cron.alter_job`") => "42501".to_owned(),
             _ => outcome,
         };
         (name.to_owned(), outcome)
@@ -236,9 +272,13 @@ fn matrix_of_the_reference_holds() {
 fn matrix_has_every_function_and_view() {
     let database = database();
     let mut s = database.connect();
+    s.run("select scylla.enable_cron_api()");
     let sql = "select proname::text from pg_proc where pronamespace = 'scylla'::regnamespace
+        union select 'cron.' || proname from pg_proc where pronamespace = 'cron'::regnamespace
         union select 'view ' || relname from pg_class
-        where relnamespace = 'scylla'::regnamespace and relkind in ('v', 'm')";
+        where relnamespace = 'scylla'::regnamespace and relkind in ('v', 'm')
+        union select 'view cron.' || relname from pg_class
+        where relnamespace = 'cron'::regnamespace and relkind in ('v', 'm')";
     let there: Vec<String> = s.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect();
     let words = |call: &(&str, &str)| call.0.replace('`', "");
     let known: Vec<String> = CALLS.iter().map(words).collect();
