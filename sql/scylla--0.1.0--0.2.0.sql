@@ -260,7 +260,7 @@ create type scylla.database;
 create function scylla._database_in(cstring) returns scylla.database
 language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_database_in';
 
-comment on function scylla._database_in is 'reads a database by its name; a missing one is none';
+comment on function scylla._database_in is 'reads a database by its name; a missing one is no database';
 
 create function scylla._database_out(scylla.database) returns cstring
 language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_database_out';

@@ -96,7 +96,7 @@ pub fn another_database(name: &[u8]) -> Error {
     .hint("Name the database again in a new call.")
 }
 
-/// A database to which nobody may connect.
+/// A database that accepts no connections.
 pub fn accepts_no_connections(name: &[u8]) -> Error {
     let name = datum::printable(name);
     Error::new(

@@ -77,7 +77,7 @@ pub fn check_same(named: &Named) -> Result<()> {
     }
 }
 
-/// Refuses a database to which a role may not connect, or no role.
+/// Refuses a database to which a role may not connect, or that accepts no connections.
 pub fn check_connect(it: Oid, role: Oid) -> Result<()> {
     if !catalog::may_connect(it, role) {
         return Err(error::cannot_connect(&database::name(it)));

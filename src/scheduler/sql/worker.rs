@@ -104,7 +104,7 @@ fn serve(slot: &SqlSlot, as_connected: RoleRow) -> bool {
         slot.set(SqlState::Unbegun);
         return false;
     };
-    // A role that has changed, such as a superuser that is none any more, has another session.
+    // A role that has changed, such as a superuser that was demoted, has another session.
     if as_connected.is_none() || session_row() != Some(as_connected) {
         write_unbegun(area);
         return false;
