@@ -103,7 +103,7 @@ fn a_schedule_that_was_made_again_meanwhile_is_not_removed() {
     }
 }
 
-/// B52: a privilege that was revoked, or a membership, while the call waited is none any more.
+/// B52: a privilege that was revoked, or a membership, while the call waited is gone.
 #[test]
 fn what_was_revoked_meanwhile_is_not_there() {
     let server = Server::start(&[]);
@@ -119,7 +119,7 @@ fn what_was_revoked_meanwhile_is_not_there() {
     s.run(&format!("select cron.alter_job({id}, username => 'team')"));
     let leave = format!("{touch}; revoke team from anna");
     assert_eq!(after(&mut s, &leave, as_role(&database, "anna"), &call), "P0002");
-    // A superuser that was demoted gives a job to nobody.
+    // A superuser that was demoted gives a job to no other role.
     s.run("create role boss superuser login; select scylla.grant('sql', 'boss', '{submit}')");
     let give = format!("select cron.alter_job({id}, username => 'bert')");
     let demote = format!("{touch}; alter role boss nosuperuser; grant team to boss");
