@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 90] = [
+const CALLS: [(&str, &str); 92] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
