@@ -93,6 +93,13 @@ pub fn stale_token(id: Uuid) -> Error {
         .detail("The lease has ended. The task is ready, or another worker owns it.")
 }
 
+/// A token of an ownership whose transaction has not ended, in another process.
+pub fn still_reserved(id: Uuid, process: i32) -> Error {
+    in_use(format!("the token is not valid yet for task {id}"))
+        .detail(format!("The transaction of process {process} that owned the task has not committed."))
+        .hint("Commit that transaction before you return the task, or turn autocommit on in the connection that owns tasks.")
+}
+
 /// A token that another call is using.
 pub fn being_returned(id: Uuid) -> Error {
     in_use(format!("task {id} is already being returned"))

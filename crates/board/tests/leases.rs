@@ -162,7 +162,7 @@ fn a_task_owned_and_settled_in_one_transaction_goes_back_at_its_rollback() {
     board.offer(0, WORK, rank(1), NONE);
     let taken = take(&mut board, 1);
     assert!(
-        matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Stale)),
+        matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Reserved(7))),
         "no other transaction can"
     );
     let (ticket, _) = board.begin_end(0, 1, &token_hash(1), 7).expect("its own transaction can");
@@ -219,7 +219,7 @@ fn a_reservation_that_expired_is_back_if_it_is_extended() {
     let mut memory = small(4, 4);
     let mut board = memory.board();
     let late = expired_reservation(&mut board);
-    assert!(matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Stale)));
+    assert!(matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Reserved(7))));
     assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes);
     assert_eq!(state(&mut board), State::Reserved);
     board.undo_claim(late.ticket);
@@ -256,7 +256,7 @@ fn a_reservation_extended_beside_an_ending_is_its_transactions_again() {
         assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes);
         board.undo_end(ticket, Monotonic::MIN);
         assert_eq!(board.slot_of(0, 1).expect("a slot").reserved_by(), Some(7));
-        assert!(matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Stale)));
+        assert!(matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Reserved(7))));
         board.audit();
 
         let ticket = {

@@ -334,3 +334,32 @@ fn a_lane_read_by_its_submitter_is_found_by_others() {
         owned.iter().take(1).for_each(|lease| b.complete(lease));
     }
 }
+
+/// Returning from another session, before the owning transaction has committed, says what is missing;
+/// also if the lease has expired. With another token it says nothing of the kind.
+#[test]
+fn returning_too_early_tells_that_the_owner_must_commit() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    for options in ["timeout => '1 min'", "timeout => '50 ms'"] {
+        let id = a.submit("q");
+        a.run("begin");
+        let lease = a.own_one_with("q", options);
+        assert_eq!(lease.id, id);
+        if options.contains("ms") {
+            eventually(seconds(5), "the reservation expires", || {
+                let free = "select scylla.why($1) like '%waits for a worker'";
+                b.value::<bool>(free, &[&id]).then_some(())
+            });
+        }
+        let error = b.not_returned(&lease);
+        assert_eq!(error.code().code(), "55006");
+        assert_eq!(error.message(), format!("the token is not valid yet for task {id}"), "{options}");
+        assert!(error.detail().unwrap().contains(&format!("process {}", a.pid)));
+        assert!(error.hint().unwrap().starts_with("Commit that transaction"));
+        let guess = Lease { token: Uuid::from_u128(1), ..lease.clone() };
+        assert_eq!(b.not_returned(&guess).message(), format!("the token is not valid for task {id}"));
+        a.run("commit");
+        b.complete(&lease);
+    }
+}

@@ -83,6 +83,9 @@ pub fn return_tasks(
 
 /// Why the token of a single task was refused.
 pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
+    if let Refusal::Reserved(process) = refusal {
+        return error::still_reserved(id, process);
+    }
     match whereabouts(&session(db), id) {
         Whereabouts::Settled(status) => error::wrong_status(id, &status),
         Whereabouts::Nowhere => error::no_such_task(id),

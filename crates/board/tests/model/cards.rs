@@ -285,7 +285,7 @@ impl World<'_> {
             Some(card) => match card.state {
                 State::Ending if card.expiring => Some(Refusal::Busy),
                 State::Ending => Some(Refusal::Ending),
-                _ if card.is_claimed_by_another(pid) => Some(Refusal::Stale),
+                _ if card.is_claimed_by_another(pid) => Some(Refusal::Reserved(card.claimed_by)),
                 _ => {
                     card.previous_state = std::mem::replace(&mut card.state, State::Ending);
                     if card.previous_state == State::Withheld {

@@ -25,13 +25,14 @@ impl Board<'_> {
             State::Leased => self.stop_timer(at),
             State::Reserved if slot.holder == holder => self.stop_timer(at),
             State::Queued if slot.claimed_by != 0 && slot.claimed_by != holder => {
-                return Err(Refusal::Stale);
+                return Err(Refusal::Reserved(slot.claimed_by));
             }
             State::Queued => self.dequeue(at),
             State::Withheld => {}
             State::Ending if slot.is_expiring() => return Err(Refusal::Busy),
             State::Ending => return Err(Refusal::Ending),
-            State::Reserved | State::Free => return Err(Refusal::Stale),
+            State::Reserved => return Err(Refusal::Reserved(slot.claimed_by)),
+            State::Free => return Err(Refusal::Stale),
         }
         Ok(self.mark_ending(at, holder))
     }

@@ -122,6 +122,8 @@ pub enum Expired {
 pub enum Refusal {
     /// The token is not valid. For `withdraw`: a worker owns the task.
     Stale,
+    /// The token is that of an ownership by this other process, whose transaction has not ended.
+    Reserved(i32),
     /// The lease has expired and is being ended: ask again in a moment.
     Busy,
     /// A transaction ends the lease already: another one, or this one.
