@@ -10,6 +10,11 @@ fn not_available(message: impl Into<String>) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
 
+/// What may succeed later, unchanged.
+fn not_now(message: impl Into<String>) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_CANNOT_CONNECT_NOW, message)
+}
+
 fn limit_exceeded(message: impl Into<String>) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, message)
 }
@@ -80,7 +85,7 @@ pub fn no_primary_key() -> Error {
 
 /// A caller waited for the board too long (I1).
 pub fn board_not_built(database: &str) -> Error {
-    not_available(format!("the board of database \"{database}\" is not built"))
+    not_now(format!("the board of database \"{database}\" is not built"))
         .detail(
             "The scheduler has not built it in time, and a transaction that has written data \
              cannot.",
@@ -107,7 +112,7 @@ pub fn leases_lost(count: usize) -> Error {
 
 /// The database was copied, restored, or closed by hand (I12).
 pub fn closed(database: &str) -> Error {
-    not_available(format!("scylla is closed in database \"{database}\""))
+    not_now(format!("scylla is closed in database \"{database}\""))
         .detail(
             "The database was copied or restored, or closed by scylla.open(false). Its tasks do \
              not run.",
