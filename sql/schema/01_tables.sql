@@ -320,6 +320,7 @@ create table scylla.finished (
     errors     jsonb       not null,
     history    jsonb       not null,
     database_oid scylla.database,
+    resubmitted_as uuid,
     -- As task_role: what is resubmitted runs.
     constraint finished_role check (command is null or scylla._may_act_as(role))
 ) partition by range (updated);
@@ -346,7 +347,7 @@ where status operator(pg_catalog.<>) 'completed';
 create index finished_default_updated on scylla.finished_default (updated);
 
 comment on table scylla.finished is
-    'settled tasks, by the time they were settled; rows are only ever added';
+    'settled tasks, by the time they were settled';
 comment on column scylla.finished.id is 'the task''s id';
 comment on column scylla.finished.queue is 'the task''s queue';
 comment on column scylla.finished.action is 'the task''s action';
@@ -387,6 +388,8 @@ comment on column scylla.finished.database_oid is
     'which database had that name when it was given; null: this one';
 comment on constraint finished_role on scylla.finished is
     'commands ran as a role whose rights the writing role has';
+comment on column scylla.finished.resubmitted_as is
+    'the task that repeats this one, the latest of several; null: none does';
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
 comment on index scylla.finished_default_id is 'finds a settled task by its id';
 comment on index scylla.finished_default_queue is 'finds settled tasks by queue and time';

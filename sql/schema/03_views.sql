@@ -153,8 +153,12 @@ comment on column scylla.tasks.command is
 
 create view scylla.failed with (security_barrier) as
 select f.id, f.queue, f.action, f.key, f.spec,
-    f.errors operator(pg_catalog.->) -1 as error,
-    f.tries, f.updated
+    -- The last one that tells the cause.
+    coalesce(
+        pg_catalog.jsonb_path_query_array(f.errors, '$[*] ? (!(@.code == "tries_exhausted"))')
+            operator(pg_catalog.->) -1,
+        f.errors operator(pg_catalog.->) -1) as error,
+    f.tries, f.updated, f.resubmitted_as
 from scylla.finished f
 where f.status operator(pg_catalog.=) 'aborted'
     and f.queue operator(pg_catalog.>=) scylla._first_queue()
@@ -167,6 +171,9 @@ comment on column scylla.failed.queue is 'the queue that workers serve';
 comment on column scylla.failed.action is 'what to do, within the queue';
 comment on column scylla.failed.key is 'the name that it had; null: none';
 comment on column scylla.failed.spec is 'what the task is about';
-comment on column scylla.failed.error is 'the last thing that went wrong';
+comment on column scylla.failed.error is
+    'the last thing that went wrong; that the tries are used up only where nothing else did';
 comment on column scylla.failed.tries is 'how many times the task was owned';
 comment on column scylla.failed.updated is 'when the task was aborted';
+comment on column scylla.failed.resubmitted_as is
+    'the task that repeats it, the latest of several; null: none does';

@@ -186,3 +186,90 @@ fn rollback_resubmits_nothing() {
         assert_eq!(other.own("w", "q", 9).len(), tasks, "{end}");
     }
 }
+
+/// The view `failed` tells what was resubmitted, so that all that failed can be submitted again once:
+/// even if the new task is deleted as it completes.
+#[test]
+fn all_that_failed_is_resubmitted_once() {
+    let database = database();
+    let mut s = database.connect();
+    s.run("select scylla.configure_queue('q', keep_finished => false)");
+    let failed: Vec<Uuid> = (0..3).map(|_| s.submit("q")).collect();
+    failed.iter().for_each(|id| s.end(*id, "aborted"));
+    let again = "select cardinality(scylla.resubmit(array_agg(id)))::bigint from scylla.failed
+                 where resubmitted_as is null";
+    assert_eq!((s.count(again), s.count(again)), (3, 0));
+    let shown: Vec<(Uuid, Uuid)> = {
+        let sql = "select f.id, t.id from scylla.failed f
+             join scylla.tasks t on t.id = f.resubmitted_as and t.resubmitted_from = f.id order by f.id";
+        s.query(sql, &[]).unwrap().iter().map(|row| (row.get(0), row.get(1))).collect()
+    };
+    let mut sorted = failed.clone();
+    sorted.sort();
+    assert_eq!(shown.iter().map(|it| it.0).collect::<Vec<_>>(), sorted);
+    for (_, new) in &shown {
+        s.end(*new, "completed");
+    }
+    assert_eq!(s.count("select count(*) from scylla.tasks where status = 'completed'"), 0);
+    assert_eq!(s.count(again), 0);
+    // The latest of several.
+    let second = resubmit(&mut s, &[failed[0]])[0].unwrap();
+    let sql = "select resubmitted_as from scylla.failed where id = $1";
+    assert_eq!(s.value::<Uuid>(sql, &[&failed[0]]), second);
+}
+
+/// Two calls for one task at once: the second waits, sees what the first did, and the view shows its
+/// task.
+#[test]
+fn second_of_two_resubmissions_waits_for_the_first() {
+    let database = database();
+    let (mut a, mut b) = (database.connect(), database.connect());
+    let old = a.submit("q");
+    a.end(old, "aborted");
+    a.run("begin");
+    let first = resubmit(&mut a, &[old])[0].unwrap();
+    let pid = b.pid;
+    let second = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| resubmit(&mut b, &[old])[0].unwrap());
+        let mut c = database.connect();
+        eventually(seconds(10), "the second call waits", || {
+            let sql = "select count(*) from pg_stat_activity where pid = $1 and wait_event_type = 'Lock'";
+            (c.value::<i64>(sql, &[&pid]) == 1).then_some(())
+        });
+        a.run("commit");
+        waiting.join().unwrap()
+    });
+    assert_ne!(first, second);
+    assert_eq!(a.value::<Uuid>("select resubmitted_as from scylla.failed", &[]), second);
+}
+
+/// `failed` shows what went wrong, not that the tries are used up.
+#[test]
+fn failed_shows_the_cause() {
+    let database = database();
+    let mut s = database.connect();
+    let shown = |s: &mut Session, id: Uuid| -> Value {
+        s.value("select error from scylla.failed where id = $1", &[&id])
+    };
+    let retry = |s: &mut Session, errors: &[Option<&str>]| {
+        let options = format!("max_tries => {}, retry_interval => '0'", errors.len());
+        let id = s.submit_with("q", &options);
+        for error in errors {
+            let lease = s.own_one("q");
+            let sql = "select scylla.return_task($1, $2, 'retry', error => to_jsonb($3::text))";
+            s.execute(sql, &[&lease.id, &lease.token, error]).unwrap();
+        }
+        assert_eq!(s.entry(id)["errors"].as_array().unwrap().last().unwrap()["code"], "tries_exhausted");
+        id
+    };
+    let id = retry(&mut s, &[Some("first"), Some("second")]);
+    assert_eq!(shown(&mut s, id)["description"], "second");
+    let id = retry(&mut s, &[Some("first"), None]);
+    assert_eq!(shown(&mut s, id)["description"], "first");
+    let id = retry(&mut s, &[None]);
+    assert_eq!(shown(&mut s, id)["code"], "tries_exhausted", "there is no other");
+    let sql = "select scylla.run_sql('select 1 / 0')";
+    let id: Uuid = s.value(sql, &[]);
+    eventually(seconds(20), "the command has failed", || (s.status(id) == "aborted").then_some(()));
+    assert_eq!(shown(&mut s, id)["code"], "22012");
+}

@@ -14,6 +14,7 @@ use pgrx::pg_sys::Oid;
 use std::collections::HashMap;
 
 statement!(RESUBMITTED, "submit/resubmitted", [UUIDS]);
+statement!(MARK, "submit/mark_resubmitted", [UUIDS, UUIDS]);
 
 /// Submits tasks again, as a role asks, which needs the rights of the role of each SQL command. For
 /// each task: the id of the new one, the same where an id is repeated; `None`: there is no such
@@ -53,6 +54,10 @@ pub fn resubmit(db: &Database, asking: Oid, wanted: &[Uuid]) -> Result<Vec<Optio
             submitted?;
             new[at] = id;
         }
+    }
+    if !new.is_empty() {
+        let old = drafts.iter().filter_map(|draft| draft.resubmitted_from);
+        session.run(&MARK, &[ids(old), ids(new.iter().copied())]);
     }
     Ok(wanted.iter().map(|id| place.get(id).map(|at| new[*at])).collect())
 }

@@ -52,6 +52,9 @@ const GIVEN: [(&CStr, Kind, bool); 6] = [
     (c"result", JSONB, true),
 ];
 
+/// The column that a resubmission sets.
+const SET_LATER: &CStr = c"resubmitted_as";
+
 /// The values of `GIVEN`, in its order.
 pub type Given = [Option<pg_sys::Datum>; GIVEN.len()];
 
@@ -64,8 +67,8 @@ pub enum Source {
     Given(usize),
     /// This column of the live row, plus the try that ends.
     Tries(i16),
-    /// The column was dropped.
-    Dropped,
+    /// Null: the column was dropped, or is set later.
+    Null,
 }
 
 /// What was found out about the tables.
@@ -168,12 +171,15 @@ fn is_partitioned_by_updated(finished: Oid) -> bool {
 /// Where a column of the partition comes from; `None`: unknown, or computed.
 fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<Source> {
     if column.attisdropped {
-        return Some(Source::Dropped);
+        return Some(Source::Null);
     }
     if is_computed(column) {
         return None;
     }
     let name = name_of(column);
+    if name == SET_LATER {
+        return (!column.attnotnull).then_some(Source::Null);
+    }
     if let Some(at) = GIVEN.iter().position(|(given, ..)| *given == name) {
         let (_, kind, null) = GIVEN[at];
         let takes_null = !(null && column.attnotnull);
@@ -193,6 +199,6 @@ fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<
 /// Whether every expected column is there. Column names are unique within a table, so counting is
 /// enough.
 fn are_whole(sources: &[Source]) -> bool {
-    let there = sources.iter().filter(|it| !matches!(it, Source::Dropped)).count();
+    let there = sources.iter().filter(|it| !matches!(it, Source::Null)).count();
     there == KEPT.len() + GIVEN.len() + 1
 }

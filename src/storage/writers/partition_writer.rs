@@ -61,7 +61,7 @@ impl PartitionWriter {
                 Source::Tries(column) => {
                     Some(Datum::from(datum::number(row.get(column)) as i32 + tries))
                 }
-                Source::Dropped => None,
+                Source::Null => None,
             })
         });
     }
