@@ -58,6 +58,33 @@ fn a_full_queue_refuses_what_would_be_ready_at_once() {
     assert_eq!(s.refused("select scylla.submit('q')"), FULL);
 }
 
+/// A task that replaces a ready one makes the queue no fuller; one that replaces a waiting one does.
+#[test]
+fn a_full_queue_takes_what_replaces_a_ready_task() {
+    let (_server, database) = limited();
+    let (mut s, mut other) = (database.connect(), database.connect());
+    s.submit_with("q", "key => 'later', run_at => now() + interval '1 hour'");
+    s.submit_with("q", "key => 'k'");
+    s.submit_many("q", 2);
+    let replace = "select scylla.submit('q', key => 'k', on_conflict => 'replace')";
+    s.run(replace);
+    // Twice in a transaction, which shows others no room meanwhile.
+    s.run("begin");
+    s.run(replace);
+    s.run(replace);
+    assert_eq!(other.refused("select scylla.submit('q')"), FULL);
+    s.run("commit");
+    let later = "select scylla.submit('q', key => 'later', on_conflict => 'replace')";
+    assert_eq!(s.refused(later), FULL);
+    let batch = "select scylla.submit_tasks('[{\"queue\": \"q\", \"key\": \"k\", \"on_conflict\": \"replace\"},
+        {\"queue\": \"q\", \"key\": \"new\"}]')";
+    assert_eq!(s.refused(batch), FULL);
+    assert_eq!((ready(&mut s), s.refused("select scylla.submit('q')")), (3, FULL.into()));
+    s.own_one("q");
+    s.run(batch);
+    assert_eq!(ready(&mut s), 3);
+}
+
 #[test]
 fn a_batch_larger_than_the_room_is_refused_as_a_whole() {
     let (_server, database) = limited();

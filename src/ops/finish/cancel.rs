@@ -9,7 +9,7 @@ use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE};
-use crate::storage::ending::Ending;
+use crate::storage::ending::{Ended, Ending};
 use crate::storage::rows::{ROWS_PER_TX, ids_in, session, settled};
 use crate::storage::settle::settle;
 use board::CANCELLED;
@@ -32,7 +32,8 @@ pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
         });
     }
     locked.delete_edges(&session, &locked.ids);
-    let cancelled = end(db, &session, &endings);
+    let ended = end(db, &session, &endings);
+    let cancelled: HashSet<Uuid> = ended.into_iter().map(|ended| ended.id).collect();
     let others = wanted.iter().copied().filter(|id| !cancelled.contains(id));
     let settled: HashSet<Uuid> = match others.clone().next() {
         None => HashSet::new(),
@@ -60,8 +61,13 @@ pub fn cancel_group(db: &Database, queue: &[u8], group_key: &[u8]) -> i64 {
     count
 }
 
-/// Cancels the live tasks that have no owner; returns those that have one, or are about to.
-pub fn cancel_free(db: &Database, session: &Session, wanted: &[Uuid]) -> HashSet<Uuid> {
+/// Cancels the live tasks that have no owner. Returns those that have one, or are about to, and what was
+/// cancelled.
+pub fn cancel_free(
+    db: &Database,
+    session: &Session,
+    wanted: &[Uuid],
+) -> (HashSet<Uuid>, Vec<Ended>) {
     let locked = Locked::lock(db, session, wanted);
     let (mut free, mut owned) = (Vec::new(), HashSet::new());
     for (at, id) in locked.ids.iter().enumerate() {
@@ -73,15 +79,15 @@ pub fn cancel_free(db: &Database, session: &Session, wanted: &[Uuid]) -> HashSet
     }
     locked.delete_edges(session, &free);
     let endings: Vec<Ending> = free.into_iter().map(Ending::of).collect();
-    end(db, session, &endings);
-    owned
+    let ended = end(db, session, &endings);
+    (owned, ended)
 }
 
-fn end(db: &Database, session: &Session, endings: &[Ending]) -> HashSet<Uuid> {
+fn end(db: &Database, session: &Session, endings: &[Ending]) -> Vec<Ended> {
     if endings.is_empty() {
-        return HashSet::new();
+        return Vec::new();
     }
     let ended = settle(db, session, CANCELLED, endings);
     settle_dependents(db, session, &ended);
-    ended.into_iter().map(|ended| ended.id).collect()
+    ended
 }

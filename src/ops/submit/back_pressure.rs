@@ -2,6 +2,7 @@
 
 use crate::error::{self, Result};
 use crate::ops::submit::draft::Entry;
+use crate::ops::submit::keys::Replaced;
 use crate::ops::submit::numbers::{Numbers, by_queue};
 use crate::pg::time;
 use crate::shmem::database::Database;
@@ -10,12 +11,19 @@ use crate::shmem::xact;
 use std::rc::Rc;
 
 /// Announces tasks that will be ready when this transaction commits; refuses them where they would be
-/// too many. Tasks that wait are passed over.
-pub fn announce<'e>(db: &Database, entries: impl Iterator<Item = &'e Entry<'e>>) -> Result<()> {
+/// too many. Tasks that wait are passed over, and as many as those that they replace.
+pub fn announce<'e>(
+    db: &Database,
+    entries: impl Iterator<Item = &'e Entry<'e>>,
+    replaced: &Replaced,
+) -> Result<()> {
     if !any_queue_refuses() {
         return Ok(());
     }
-    let refused = |(queue, numbers): (&Rc<[u8]>, Numbers)| announce_in(db, queue, numbers.ready);
+    let refused = |(queue, numbers): (&Rc<[u8]>, Numbers)| {
+        let before = replaced.get(queue).map_or(0, |it| it.ready);
+        announce_in(db, queue, numbers.ready.saturating_sub(before))
+    };
     by_queue(entries).into_iter().try_for_each(refused)
 }
 

@@ -5,6 +5,7 @@ use crate::error;
 use crate::ops::finish::cancel;
 use crate::ops::submit::draft::{Entry, KeyName, OnConflict, Submitted};
 use crate::ops::submit::insert::{ROUNDS, insert, insert_alone, suppressors};
+use crate::ops::submit::numbers::Numbers;
 use crate::pg::datum::{self, BOOL, TEXTS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
@@ -12,18 +13,22 @@ use crate::shmem::database::Database;
 use crate::storage::rows::{LIVE, id_at, ids_of, session, settled};
 use pgrx::pg_sys::Datum;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 statement!(KEY_HOLDERS, "submit/key_holders", [TEXTS, TEXTS, BOOL]);
 
+/// How many tasks of which queue were replaced.
+pub type Replaced = HashMap<Rc<[u8]>, Numbers>;
+
 /// Inserts the entries that are not refused yet, and sets the answer of each. An ignored duplicate
-/// gets the id of the live task. Returns whether a live task was replaced.
+/// gets the id of the live task. Returns how many live tasks of which queue were replaced.
 pub fn insert_all(
     db: &Database,
     session: &Session,
     entries: &[Entry],
     ids: &mut [Uuid],
     answers: &mut [Submitted],
-) -> bool {
+) -> Replaced {
     let mut first = HashMap::new();
     let (mut todo, mut later) = (Vec::new(), Vec::new());
     for (at, entry) in entries.iter().enumerate().filter(|(at, _)| answers[*at].is_ok()) {
@@ -38,12 +43,12 @@ pub fn insert_all(
     }
     // Keys are taken in order, so that two batches with the same keys do not deadlock.
     todo.sort_by_key(|at| entries[*at].key());
-    let mut replaced = false;
+    let mut replaced = Replaced::new();
     let mut rounds = 0;
     // A key can be taken or released between two statements: then the loop tries again.
     while !todo.is_empty() {
         pgrx::check_for_interrupts!();
-        replaced |= replace(db, session, entries, &mut todo, answers);
+        replace(db, session, entries, &mut todo, answers, &mut replaced);
         let chosen: Vec<&Entry> = todo.iter().map(|at| &entries[*at]).collect();
         let inserted = insert(session, &chosen);
         todo.retain(|at| !inserted.contains(&entries[*at].id));
@@ -72,27 +77,28 @@ pub fn insert_all(
     replaced
 }
 
-/// Cancels the live tasks whose keys are to be replaced, unless they are owned. Returns whether any
-/// was cancelled.
+/// Cancels the live tasks whose keys are to be replaced, unless they are owned. Adds what was cancelled
+/// to `replaced`.
 fn replace(
     db: &Database,
     session: &Session,
     entries: &[Entry],
     todo: &mut Vec<usize>,
     answers: &mut [Submitted],
-) -> bool {
+    replaced: &mut Replaced,
+) {
     let replacing: Vec<usize> = (todo.iter().copied())
         .filter(|at| entries[*at].draft.on_conflict == OnConflict::Replace)
         .filter(|at| entries[*at].draft.key.is_some())
         .collect();
     if replacing.is_empty() {
-        return false;
+        return;
     }
     let taken = taken_ids(session, entries, &replacing);
     let holders = holders(session, entries, &replacing);
     let of = |at: &usize| holders.get(at).copied().filter(|_| !taken.contains(&entries[*at].id));
     let wanted: Vec<Uuid> = replacing.iter().filter_map(of).collect();
-    let kept = cancel::cancel_free(db, session, &wanted);
+    let (kept, cancelled) = cancel::cancel_free(db, session, &wanted);
     todo.retain(|at| match of(at) {
         Some(holder) if kept.contains(&holder) => {
             let shown = entries[*at].draft.shows_holder.then_some(holder);
@@ -101,7 +107,10 @@ fn replace(
         }
         _ => true,
     });
-    kept.len() < wanted.len()
+    for it in cancelled {
+        let numbers = replaced.entry(it.queue).or_default();
+        *(if it.was_ready { &mut numbers.ready } else { &mut numbers.waiting }) += 1;
+    }
 }
 
 /// Sets the answers of entries that were not inserted because their id or key is taken; the others

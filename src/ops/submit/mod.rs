@@ -4,6 +4,7 @@ use crate::error::{self, Result};
 use crate::ops::dependencies::add::{Predecessors, add_edges};
 use crate::ops::dependencies::graph;
 use crate::ops::submit::draft::{Draft, Entry, Submitted};
+use crate::ops::submit::keys::Replaced;
 use crate::ops::submit::numbers::by_queue;
 use crate::pg::spi::Session;
 use crate::pg::time;
@@ -53,22 +54,25 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     // Those that cannot be duplicates: what is refused is not inserted before.
     let is_new = |entry: &&Entry| entry.draft.id.is_none() && entry.draft.key.is_none();
     let valid = entries.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
-    let announced = back_pressure::announce(db, valid.map(|(entry, _)| entry).filter(is_new));
+    let new = valid.map(|(entry, _)| entry).filter(is_new);
+    let announced = back_pressure::announce(db, new, &Replaced::new());
     error::unwrap_or_raise(announced);
-    let replaced = !insert::write(db, &session, &mut entries)
-        && keys::insert_all(db, &session, &entries, &mut ids, &mut answers);
+    let replaced = match insert::write(db, &session, &mut entries) {
+        true => Replaced::new(),
+        false => keys::insert_all(db, &session, &entries, &mut ids, &mut answers),
+    };
     let is_inserted = |at: &usize| matches!(answers[*at], Ok(true));
     let inserted: Vec<&Entry> =
         (0..entries.len()).filter(is_inserted).map(|at| &entries[at]).collect();
     let others = inserted.iter().copied().filter(|entry| !is_new(entry));
-    error::unwrap_or_raise(back_pressure::announce(db, others));
+    error::unwrap_or_raise(back_pressure::announce(db, others, &replaced));
     let free = inserted.iter().filter(|entry| entry.after.is_empty());
     xact::at_commit(db, free.map(|entry| entry.change()));
     for (queue, numbers) in by_queue(inserted.iter().copied()) {
         numbers::count(db, queue, numbers);
     }
     if let Some(mut predecessors) = predecessors {
-        if replaced {
+        if !replaced.is_empty() {
             // A replaced task may be among the predecessors.
             predecessors = Predecessors::lock(&session, wanted(&entries));
         }
