@@ -54,6 +54,13 @@ pub fn retries_without_end(argument: &str) -> Error {
         .detail("All retries of a run together must be shorter than the time between two runs.")
 }
 
+/// A number of tries that has no limit.
+pub fn tries_without_limit() -> Error {
+    invalid("max_tries of a schedule must be at least 1".to_owned())
+        .detail("All retries of a run together must be shorter than the time between two runs.")
+        .hint("Leave max_tries out if the settings of the queue should apply.")
+}
+
 /// Retries that may last until the next run.
 pub fn retries_too_long(worst: Micros, recurrence: Micros) -> Error {
     let [worst, recurrence] = [worst, recurrence].map(time::exact);

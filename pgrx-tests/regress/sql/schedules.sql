@@ -33,6 +33,7 @@ insert into bad (call) values
     ($$schedule('s', '@daily', 'q', max_tries => -1)$$), ($$schedule('s', '@daily', 'q', retry_interval => '-1 s', max_tries => 2)$$),
     ($$schedule('s', '@daily', 'q', retry_jitter => '-1 s', max_tries => 2)$$), ($$schedule('s', '@daily', 'q', retry_interval => '1 s')$$),
     ($$schedule('s', '@daily', 'q', max_tries => 2, retry_interval => '1 day')$$),
+    ($$schedule('s', '@daily', 'q', max_tries => 0)$$), ($$alter_schedule('known', max_tries => 0)$$),
     ($$schedule('s', 'every 2 s', 'q', max_tries => 4, retry_interval => '200 ms', retry_jitter => '500 ms')$$),
     ($$schedule('s', '@daily', 'q', timeout => '0')$$), ($$schedule('s', '@daily', 'q', timeout => '-1 s')$$),
     ($$schedule('s', '@daily', 'q', starts_at => 'infinity')$$), ($$schedule('s', '@daily', 'q', ends_at => '-infinity')$$),

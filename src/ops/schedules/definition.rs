@@ -73,6 +73,9 @@ pub fn timing(values: &Values) -> Result<Timing> {
 /// something must be about retries or about when the schedule runs.
 pub fn check_retries(values: &Values, timing: &Timing, given: &Values) -> Result<()> {
     let [interval, jitter] = [RETRY_INTERVAL, RETRY_JITTER].map(|at| values[at]);
+    if given[MAX_TRIES].is_some_and(|tries| tries.value() as i32 == 0) {
+        return Err(error::tries_without_limit());
+    }
     let is_asked = [SCHEDULE, MAX_TRIES, RETRY_INTERVAL, RETRY_JITTER];
     if interval.is_none() && jitter.is_none() || is_asked.iter().all(|at| given[*at].is_none()) {
         return Ok(());
