@@ -3,7 +3,7 @@
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
-use crate::ops::query::{inspect, owned};
+use crate::ops::query::{inspect, owned, unserved};
 use crate::ops::stats::{queues, workers};
 use crate::pg::datum::{self, BIGINTS, UUIDS};
 use crate::pg::relcache;
@@ -208,6 +208,7 @@ fn refresh(call: &mut Call) -> Result<Option<Datum>> {
     }
     relcache::announce_change(privilege_table(&db));
     xact::at_commit(&db, [Change::Refresh]);
+    unserved::warn_of(&db, b"");
     Ok(None)
 }
 

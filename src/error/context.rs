@@ -98,9 +98,23 @@ pub fn no_scheduler(database: &str) -> Error {
     limit_exceeded(format!("the scylla scheduler of database \"{database}\" is not running"))
         .detail(
             "Calls of own_tasks handle due tasks and expired leases meanwhile. There are no \
-             notifications and no retention.",
+             notifications, no schedules, no SQL commands and no retention.",
         )
         .hint("Raise max_worker_processes and restart the server.")
+}
+
+/// A warning: no background worker could be started for SQL commands.
+pub fn no_sql_process() -> Error {
+    limit_exceeded("no process can be started that runs SQL commands")
+        .detail("Every background worker of the server is in use. The commands wait until one is free.")
+        .hint("Raise max_worker_processes and restart the server.")
+}
+
+/// A warning: the server runs no SQL commands.
+pub fn sql_is_off() -> Error {
+    limit_exceeded("the server runs no SQL commands")
+        .detail("The setting scylla.sql_workers is 0.")
+        .hint("Raise scylla.sql_workers and restart the server.")
 }
 
 /// A warning: leases of the table for which the board has no free slot.

@@ -2,9 +2,11 @@
 //! and none while a command wants the database for itself. This is kept apart from the board, which
 //! may be emptied while a scheduler runs, and what ends a process takes it back.
 
+use crate::pg::compat::server;
 use crate::pg::process;
 use crate::shmem::segment::{
-    MAX_ABSENT, ProcessRole, broadcast, wake_launcher, with_absent, with_board, with_processes,
+    MAX_ABSENT, ProcessRole, broadcast, sql_slots, wake_launcher, with_absent, with_board,
+    with_processes,
 };
 use crate::shmem::xact;
 use pgrx::pg_sys::{self, Datum};
@@ -52,6 +54,17 @@ unsafe extern "C-unwind" fn scheduler_ends(_code: core::ffi::c_int, _arg: Datum)
 /// The process that schedules a database.
 pub fn scheduler_of(database: u32) -> Option<i32> {
     with_processes(|all| all.iter().find(|it| it.schedules == database).map(|it| it.pid))
+}
+
+/// Whether a database lacks a scheduler since every background worker of the server is in use.
+pub fn lacks_process(database: u32) -> bool {
+    scheduler_of(database).is_none() && server::has_no_free_worker()
+}
+
+/// Whether no process runs SQL commands, and none can be started since every background worker of the
+/// server is in use.
+pub fn lacks_sql_process() -> bool {
+    sql_slots().iter().all(|slot| slot.pid().is_none()) && server::has_no_free_worker()
 }
 
 /// The process that does long work for a database.

@@ -4,6 +4,7 @@ use postgres::types::{FromSqlOwned, ToSql};
 use postgres::{Client, Config, Error, NoTls, Row};
 use serde_json::{Value, json};
 use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 
 type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -12,6 +13,7 @@ type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub struct Session {
     client: Client,
     pub pid: i32,
+    notices: Arc<Mutex<Vec<DbError>>>,
 }
 
 /// One row of `own_tasks`.
@@ -88,9 +90,20 @@ fn lease(row: &Row) -> Lease {
 
 impl Session {
     pub(crate) fn open(config: &Config) -> Result<Session, Error> {
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let keep = notices.clone();
+        let mut config = config.clone();
+        config.notice_callback(move |notice| keep.lock().unwrap().push(notice));
         let mut client = config.connect(NoTls)?;
         let pid = client.query_one("select pg_backend_pid()", &[])?.get(0);
-        Ok(Session { client, pid })
+        Ok(Session { client, pid, notices })
+    }
+
+    /// The warnings since the last call.
+    pub fn warnings(&mut self) -> Vec<DbError> {
+        let mut all = std::mem::take(&mut *self.notices.lock().unwrap());
+        all.retain(|it| it.severity() == "WARNING");
+        all
     }
 
     #[track_caller]

@@ -4,6 +4,7 @@ use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::schedules::sql::{checked, fix_columns};
 use crate::api::schedules::{TIME_ZONE, check};
 use crate::error::{self, Result};
+use crate::ops::query::unserved;
 use crate::ops::schedules::cron::{self, Foreign};
 use crate::ops::schedules::definition::{COLUMNS, Values};
 use crate::ops::schedules::register::{self, Existing, SqlChange, Which};
@@ -97,6 +98,7 @@ fn cron_schedule(call: &mut Call) -> Result<Option<Datum>> {
     let sql = register::sql(database.as_ref(), &command);
     let db = current_database();
     let id = cron::schedule(&db, job.as_deref(), &values, owner, sql, active, permit)?;
+    unserved::warn_of(&db, QUEUE);
     Ok(Some(Datum::from(id)))
 }
 

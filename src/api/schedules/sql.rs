@@ -6,6 +6,7 @@ use crate::api::submit::{fields, submit_draft};
 use crate::api::validate;
 use crate::error::{self, Result};
 use crate::guc;
+use crate::ops::query::unserved;
 use crate::ops::schedules::definition::{COLUMNS, Values};
 use crate::ops::schedules::groups;
 use crate::ops::schedules::register::{self, Existing};
@@ -54,7 +55,9 @@ fn run_sql(call: &mut Call) -> Result<Option<Datum>> {
     }
     draft.queue = share(QUEUE);
     draft.spec = Some(jsonb::empty_object().datum());
-    submit_draft(call, draft)
+    let submitted = submit_draft(call, draft)?;
+    unserved::warn_of(&current_database(), QUEUE);
+    Ok(submitted)
 }
 
 /// Where the columns of a definition are among the arguments of `schedule_sql`.
@@ -92,6 +95,7 @@ fn schedule_sql(call: &mut Call) -> Result<Option<Datum>> {
     let db = current_database();
     let id = register::register(&db, &name, &values, role, sql, may_change)?;
     groups::set_group(&db, id, group.as_deref());
+    unserved::warn_of(&db, QUEUE);
     Ok(Some(Datum::from(id)))
 }
 

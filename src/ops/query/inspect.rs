@@ -1,5 +1,6 @@
 //! Looking: one task's entry, why it does not run, and the leases.
 
+use crate::ops::query::unserved::{self, Lack};
 use crate::ops::sql;
 use crate::ops::supply::order::{self, First};
 use crate::pg::datum::{self, BOOL, FLOAT, TEXT, TIMESTAMPTZ, UUID};
@@ -97,7 +98,18 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
     } else {
         "ready, and waits for a worker".to_owned()
     };
-    Some(why.into_bytes())
+    // What else keeps it from running comes first.
+    let is_served = blocked.is_none() && pending == 0;
+    let lack = if is_served { unserved::lack(db, &queue) } else { None };
+    let rest = lack.map_or("", |lack| {
+        unserved::warn(db, lack);
+        match lack {
+            Lack::Scheduler => "; the database has no scheduler, since max_worker_processes is too low",
+            Lack::SqlProcess => "; none can be started, since max_worker_processes is too low",
+            Lack::SqlWorkers => "; there is none, since scylla.sql_workers is 0",
+        }
+    });
+    Some((why + rest).into_bytes())
 }
 
 /// Why a task does not run, or is not handed out, that a worker owns.

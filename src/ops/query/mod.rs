@@ -3,4 +3,5 @@
 pub mod inspect;
 pub mod live_paths;
 pub mod owned;
+pub mod unserved;
 pub mod wait;

@@ -1,6 +1,7 @@
 //! Waiting: for work of queues, and for the end of a task.
 
 use crate::error::{self, Result};
+use crate::ops::query::unserved;
 use crate::ops::supply::order::Wait;
 use crate::ops::supply::search::Asked;
 use crate::ops::supply::{Supplied, Supply};
@@ -15,6 +16,7 @@ use crate::shmem::{latch_wait, xact};
 use crate::storage::rows::session;
 use board::{ActionFilter, LaneRef, Monotonic, Next, WaitFor};
 use pgrx::pg_sys::Datum;
+use std::cell::Cell;
 
 statement!(ENDING, "query/ending", [UUID]);
 
@@ -97,6 +99,7 @@ pub fn wait_for_task<T>(
     until: Monotonic,
     show: impl Fn(String, Option<Datum>) -> T,
 ) -> Result<Option<T>> {
+    let warned = Cell::new(false);
     let look = || {
         let db = lasting_database();
         xact::wait_for(&db, WaitFor::Settled(id.0));
@@ -108,7 +111,12 @@ pub fn wait_for_task<T>(
         if datum::number(rows.get(0, 2)) == 0 {
             return Some(Err(error::no_result(id)));
         }
-        let status = rows.get(0, 0)?;
+        let Some(status) = rows.get(0, 0) else {
+            if !warned.replace(true) {
+                unserved::warn_of(&db, &datum::text(rows.get(0, 3)));
+            }
+            return None;
+        };
         Some(Ok(show(datum::string(Some(status)), rows.get(0, 1))))
     };
     latch_wait::poll_until(until, look).transpose()

@@ -99,3 +99,17 @@ pub fn flushed() -> XLogRecPtr {
     #[cfg(not(feature = "pg14"))]
     return unsafe { pg_sys::GetFlushRecPtr(std::ptr::null_mut()) };
 }
+
+/// Whether every background worker that the server may have is in use.
+pub fn has_no_free_worker() -> bool {
+    // SAFETY: reads the head of a list in shared memory, which may be a moment old.
+    unsafe {
+        let free = &(*pg_sys::ProcGlobal).bgworkerFreeProcs;
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        let is_empty = free.is_null();
+        // PostgreSQL initialises the list before any process begins.
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        let is_empty = std::ptr::eq(free.head.next, &free.head);
+        is_empty
+    }
+}

@@ -1,0 +1,97 @@
+//! What calls say when the server has no background worker left for the scheduler or for SQL commands.
+
+use client::*;
+
+/// The warnings of the last calls: their messages, each with a hint that names the setting.
+#[track_caller]
+fn warned(s: &mut Session, setting: &str) -> Vec<String> {
+    let warnings = s.warnings();
+    for it in &warnings {
+        assert!(it.hint().is_some_and(|hint| hint.contains(setting)), "{it:?}");
+        assert_eq!(it.code().code(), "53400");
+    }
+    warnings.iter().map(|it| it.message().to_owned()).collect()
+}
+
+#[track_caller]
+fn why(s: &mut Session, id: Uuid) -> String {
+    s.value("select scylla.why($1)", &[&id])
+}
+
+/// Without a scheduler: each call that relies on one warns.
+#[test]
+fn a_database_without_a_scheduler_says_so() {
+    let server = Server::start(&["max_worker_processes = 2", "max_parallel_workers = 0"]);
+    let database = server.bare_database();
+    let mut s = database.connect();
+    let missing =
+        format!("the scylla scheduler of database \"{}\" is not running", database.name);
+    let setting = "max_worker_processes";
+    s.run("create extension scylla");
+    assert_eq!(warned(&mut s, setting), [missing.clone()]);
+    let id = s.submit_with("q", "run_at => now() + interval '1 hour', post_result => true");
+    // Without a scheduler, the first call builds the board, and says so.
+    s.warnings();
+    let text = why(&mut s, id);
+    assert!(text.starts_with("due in ") && text.contains("max_worker_processes"), "{text}");
+    assert_eq!(warned(&mut s, setting), [missing.clone()]);
+    s.run(&format!("call scylla.wait_for_task('{id}', timeout => '10 ms')"));
+    assert_eq!(warned(&mut s, setting), [missing.clone()]);
+    for call in ["run_sql('select 1')", "schedule_sql('s', '@daily', 'select 1')"] {
+        s.run(&format!("select scylla.{call}"));
+        assert_eq!(warned(&mut s, setting), [missing.clone()], "{call}");
+    }
+    s.run("select scylla.enable_cron_api(); select cron.schedule('@daily', 'select 1')");
+    assert_eq!(warned(&mut s, setting), [missing]);
+    // What has settled lacks nothing.
+    s.cancel(id);
+    assert_eq!(why(&mut s, id), "it is cancelled");
+    s.run(&format!("call scylla.wait_for_task('{id}', timeout => '10 ms')"));
+    assert_eq!(s.warnings().len(), 0);
+}
+
+/// With a scheduler, and no place for a process that runs commands.
+#[test]
+fn sql_commands_without_a_process_say_so() {
+    // The launcher, PostgreSQL's own launcher for subscriptions, the scheduler.
+    let server = Server::start(&["max_worker_processes = 3", "max_parallel_workers = 0"]);
+    let database = server.database();
+    database.scheduler();
+    let mut s = database.connect();
+    s.warnings();
+    let id: Uuid = s.value("select scylla.run_sql('select 1', post_result => true)", &[]);
+    let missing = "no process can be started that runs SQL commands";
+    assert_eq!(warned(&mut s, "max_worker_processes"), [missing]);
+    s.run(&format!("call scylla.wait_for_task('{id}', timeout => '10 ms')"));
+    assert_eq!(warned(&mut s, "max_worker_processes"), [missing]);
+    // Of another queue, nothing is missing.
+    let other = s.submit_with("q", "post_result => true");
+    assert_eq!(why(&mut s, other), "ready, and waits for a worker");
+    s.run(&format!("call scylla.wait_for_task('{other}', timeout => '10 ms')"));
+    assert_eq!(s.warnings().len(), 0);
+}
+
+/// A server that is set to run no commands.
+#[test]
+fn sql_commands_that_are_switched_off_say_so() {
+    let server = Server::start(&["scylla.sql_workers = 0"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.warnings();
+    let id: Uuid = s.value("select scylla.run_sql('select 1')", &[]);
+    assert_eq!(warned(&mut s, "scylla.sql_workers"), ["the server runs no SQL commands"]);
+    assert!(why(&mut s, id).contains("scylla.sql_workers is 0"));
+}
+
+/// Where nothing is missing, nothing is said.
+#[test]
+fn a_server_with_processes_left_is_silent() {
+    let database = database();
+    database.scheduler();
+    let mut s = database.connect();
+    let id: Uuid = s.value("select scylla.run_sql('select pg_sleep(1)', post_result => true)", &[]);
+    why(&mut s, id);
+    s.run(&format!("call scylla.wait_for_task('{id}', timeout => '30 s')"));
+    s.run("select scylla.refresh()");
+    assert_eq!(s.warnings().len(), 0);
+}
