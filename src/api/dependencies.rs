@@ -2,7 +2,7 @@
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
-use crate::error::{self, Result};
+use crate::error::Result;
 use crate::ops::dependencies::add;
 use crate::ops::finish::delete;
 use crate::ops::submit::keys;
@@ -42,7 +42,7 @@ fn delete_tasks(call: &mut Call) -> Result<Option<Datum>> {
     // Dependents may be in other queues.
     let permit = |id: Uuid, queue: &[u8]| match call.may(Privileges::CANCEL, queue) {
         true => Ok(()),
-        false => Err(error::denied_on_task(id, Privileges::CANCEL.words())),
+        false => Err(call.denied_on_task(id, Privileges::CANCEL)),
     };
     let deleted = delete::delete(&current_database(), &ids, permit)?;
     Ok(Some(Datum::from(deleted as i32)))

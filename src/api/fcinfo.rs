@@ -1,9 +1,10 @@
 //! One call of an SQL function: its arguments, and the rows that it returns.
 
-use crate::api::access::needs::Needs;
+use crate::api::access::needs::{NamedQueue, Needs};
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Error, Result};
 use crate::memory;
+use crate::ops::sql::QUEUE;
 use crate::pg::datum::{self, Kind};
 use crate::pg::named::role;
 use crate::pg::process;
@@ -21,6 +22,7 @@ use std::rc::Rc;
 pub struct Call {
     info: pg_sys::FunctionCallInfo,
     needs: Needs,
+    named: NamedQueue,
     /// What the caller may do; `None`: the call needs nothing.
     access: Option<Rc<Access>>,
 }
@@ -32,13 +34,18 @@ pub type Body = fn(&mut Call) -> Result<Option<Datum>>;
 ///
 /// # Safety
 /// Only a V1 function may call this, with its own argument, as the last thing it does.
-pub unsafe fn run(info: pg_sys::FunctionCallInfo, needs: Needs, body: Body) -> Datum {
+pub unsafe fn run(
+    info: pg_sys::FunctionCallInfo,
+    needs: Needs,
+    named: NamedQueue,
+    body: Body,
+) -> Datum {
     // SAFETY: PostgreSQL called the caller. Neither of the two has anything left to drop when an
     // error is thrown.
     unsafe {
         let value = pgrx_extern_c_guard(|| {
             memory::with_reserve(|| {
-                let call = Call::admitted(info, needs);
+                let call = Call::admitted(info, needs, named);
                 call.and_then(|mut call| body(&mut call)).map_err(Error::into_report)
             })
         });
@@ -55,18 +62,24 @@ pub unsafe fn run(info: pg_sys::FunctionCallInfo, needs: Needs, body: Body) -> D
 impl Call {
     /// A call whose caller has what it needs, as far as that can be told before the arguments are
     /// read.
-    fn admitted(info: pg_sys::FunctionCallInfo, needs: Needs) -> Result<Call> {
+    fn admitted(info: pg_sys::FunctionCallInfo, needs: Needs, named: NamedQueue) -> Result<Call> {
         match needs {
-            Needs::Nothing => Ok(Call { info, needs, access: None }),
-            _ => Call::of_role(info, needs, role::current()),
+            Needs::Nothing => Ok(Call { info, needs, named, access: None }),
+            _ => Call::of_role(info, needs, named, role::current()),
         }
     }
 
-    fn of_role(info: pg_sys::FunctionCallInfo, needs: Needs, role: Oid) -> Result<Call> {
+    fn of_role(
+        info: pg_sys::FunctionCallInfo,
+        needs: Needs,
+        named: NamedQueue,
+        role: Oid,
+    ) -> Result<Call> {
         let access = access_of(&current_database(), role);
+        let mut call = Call { info, needs, named, access: None };
         match needs {
             Needs::On(one) if !access.may_anywhere(one) => {
-                return Err(error::denied_everywhere(one.words()));
+                return Err(call.denied_everywhere(&access, one, named));
             }
             Needs::OnAll(one) if !access.everywhere.has_any(one) => {
                 return Err(error::denied_on_all(one.words()));
@@ -74,7 +87,27 @@ impl Call {
             Needs::Ownership if !access.is_owner => return Err(error::not_owner()),
             _ => {}
         }
-        Ok(Call { info, needs, access: Some(access) })
+        call.access = Some(access);
+        Ok(call)
+    }
+
+    /// The error of a caller that has a privilege on no queue. It names the queue that the call is about,
+    /// if the caller may know it.
+    fn denied_everywhere(&self, access: &Access, one: Privileges, named: NamedQueue) -> Error {
+        let on_queue = |queue: Vec<u8>| error::denied_on_queue(&queue, one.words());
+        let error = match named {
+            NamedQueue::Argument(number) => {
+                let queue = self.optional_text(number).map(validate::queue);
+                queue.and_then(Result::ok).map(on_queue)
+            }
+            NamedQueue::Task(number) => self.optional_uuid(number).and_then(|id| {
+                let queue = access.visible_queue_of(id)?;
+                Some(error::denied_on_task(id, Some(&queue), one.words()))
+            }),
+            NamedQueue::Sql => Some(on_queue(QUEUE.to_vec())),
+            NamedQueue::None => None,
+        };
+        error.unwrap_or_else(|| error::denied_everywhere(one.words()))
     }
 
     /// The same call by what its caller may do now, for one that has waited.
@@ -82,7 +115,7 @@ impl Call {
         // Not the current role: a session that is open acts as the tables' owner.
         match &self.access {
             None => Ok(Call { access: None, ..*self }),
-            Some(access) => Call::of_role(self.info, self.needs, access.role),
+            Some(access) => Call::of_role(self.info, self.needs, self.named, access.role),
         }
     }
 
@@ -140,8 +173,14 @@ impl Call {
         let denied = self.denied(privilege, tasks);
         match tasks.iter().find(|id| denied.contains(id)) {
             None => Ok(()),
-            Some(id) => Err(error::denied_on_task(*id, privilege.words())),
+            Some(id) => Err(self.denied_on_task(*id, privilege)),
         }
+    }
+
+    /// The error of a task on whose queue the caller lacks a privilege.
+    pub fn denied_on_task(&self, id: Uuid, privilege: Privileges) -> Error {
+        let queue = self.access.as_ref().and_then(|access| access.visible_queue_of(id));
+        error::denied_on_task(id, queue.as_deref(), privilege.words())
     }
 
     /// Refuses the call in a read-only transaction, and on a standby.
@@ -414,6 +453,8 @@ macro_rules! sql_function {
 
             const NEEDS: $crate::api::access::needs::Needs =
                 $crate::api::access::needs::of(stringify!($body));
+            const NAMED: $crate::api::access::needs::NamedQueue =
+                $crate::api::access::needs::queue_of(stringify!($body));
 
             #[unsafe(export_name = concat!("pg_finfo_scylla_", $($symbol)+))]
             extern "C" fn record() -> &'static Pg_finfo_record {
@@ -424,7 +465,7 @@ macro_rules! sql_function {
             #[unsafe(export_name = concat!("scylla_", $($symbol)+))]
             unsafe extern "C-unwind" fn function(info: FunctionCallInfo) -> Datum {
                 // SAFETY: PostgreSQL calls with the arguments that the function was declared with.
-                unsafe { $crate::api::fcinfo::run(info, NEEDS, $body) }
+                unsafe { $crate::api::fcinfo::run(info, NEEDS, NAMED, $body) }
             }
         };
     };

@@ -2,6 +2,7 @@
 
 use crate::error::report::Error;
 use crate::pg::datum;
+use crate::pg::named::role;
 use crate::pg::uuid::Uuid;
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
@@ -16,18 +17,27 @@ fn any_of(words: impl Iterator<Item = &'static str>) -> String {
     format!("privilege {}", words.join(" or "))
 }
 
+/// The call that would permit it: a grant of the first of the words on a queue to the current role.
+fn ask_for(queue: &str, mut words: impl Iterator<Item = &'static str>) -> String {
+    let role = role::name(role::current()).map_or(String::new(), |it| it.to_string_lossy().into());
+    let [queue, role] = [queue, &*role].map(|it: &str| it.replace('\'', "''"));
+    let word = words.next().unwrap_or_default();
+    format!("Ask the extension's owner to call scylla.grant('{queue}', '{role}', '{{{word}}}').")
+}
+
 /// A role that has none of the privileges on any queue.
-pub fn denied_everywhere(words: impl Iterator<Item = &'static str>) -> Error {
-    let words = any_of(words);
+pub fn denied_everywhere(words: impl Iterator<Item = &'static str> + Clone) -> Error {
     denied("permission denied for extension \"scylla\"")
-        .detail(format!("The call needs the {words} on a queue."))
+        .detail(format!("The call needs the {} on a queue.", any_of(words.clone())))
+        .hint(ask_for("...", words))
 }
 
 /// A role without a privilege on all queues.
-pub fn denied_on_all(words: impl Iterator<Item = &'static str>) -> Error {
-    let words = any_of(words);
+pub fn denied_on_all(words: impl Iterator<Item = &'static str> + Clone) -> Error {
+    let needed = any_of(words.clone());
     denied("permission denied for extension \"scylla\"")
-        .detail(format!("The call needs the {words} on all queues, which is queue \"*\"."))
+        .detail(format!("The call needs the {needed} on all queues, which is queue \"*\"."))
+        .hint(ask_for("*", words))
 }
 
 /// A call that only the owner of the extension may make.
@@ -36,24 +46,38 @@ pub fn not_owner() -> Error {
 }
 
 /// A role without a privilege on a queue.
-pub fn denied_on_queue(queue: &[u8], words: impl Iterator<Item = &'static str>) -> Error {
-    let (queue, words) = (datum::printable(queue), any_of(words));
+pub fn denied_on_queue(queue: &[u8], words: impl Iterator<Item = &'static str> + Clone) -> Error {
+    let queue = datum::printable(queue);
     denied(format!("permission denied for queue \"{queue}\""))
-        .detail(format!("The call needs the {words} on the queue."))
+        .detail(format!("The call needs the {} on the queue.", any_of(words.clone())))
+        .hint(ask_for(&queue, words))
 }
 
-/// A role without a privilege on the queue of a task. The queue is not named.
-pub fn denied_on_task(id: Uuid, words: impl Iterator<Item = &'static str>) -> Error {
-    let words = any_of(words);
-    denied(format!("permission denied for task {id}"))
-        .detail(format!("The call needs the {words} on the task's queue."))
+/// A role without a privilege on the queue of a task. `queue`: that queue; `None`: the role may not
+/// know it.
+pub fn denied_on_task(
+    id: Uuid,
+    queue: Option<&[u8]>,
+    words: impl Iterator<Item = &'static str> + Clone,
+) -> Error {
+    let needed = any_of(words.clone());
+    let error = denied(format!("permission denied for task {id}"));
+    match queue.map(datum::printable) {
+        Some(queue) => error
+            .detail(format!("The call needs the {needed} on the task's queue, \"{queue}\"."))
+            .hint(ask_for(&queue, words)),
+        None => error
+            .detail(format!("The call needs the {needed} on the task's queue."))
+            .hint(ask_for("...", words)),
+    }
 }
 
 /// A message of another role, and no privilege to cancel it.
-pub fn denied_on_message(id: &[u8]) -> Error {
-    let id = datum::printable(id);
-    denied(format!("permission denied for message \"{id}\""))
+pub fn denied_on_message(queue: &[u8], id: &[u8]) -> Error {
+    let [queue, id] = [queue, id].map(datum::printable);
+    denied(format!("permission denied for message \"{id}\" of queue \"{queue}\""))
         .detail("Another role has sent it, and the call needs the privilege \"cancel\".")
+        .hint(ask_for(&queue, ["cancel"].into_iter()))
 }
 
 /// A schedule of another role, and no privilege to change it.

@@ -47,7 +47,7 @@ impl Privileges {
     }
 
     /// The words of the set.
-    pub fn words(self) -> impl Iterator<Item = &'static str> {
+    pub fn words(self) -> impl Iterator<Item = &'static str> + Clone {
         Privileges::WORDS.into_iter().filter(move |it| self.has_any(it.0)).map(|(_, word)| word)
     }
 
@@ -139,6 +139,12 @@ impl Access {
         let mut queues = queues_of(&self.db, tasks);
         queues.retain(|_, queue| !self.on(queue).has_any(wanted));
         queues.into_keys().collect()
+    }
+
+    /// The queue of a task that the role may look at.
+    pub fn visible_queue_of(&self, task: Uuid) -> Option<Vec<u8>> {
+        let queue = queues_of(&self.db, &[task]).remove(&task)?;
+        self.on(&queue).has_any(Privileges::LOOK).then_some(queue)
     }
 }
 

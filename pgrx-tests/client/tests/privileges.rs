@@ -340,3 +340,59 @@ fn partitions_have_the_privileges_of_their_table() {
     assert!(may(&mut s, "auditor", "select") && may(&mut s, "auditor", "insert with grant option"));
     assert!(!may(&mut s, "reader", "select") && !may(&mut s, "auditor", "delete"));
 }
+
+/// A role that lacks a privilege is told which call grants it. The queue of a task is named to those
+/// who may look at it.
+#[test]
+fn refusal_names_the_queue_and_the_grant() {
+    let database = database();
+    let mut s = database.connect();
+    s.run("create role \"it's\" login");
+    let id = s.submit("it's a queue");
+    s.run("select scylla.delay('m', now() + interval '1 hour', 'it''s a queue', 'v')");
+    let hint = |s: &mut Session, call: &str| {
+        s.run("set role \"it's\"");
+        let error = s.refusal(&format!("select {call}"), &[]);
+        s.run("reset role");
+        assert_eq!(error.code().code(), "42501", "{call}");
+        let hint = error.hint().unwrap_or_else(|| panic!("no hint: {call}")).to_owned();
+        let grant = &hint[hint.find("scylla.grant").unwrap()..hint.rfind('.').unwrap()];
+        (grant.to_owned(), error.message().to_owned() + error.detail().unwrap())
+    };
+    let mut granted = Vec::new();
+    for (call, privilege) in [
+        ("scylla.submit('it''s a queue')", "submit"),
+        ("scylla.own_tasks('w', 'it''s a queue')", "work"),
+        ("scylla.cancel_message('it''s a queue', 'm')", "cancel"),
+        ("scylla.pause('it''s a queue')", "manage"),
+    ] {
+        let (grant, told) = hint(&mut s, call);
+        assert!(told.contains("queue \"it's a queue\""), "{call}: {told}");
+        if privilege != "cancel" {
+            assert!(grant.contains(privilege), "{grant}");
+        }
+        granted.push(grant);
+    }
+    for grant in granted {
+        assert!(grant.starts_with("scylla.grant('it''s a queue', '\"it''s\"', '{"), "{grant}");
+        s.run(&format!("select {grant}"));
+    }
+    // With submit, it may cancel what it has sent itself only.
+    let (grant, told) = hint(&mut s, "scylla.cancel_message('it''s a queue', 'm')");
+    assert!(told.contains("queue \"it's a queue\"") && grant.contains("{cancel}"), "{told} {grant}");
+    let cancel = format!("scylla.cancel('{id}')");
+    assert!(!hint(&mut s, &cancel).1.contains("it's a queue"), "it may not look at the task");
+    s.run("select scylla.grant('it''s a queue', '\"it''s\"', '{look}')");
+    let (grant, told) = hint(&mut s, &cancel);
+    assert!(told.contains("task's queue, \"it's a queue\""), "{told}");
+    s.run(&format!("select {grant}"));
+    assert!(s.cancel(id));
+    for (call, grant) in [
+        ("scylla.run_sql('select 1')", "scylla.grant('sql', '\"it''s\"', '{submit}')"),
+        ("scylla.open()", "scylla.grant('*', '\"it''s\"', '{manage}')"),
+    ] {
+        assert_eq!(hint(&mut s, call).0, grant);
+    }
+    s.run("select scylla.revoke('it''s a queue', '\"it''s\"', '{submit,work,cancel,look,manage}')");
+    s.run("drop role \"it's\"");
+}

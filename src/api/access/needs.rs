@@ -105,6 +105,62 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     ("errors_with", Nothing),
 ];
 
+/// The queue that a call names, for the error of a role that has no privilege at all.
+#[derive(Clone, Copy)]
+pub enum NamedQueue {
+    /// The argument of this number; they count from 0.
+    Argument(usize),
+    /// That of the task that this argument names.
+    Task(usize),
+    /// That of the SQL commands.
+    Sql,
+    None,
+}
+use NamedQueue::{Argument, Sql, Task};
+
+/// The functions that name a queue.
+const QUEUES: &[(&str, NamedQueue)] = &[
+    ("submit", Argument(0)),
+    ("submit_many", Argument(0)),
+    ("delay_message", Argument(2)),
+    ("delay_messages", Argument(0)),
+    ("cancel_message", Argument(0)),
+    ("own_tasks", Argument(1)),
+    ("wait_for_work", Argument(0)),
+    ("cancel_group", Argument(0)),
+    ("task_id", Argument(0)),
+    ("configure_queue", Argument(0)),
+    ("reset_queue", Argument(0)),
+    ("pause", Argument(0)),
+    ("resume", Argument(0)),
+    ("schedule", Argument(2)),
+    ("own_task", Task(0)),
+    ("extend", Task(0)),
+    ("return_task", Task(0)),
+    ("cancel", Task(0)),
+    ("delay", Task(0)),
+    ("task", Task(0)),
+    ("why", Task(0)),
+    ("wait_for_task", Task(0)),
+    ("run_sql", Sql),
+    ("schedule_sql", Sql),
+    ("cron_schedule", Sql),
+    ("cron_alter", Sql),
+    ("cron_unschedule", Sql),
+];
+
+/// The queue that a call of a function names.
+pub const fn queue_of(function: &str) -> NamedQueue {
+    let mut at = 0;
+    while at < QUEUES.len() {
+        if is_same(QUEUES[at].0.as_bytes(), function.as_bytes()) {
+            return QUEUES[at].1;
+        }
+        at += 1;
+    }
+    NamedQueue::None
+}
+
 /// What a function needs.
 pub const fn of(function: &str) -> Needs {
     let mut at = 0;

@@ -6,7 +6,7 @@ mod messages;
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::submit::fields::{FIELDS, set_members};
 use crate::api::validate::{self, ELEMENTS_MAX};
-use crate::error::{self, Error, Result};
+use crate::error::{Error, Result};
 use crate::ops::submit::draft::{Draft, OnConflict};
 use crate::ops::submit::{self, resubmit};
 use crate::pg::datum::{self, JSONBS, TEXTS, UUIDS};
@@ -123,7 +123,7 @@ fn refuse_hidden(call: &Call, read: &mut [(Draft, Result<()>)]) {
     let hidden = call.denied(Privileges::LOOK, &after);
     for (draft, checked) in read.iter_mut().filter(|it| it.1.is_ok()) {
         if let Some(id) = draft.after.iter().find(|id| hidden.contains(id)) {
-            *checked = Err(error::denied_on_task(*id, Privileges::LOOK.words()));
+            *checked = Err(call.denied_on_task(*id, Privileges::LOOK));
         }
     }
 }
