@@ -44,7 +44,7 @@ fn assert_closed(s: &mut Session) {
     let ready: Uuid =
         s.value("select id from scylla.tasks where queue = 'q' and status = 'ready' limit 1", &[]);
     let complaint = s.refusal("select scylla.own_task($1, 'w')", &[&ready]);
-    assert_eq!(complaint.code().code(), "55000");
+    assert_eq!(complaint.code().code(), "57P03");
     assert!(complaint.hint().is_some_and(|hint| hint.contains("scylla.open()")), "{complaint:?}");
     let why: String = s.value("select scylla.why($1)", &[&ready]);
     assert!(why.contains("closed"), "{why}");
