@@ -1,6 +1,6 @@
 -- What the queues and workers of this database do now. In psql:
---   \i top.sql
---   \watch 2
+--   \set top `cat top.sql`
+--   :top \watch 2
 -- It reads the views scylla.queues and scylla.workers, and shows what the role may look at there: the
 -- sum of all queues, the 30 queues that need a look first, and the 10 workers with the most tasks.
 -- `ended_s` is how many tasks ended in a second since this was shown before; for that the session's

@@ -131,3 +131,30 @@ fn scheduler_that_runs_out_of_memory_lives_on() {
     assert_eq!(s.count("select count(*) from scylla.own_tasks('w', 'q', 20000)"), 20_000);
     server.assert_log_is_clean();
 }
+
+/// What the manual says of the size of the board is what the server allocates, within a fiftieth.
+#[test]
+fn board_has_the_size_that_the_manual_tells() {
+    const PAGE: &str = include_str!("../../../docs/administration.md");
+    let allocated = |slots: i64| -> f64 {
+        let server = Server::start(&[&format!("scylla.board_size = {slots}")]);
+        let sql =
+            "select sum(allocated_size)::float8 from pg_shmem_allocations where name = 'scylla'";
+        server.connect().value(sql, &[])
+    };
+    // As in `12.7 MB, and 605 bytes for each slot`.
+    let told = |before: &str| -> f64 {
+        let at = PAGE.find(before).unwrap_or_else(|| panic!("the page does not tell: {before}"));
+        let number = PAGE[..at].rsplit([' ', '\n']).next().unwrap();
+        number.parse().unwrap_or_else(|_| panic!("{number} {before}"))
+    };
+    let (small, usual) = (allocated(64), allocated(131_072));
+    let slot = (allocated(1 << 20) - usual) / f64::from((1 << 20) - 131_072);
+    for (what, told, is) in [
+        ("without slots", told(" MB, and "), small / 1e6),
+        ("a slot", told(" bytes for each slot"), slot),
+        ("the default", told(" MB for the default"), usual / 1e6),
+    ] {
+        assert!((told / is - 1.0).abs() < 0.02, "{what}: the manual says {told}, it is {is}");
+    }
+}
