@@ -354,6 +354,8 @@ begin
     end loop;
 end
 $upgrade$;
+comment on schema scylla is 'tasks, queues and schedules, and the functions that work with them';
+
 -- What was resubmitted shows it.
 
 alter table scylla.finished add column resubmitted_as uuid;

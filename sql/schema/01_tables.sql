@@ -1,3 +1,5 @@
+comment on schema scylla is 'tasks, queues and schedules, and the functions that work with them';
+
 -- The tables are the truth: the tasks in them exist, whatever the board in shared memory says (I1).
 -- Only the owner writes them; other roles call functions.
 

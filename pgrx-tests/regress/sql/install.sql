@@ -19,7 +19,7 @@ do $$ begin
         begin
             perform scylla.own_tasks('w', 'install');
             exit;
-        exception when object_not_in_prerequisite_state then
+        exception when cannot_connect_now then
         end;
     end loop;
 end $$;
@@ -43,6 +43,8 @@ from pg_constraint where connamespace = 'scylla'::regnamespace and contype <> 'n
 union all
 select 'pg_trigger'::regclass, t.oid, 0
 from relation join pg_trigger t on tgrelid = relation.oid where not tgisinternal
+union all
+select 'pg_namespace'::regclass, oid, 0 from pg_namespace where nspname = 'scylla'
 union all
 select 'pg_proc'::regclass, oid, 0 from pg_proc where pronamespace = 'scylla'::regnamespace
 union all
