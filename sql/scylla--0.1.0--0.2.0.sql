@@ -396,4 +396,18 @@ comment on column scylla.failed.error is
 comment on column scylla.failed.resubmitted_as is
     'the task that repeats it, the latest of several; null: none does';
 
+-- The views of the schema cron can be written.
+
+create function scylla._cron_write_job() returns trigger
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_write_job';
+
+comment on function scylla._cron_write_job is 'does what a change of a row of cron.job means';
+
+create function scylla._cron_delete_run() returns trigger
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_delete_run';
+
+comment on function scylla._cron_delete_run is 'deletes the task of a row of cron.job_run_details';
+
+grant execute on function scylla._cron_write_job, scylla._cron_delete_run to public;
+
 select scylla.refresh();

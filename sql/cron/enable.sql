@@ -1,4 +1,4 @@
--- The schema cron with pg_cron's functions and views, of the shapes that pg_cron 1.4 has. It is no
+-- The schema cron with pg_cron's functions and views, of the shapes that pg_cron has since 1.5. It is no
 -- part of the extension, so that a dump contains it. Its functions go with the extension.
 create schema cron;
 
@@ -35,11 +35,11 @@ as 'select scylla._cron_unschedule($1, null)';
 
 comment on function cron.unschedule(bigint) is 'removes a job';
 
-create function cron.unschedule(job_name name) returns boolean
+create function cron.unschedule(job_name text) returns boolean
 language sql volatile parallel unsafe strict
-as 'select scylla._cron_unschedule(null, $1::pg_catalog.text)';
+as 'select scylla._cron_unschedule(null, $1)';
 
-comment on function cron.unschedule(name) is 'removes a job of the caller''s by its name';
+comment on function cron.unschedule(text) is 'removes a job of the caller''s by its name';
 
 create function cron.alter_job(
     job_id bigint,
@@ -59,7 +59,7 @@ select s.id as jobid, s.schedule, s.command, 'localhost'::pg_catalog.text as nod
     pg_catalog.current_setting('port')::pg_catalog.int4 as nodeport,
     coalesce(s.database, pg_catalog.current_database()::pg_catalog.text) as database,
     pg_catalog.pg_get_userbyid(s.owner::pg_catalog.oid)::pg_catalog.text as username,
-    s.active, s.job::pg_catalog.name as jobname
+    s.active, s.job as jobname
 from scylla.schedule s
 where s.command is not null and exists (
     select from pg_catalog.pg_roles r
@@ -121,6 +121,23 @@ where t.schedule is not null and t.command is not null and exists (
 
 comment on view cron.job_run_details is 'the runs of the caller''s jobs; all for a superuser';
 
+-- As the tables of pg_cron, which can be written.
+alter view cron.job alter column nodename set default 'localhost';
+alter view cron.job alter column nodeport set default pg_catalog.current_setting('port')::pg_catalog.int4;
+alter view cron.job alter column database set default pg_catalog.current_database();
+alter view cron.job alter column username set default current_user;
+alter view cron.job alter column active set default true;
+
+create trigger write_job instead of insert or update or delete on cron.job
+for each row execute function scylla._cron_write_job();
+
+comment on trigger write_job on cron.job is 'does what pg_cron does with its table';
+
+create trigger delete_run instead of delete on cron.job_run_details
+for each row execute function scylla._cron_delete_run();
+
+comment on trigger delete_run on cron.job_run_details is 'deletes the task of a run that has ended';
+
 -- Default privileges are none here. As with pg_cron, the administrator grants the use of the schema,
 -- and these two functions.
 do $access$
@@ -163,10 +180,11 @@ revoke all on all tables in schema cron from public;
 grant execute on all functions in schema cron to public;
 revoke all on function cron.schedule_in_database, cron.alter_job from public;
 grant select on cron.job, cron.job_run_details to public;
+grant delete on cron.job_run_details to public;
 
 alter function cron.schedule(text, text) depends on extension scylla;
 alter function cron.schedule(text, text, text) depends on extension scylla;
 alter function cron.schedule_in_database depends on extension scylla;
 alter function cron.unschedule(bigint) depends on extension scylla;
-alter function cron.unschedule(name) depends on extension scylla;
+alter function cron.unschedule(text) depends on extension scylla;
 alter function cron.alter_job depends on extension scylla;

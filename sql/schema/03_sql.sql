@@ -87,3 +87,13 @@ create function scylla._cron_alter(
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_alter';
 
 comment on function scylla._cron_alter is 'changes a job for cron.alter_job()';
+
+create function scylla._cron_write_job() returns trigger
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_write_job';
+
+comment on function scylla._cron_write_job is 'does what a change of a row of cron.job means';
+
+create function scylla._cron_delete_run() returns trigger
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_delete_run';
+
+comment on function scylla._cron_delete_run is 'deletes the task of a row of cron.job_run_details';

@@ -8,6 +8,7 @@ use crate::ops::sql::QUEUE;
 use crate::pg::datum::{self, Kind};
 use crate::pg::named::role;
 use crate::pg::process;
+use crate::pg::trigger::Trigger;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Access, Privileges, access_of};
@@ -211,6 +212,12 @@ impl Call {
                 && !pg_sys::IsInTransactionBlock(true)
         };
         if is_top_level { Ok(()) } else { Err(error::not_top_level(function)) }
+    }
+
+    /// The call as a trigger's; `None`: it is none.
+    pub fn trigger<'c>(&self) -> Option<Trigger<'c>> {
+        // SAFETY: the call is in progress, until its body returns.
+        unsafe { Trigger::of((*self.info).context) }
     }
 
     /// The values of a procedure's INOUT arguments.

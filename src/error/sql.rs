@@ -205,3 +205,37 @@ pub fn job_not_imported(id: i64, why: &str) -> Error {
     let message = format!("job {id} of pg_cron was not imported");
     Error::new(PgSqlErrorCode::ERRCODE_WARNING, message).detail(why)
 }
+
+/// A job of pg_cron that would run otherwise here. `why`: as in `it runs on another server`.
+pub fn job_differs(why: &[u8]) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, datum::printable(why))
+}
+
+/// A job's number that a schedule has.
+pub fn number_taken(id: i64) -> Error {
+    let message = format!("a schedule has the number {id} already");
+    Error::new(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, message)
+}
+
+/// A column of `cron.job` that cannot be written.
+pub fn fixed_column(column: &str) -> Error {
+    let message = format!("cannot write column \"{column}\" of view \"cron.job\"");
+    Error::new(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message)
+        .detail("The server numbers the jobs.")
+}
+
+/// A job that is to run on another server.
+pub fn other_server(name: &[u8]) -> Error {
+    let message = format!("cannot run a job on server \"{}\"", datum::printable(name));
+    Error::new(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message)
+        .detail("Jobs run on the server that has them.")
+        .hint("Use localhost.")
+}
+
+/// The function of a trigger, called otherwise.
+pub fn not_a_trigger() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        "function must be called as a trigger",
+    )
+}

@@ -14,4 +14,5 @@ pub mod settings;
 pub mod spi;
 pub mod subtransaction;
 pub mod time;
+pub mod trigger;
 pub mod uuid;

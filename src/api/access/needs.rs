@@ -62,6 +62,9 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     // Of one's own jobs.
     ("cron_unschedule", On(SUBMIT)),
     ("alter_schedule", On(SUBMIT)),
+    // The functions that they call check what the caller may do.
+    ("cron_write_job", Nothing),
+    ("cron_delete_run", Nothing),
     // With manage, those of other roles.
     ("unschedule", On(SUBMIT.with(MANAGE))),
     ("coming_runs", On(LOOK)),

@@ -27,8 +27,8 @@ sql_functions!(
     cron_alter
 );
 
-/// The longest name of a job, in bytes. It is that of PostgreSQL's type `name`.
-const JOB_MAX: usize = 63;
+/// The longest name of a job, in bytes.
+const JOB_MAX: usize = 1_024;
 
 /// `enable_cron_api()`
 fn enable_cron_api(call: &mut Call) -> Result<Option<Datum>> {
@@ -79,7 +79,10 @@ fn import(job: &Foreign) -> Result<()> {
 fn cron_schedule(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("cron.schedule()")?;
     // Empty: it has none.
-    let job = Some(call.text(0, "job_name")?).filter(|job| !job.is_empty()).map(clipped);
+    let job = Some(call.text(0, "job_name")?).filter(|job| !job.is_empty());
+    if let Some(length) = job.as_ref().map(Vec::len).filter(|length| *length > JOB_MAX) {
+        return Err(error::bad_length("job_name", 0, JOB_MAX, length));
+    }
     let values = values(Some(call.not_null(1, "schedule")?))?;
     let command = checked(call.text(2, "command")?)?;
     let (caller, username) = (role::current(), call.optional_text(4));
@@ -208,11 +211,4 @@ fn named(name: &[u8]) -> Result<Named> {
     let found = CString::new(name).ok().and_then(|name| database::find(&name));
     let oid = found.ok_or_else(|| error::undefined_database(name))?;
     Ok(Named { name: name.to_vec(), oid })
-}
-
-/// A job's name as PostgreSQL's type `name` has it.
-fn clipped(mut job: Vec<u8>) -> Vec<u8> {
-    let length = datum::clipped_length(&job, JOB_MAX);
-    job.truncate(length);
-    job
 }

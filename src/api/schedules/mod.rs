@@ -1,6 +1,7 @@
 //! `schedule`, `unschedule`, `alter_schedule`, `next_runs` and `coming_runs`.
 
 mod cron;
+mod cron_table;
 mod sql;
 
 use crate::api::fcinfo::{Call, sql_functions};

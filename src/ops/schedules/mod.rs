@@ -3,6 +3,7 @@
 pub mod catch_up;
 pub mod counts;
 pub mod cron;
+pub mod cron_table;
 pub mod definition;
 pub mod fire;
 pub mod groups;
