@@ -106,7 +106,9 @@ pub fn no_scheduler(database: &str) -> Error {
 /// A warning: no background worker could be started for SQL commands.
 pub fn no_sql_process() -> Error {
     limit_exceeded("no process can be started that runs SQL commands")
-        .detail("Every background worker of the server is in use. The commands wait until one is free.")
+        .detail(
+            "Every background worker of the server is in use. The commands wait until one is free.",
+        )
         .hint("Raise max_worker_processes and restart the server.")
 }
 

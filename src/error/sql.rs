@@ -201,8 +201,9 @@ pub fn job_exists(job: &[u8]) -> Error {
 }
 
 /// A job of pg_cron that stays there.
-pub fn job_not_imported(id: i64, why: &str) -> Error {
-    let message = format!("job {id} of pg_cron was not imported");
+pub fn job_not_imported(id: i64, name: Option<&[u8]>, why: &str) -> Error {
+    let name = name.map_or(String::new(), |name| format!(" \"{}\"", datum::printable(name)));
+    let message = format!("job {id}{name} of pg_cron was not imported");
     Error::new(PgSqlErrorCode::ERRCODE_WARNING, message).detail(why)
 }
 

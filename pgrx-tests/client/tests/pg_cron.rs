@@ -27,7 +27,7 @@ impl Sessions {
 const ROLES: &str = "create role anna login; create role bert login; create role nolog";
 
 /// For each step: who runs it, and what. `{name}` is the number of the job of that name, of any role.
-const SCRIPT: [(&str, &str); 61] = [
+const SCRIPT: &[(&str, &str)] = &[
     ("anna", "select cron.schedule('* * * * *', 'select 1') > 0"),
     ("anna", "select cron.schedule('tick', '*/5 * * * *', 'select 2') > 0"),
     ("anna", "select cron.schedule('tick', '*/6 * * * *', 'select 3') = {tick}"),
@@ -101,6 +101,31 @@ const SCRIPT: [(&str, &str); 61] = [
     ("postgres", JOBS),
     ("anna", "select count(*) from cron.job_run_details where jobid < 0"),
     ("anna", "update cron.job set active = false"),
+    ("anna", "insert into cron.job (schedule, command) values ('@daily', 'select 1')"),
+    ("anna", "delete from cron.job"),
+    ("postgres", "delete from cron.job where username = 'anna' and jobname = 'names'"),
+    ("postgres", "update cron.job set active = true, command = 'select 7', nodename = '' where jobname = 'tick' returning command, active"),
+    ("postgres", "update cron.job set jobname = 'daily' where jobname = 'tick' and username = 'bert'"),
+    ("postgres", "update cron.job set jobname = 'tock', nodename = 'localhost' where jobname = 'tick' and username = 'bert'"),
+    ("postgres", "update cron.job set username = 'bert' where jobname = 'in3'"),
+    ("postgres", "update cron.job set schedule = null where jobname = 'tock'"),
+    ("postgres", "insert into cron.job (schedule, command, nodename, nodeport, database, username)
+        values ('0 4 * * *', 'vacuum', 'localhost', current_setting('port')::int, current_database(), 'bert')
+        returning jobid > 0, active, username, nodename"),
+    ("postgres", "update cron.job set nodename = 'localhost' where jobname = 'daily' or jobname = 'tick'"),
+    ("postgres", "insert into cron.job (schedule, command, jobname, username, nodeport)
+        values ('0 4 * * *', 'vacuum', 'daily', 'bert', current_setting('port')::int)"),
+    ("postgres", "insert into cron.job (schedule, command, jobname, nodeport)
+        values ('@hourly', 'select 1', 'mine', current_setting('port')::int)
+        returning username, database = current_database()"),
+    ("postgres", "select cron.schedule('steps', '*/60 1-3/7 * */13 *', 'select 1') > 0"),
+    ("postgres", JOBS),
+    ("postgres", "grant update, delete on cron.job to anna"),
+    ("anna", "update cron.job set command = 'select 8'"),
+    ("anna", "update cron.job set username = 'postgres'"),
+    ("anna", "delete from cron.job where command = 'select 8' and jobname = 'tick'"),
+    ("postgres", JOBS),
+    ("anna", "delete from cron.job_run_details"),
     (
         "postgres",
         "select attname::text, atttypid::regtype::text from pg_attribute
@@ -144,7 +169,7 @@ fn answer(s: &mut Session, sql: &str) -> Vec<String> {
 fn play(sessions: &mut Sessions) -> Vec<Vec<String>> {
     let mut numbers: BTreeMap<String, String> = BTreeMap::new();
     let mut answers = Vec::new();
-    for (role, sql) in SCRIPT {
+    for &(role, sql) in SCRIPT {
         let look =
             "select coalesce(jobname::text, 'none'), min(jobid)::text from cron.job group by 1";
         for row in sessions.of("postgres").query(look, &[]).expect("the jobs") {
@@ -159,14 +184,15 @@ fn play(sessions: &mut Sessions) -> Vec<Vec<String>> {
     answers
 }
 
-/// Whether two answers are the same. The names of jobs are of type `name`, in later versions of
-/// pg_cron `text`; of an error, pg_cron often gives no SQLSTATE of its own.
+/// Whether two answers are the same. The names of jobs are of type `text`, before version 1.5 of pg_cron
+/// `name`; of an error, pg_cron often gives no SQLSTATE of its own.
 fn same(pg_cron: &[String], scylla: &[String]) -> bool {
-    let as_name = |row: &String| {
-        row.replace("jobname|text", "jobname|name")
-            .replace("unschedule|job_name text", "unschedule|job_name name")
+    let as_text = |row: &String| {
+        row.replace("jobname|name", "jobname|text")
+            .replace("unschedule|job_name name", "unschedule|job_name text")
+            .replace("schedule|job_name name", "schedule|job_name text")
     };
-    pg_cron.iter().map(as_name).eq(scylla.iter().cloned())
+    pg_cron.iter().map(as_text).eq(scylla.iter().cloned())
         || pg_cron == ["error XX000"]
             && matches!(scylla, [one] if one.starts_with("error ") && one != "error XX000")
 }
@@ -255,6 +281,19 @@ fn jobs_run_and_are_shown_as_with_pg_cron() {
         })
     };
     assert_eq!(shown(&mut theirs), shown(&mut ours));
+    // Who deletes, deletes the runs of its own jobs.
+    for sessions in [&mut theirs, &mut ours] {
+        sessions.of("anna").run("select cron.unschedule(jobid) from cron.job");
+        let ended = "select count(*) from cron.job_run_details where end_time < now()";
+        let before = sessions.of("anna").count(ended);
+        assert!(before >= jobs.len() as i64);
+        sessions.of("bert").run("delete from cron.job_run_details");
+        assert_eq!(sessions.of("anna").count(ended), before);
+        let delete = "delete from cron.job_run_details where end_time < now()";
+        assert_eq!(sessions.of("anna").execute(delete, &[]).unwrap() as i64, before);
+        assert_eq!(sessions.of("postgres").count(ended), 0);
+    }
+    assert_eq!(ours.of("postgres").count("select count(*) from scylla.finished"), 0);
     let seen = "select string_agg(distinct who, ' ') from seen";
     assert_eq!(ours.of("postgres").text(seen), "anna");
     // A role sees the runs of its own jobs only.
@@ -306,17 +345,48 @@ fn jobs_of_pg_cron_are_imported() {
     }
     s.run("select cron.schedule('0 2 * * *', 'select 2')");
     s.run("select cron.schedule_in_database('off', '0 3 * * *', 'vacuum', 'other', 'anna', false)");
-    assert_eq!(s.value::<i64>("select scylla.import_cron_jobs()", &[]), 3);
-    assert_eq!(s.text("select string_agg(jobname, ' ' order by 1) from cron.job"), "never reboot");
-    assert!(server.log().contains("WARNING:  job 2 of pg_cron was not imported"));
+    // What pg_cron would run otherwise: of six fields it ignores the last, and it connects to a node.
+    s.run("select cron.schedule('six', '0 5 * * * 3', 'select 6')");
+    for name in ["away", "near", "port"] {
+        s.run(&format!("select cron.schedule('{name}', '0 6 * * *', 'select 1')"));
+    }
+    s.run("update cron.job set nodename = 'elsewhere.example' where jobname = 'away'");
+    s.run("update cron.job set nodename = '/tmp' where jobname = 'near'");
+    s.run("update cron.job set nodeport = 1 where jobname = 'port'");
+    s.run("update cron.job set jobid = 5000 where jobname = 'off'");
+    s.run("update cron.job set jobid = 1 where jobname = 'plain'");
+    // The number of another schedule.
+    let taken: i64 = s.value("select scylla.schedule('own', '@daily', 'q')", &[]);
+    s.run(&format!("update cron.job set jobid = {taken} + 9000 where jobid = {taken}"));
+    s.run(&format!(
+        "select cron.schedule('taken', '0 7 * * *', 'select 1');
+        update cron.job set jobid = {taken} where jobname = 'taken'"
+    ));
+    let numbers = "select string_agg(jobid::text, ' ' order by schedule, jobname) from cron.job
+        where coalesce(jobname, 'near') in ('plain', 'off', 'near')";
+    let before = s.text(numbers);
+    assert_eq!(s.value::<i64>("select scylla.import_cron_jobs()", &[]), 4);
+    let left = "select string_agg(jobname, ' ' order by jobname) from cron.job";
+    assert_eq!(s.text(left), "away never port reboot six taken");
+    for name in ["away", "never", "port", "reboot", "six", "taken"] {
+        assert!(
+            server.log().contains(&format!(" \"{name}\" of pg_cron was not imported")),
+            "{name}"
+        );
+    }
+    s.run("select scylla.unschedule('own')");
     assert_eq!(s.refused("select scylla.disable_cron_api()"), "42809");
     s.run("drop extension pg_cron");
     s.run("select scylla.enable_cron_api()");
     let look = "select string_agg(concat_ws(' ', jobname, schedule, command, database, username, active), ', '
         order by schedule) from cron.job";
     let jobs = "plain 0 1 * * * select 1 jobs postgres t, 0 2 * * * select 2 jobs postgres t, \
-                off 0 3 * * * vacuum other anna f";
+                off 0 3 * * * vacuum other anna f, near 0 6 * * * select 1 jobs postgres t";
     assert_eq!(s.text(look), jobs);
+    assert_eq!(s.text(numbers), before, "jobs keep their numbers");
+    let later = "select cron.schedule('later', '@daily', 'select 1')";
+    assert!(s.value::<i64>(later, &[]) > 5000);
+    s.run("select cron.unschedule('later')");
     assert_eq!(s.refused("select scylla.import_cron_jobs()"), "55000");
     // A dump contains the schema; the extension takes its functions along.
     let path = server.path("dump").to_str().unwrap().to_owned();
@@ -326,11 +396,51 @@ fn jobs_of_pg_cron_are_imported() {
     let restored = theirs.database.named("restored");
     let mut r = restored.connect();
     assert_eq!(r.text(look), jobs.replace("jobs", "restored"));
-    assert_eq!(r.value::<i64>("select cron.schedule('plain', '0 5 * * *', 'select 5')", &[]), 1);
+    let plain: i64 = r.value("select jobid from cron.job where jobname = 'plain'", &[]);
+    let again = "select cron.schedule('plain', '0 5 * * *', 'select 5')";
+    assert_eq!(r.value::<i64>(again, &[]), plain);
     assert_eq!(r.refused("drop extension scylla"), "2BP01");
     r.run("drop extension scylla cascade");
     let left = "select count(*) from pg_depend d join pg_namespace n on d.refobjid = n.oid
         where n.nspname = 'cron' and d.deptype = 'n'";
     assert_eq!(r.count(left), 0);
     r.run("drop schema cron");
+}
+
+/// A job's name is shown whole; the views are written by roles that were granted that, and only as the
+/// functions would do it.
+#[test]
+fn views_are_written_as_the_functions_do_it() {
+    let database = database();
+    let mut s = database.connect();
+    s.run("select scylla.enable_cron_api()");
+    let name = "ü".repeat(100);
+    let id: i64 = s.value("select cron.schedule($1, '@daily', 'select 1')", &[&name]);
+    let shown: String = s.value("select jobname from cron.job where jobid = $1", &[&id]);
+    assert_eq!(shown, name);
+    assert!(s.value::<bool>("select cron.unschedule($1)", &[&name]));
+    assert_eq!(s.refused("select cron.schedule(repeat('n', 1025), '@daily', 'select 1')"), "22023");
+    let insert =
+        "insert into cron.job (schedule, command, nodename) values ('@daily', 'select 1', 'away')";
+    assert_eq!(s.refused(insert), "0A000");
+    s.run("insert into cron.job (schedule, command, jobname) values ('@daily', 'select 1', 'j')");
+    for (change, code) in [
+        ("jobid = 7", "0A000"),
+        ("nodename = 'away'", "0A000"),
+        ("schedule = 'never'", "22023"),
+        ("command = ''", "22023"),
+        ("command = null", "22004"),
+        ("username = 'absent'", "42704"),
+        ("database = 'absent'", "3D000"),
+    ] {
+        assert_eq!(s.refused(&format!("update cron.job set {change}")), code, "{change}");
+    }
+    // A run that has not ended stays.
+    s.run("update cron.job set schedule = '1 second', command = 'select pg_sleep(60)'");
+    let running = "select count(*) from cron.job_run_details where status = 'running'";
+    eventually(seconds(20), "a run has begun", || (s.count(running) == 1).then_some(()));
+    s.run("delete from cron.job_run_details where status = 'running'");
+    assert_eq!(s.count(running), 1);
+    s.run("delete from cron.job");
+    assert_eq!(s.count("select count(*) from scylla.schedules"), 0);
 }

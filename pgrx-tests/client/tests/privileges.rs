@@ -379,7 +379,10 @@ fn refusal_names_the_queue_and_the_grant() {
     }
     // With submit, it may cancel what it has sent itself only.
     let (grant, told) = hint(&mut s, "scylla.cancel_message('it''s a queue', 'm')");
-    assert!(told.contains("queue \"it's a queue\"") && grant.contains("{cancel}"), "{told} {grant}");
+    assert!(
+        told.contains("queue \"it's a queue\"") && grant.contains("{cancel}"),
+        "{told} {grant}"
+    );
     let cancel = format!("scylla.cancel('{id}')");
     assert!(!hint(&mut s, &cancel).1.contains("it's a queue"), "it may not look at the task");
     s.run("select scylla.grant('it''s a queue', '\"it''s\"', '{look}')");

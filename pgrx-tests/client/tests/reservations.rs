@@ -354,11 +354,18 @@ fn returning_too_early_tells_that_the_owner_must_commit() {
         }
         let error = b.not_returned(&lease);
         assert_eq!(error.code().code(), "55006");
-        assert_eq!(error.message(), format!("the token is not valid yet for task {id}"), "{options}");
+        assert_eq!(
+            error.message(),
+            format!("the token is not valid yet for task {id}"),
+            "{options}"
+        );
         assert!(error.detail().unwrap().contains(&format!("process {}", a.pid)));
         assert!(error.hint().unwrap().starts_with("Commit that transaction"));
         let guess = Lease { token: Uuid::from_u128(1), ..lease.clone() };
-        assert_eq!(b.not_returned(&guess).message(), format!("the token is not valid for task {id}"));
+        assert_eq!(
+            b.not_returned(&guess).message(),
+            format!("the token is not valid for task {id}")
+        );
         a.run("commit");
         b.complete(&lease);
     }

@@ -233,7 +233,8 @@ fn second_of_two_resubmissions_waits_for_the_first() {
         let waiting = scope.spawn(|| resubmit(&mut b, &[old])[0].unwrap());
         let mut c = database.connect();
         eventually(seconds(10), "the second call waits", || {
-            let sql = "select count(*) from pg_stat_activity where pid = $1 and wait_event_type = 'Lock'";
+            let sql =
+                "select count(*) from pg_stat_activity where pid = $1 and wait_event_type = 'Lock'";
             (c.value::<i64>(sql, &[&pid]) == 1).then_some(())
         });
         a.run("commit");
@@ -259,7 +260,10 @@ fn failed_shows_the_cause() {
             let sql = "select scylla.return_task($1, $2, 'retry', error => to_jsonb($3::text))";
             s.execute(sql, &[&lease.id, &lease.token, error]).unwrap();
         }
-        assert_eq!(s.entry(id)["errors"].as_array().unwrap().last().unwrap()["code"], "tries_exhausted");
+        assert_eq!(
+            s.entry(id)["errors"].as_array().unwrap().last().unwrap()["code"],
+            "tries_exhausted"
+        );
         id
     };
     let id = retry(&mut s, &[Some("first"), Some("second")]);

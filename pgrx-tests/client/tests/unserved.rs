@@ -24,8 +24,7 @@ fn a_database_without_a_scheduler_says_so() {
     let server = Server::start(&["max_worker_processes = 2", "max_parallel_workers = 0"]);
     let database = server.bare_database();
     let mut s = database.connect();
-    let missing =
-        format!("the scylla scheduler of database \"{}\" is not running", database.name);
+    let missing = format!("the scylla scheduler of database \"{}\" is not running", database.name);
     let setting = "max_worker_processes";
     s.run("create extension scylla");
     assert_eq!(warned(&mut s, setting), [missing.clone()]);

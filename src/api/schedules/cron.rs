@@ -54,9 +54,8 @@ fn import_cron_jobs(call: &mut Call) -> Result<Option<Datum>> {
     for job in cron::foreign(&db)? {
         match import(&job) {
             Ok(()) => moved.push(job.id),
-            Err(why) => {
-                error::job_not_imported(job.id, &why.sentence()).report(PgLogLevel::WARNING)
-            }
+            Err(why) => error::job_not_imported(job.id, job.name.as_deref(), &why.sentence())
+                .report(PgLogLevel::WARNING),
         }
     }
     cron::remove_foreign(&moved);
@@ -64,15 +63,27 @@ fn import_cron_jobs(call: &mut Call) -> Result<Option<Datum>> {
 }
 
 fn import(job: &Foreign) -> Result<()> {
+    if let Some(why) = &job.differs {
+        return Err(error::job_differs(why));
+    }
     let owner = job.owner.ok_or_else(error::role_gone)?;
     rights::check_role(owner)?;
     let database = rights::find_database(job.database.as_deref(), owner)?;
     let command = checked(job.command.clone())?;
-    let values = values(Some(datum::varlena(&job.schedule)))?;
+    let mut values = values(Some(datum::varlena(&job.schedule)))?;
+    if let Some(zone) = &job.time_zone {
+        values[TIME_ZONE] = Some(check(TIME_ZONE, datum::varlena(zone))?);
+    }
     let sql = register::sql(database.as_ref(), &command);
     let db = current_database();
-    let permit = || Ok(());
-    cron::schedule(&db, job.name.as_deref(), &values, owner, sql, job.active, permit).map(|_| ())
+    let name = job.name.as_deref();
+    if cron::import(&db, job.id, name, &values, owner, sql, job.active)? {
+        return Ok(());
+    }
+    match cron::has_number(&db, job.id) {
+        true => Err(error::number_taken(job.id)),
+        false => Err(error::job_exists(name.unwrap_or_default())),
+    }
 }
 
 /// `_cron_schedule(job_name, schedule, command, database, username, active) → bigint`

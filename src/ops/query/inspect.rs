@@ -104,7 +104,9 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
     let rest = lack.map_or("", |lack| {
         unserved::warn(db, lack);
         match lack {
-            Lack::Scheduler => "; the database has no scheduler, since max_worker_processes is too low",
+            Lack::Scheduler => {
+                "; the database has no scheduler, since max_worker_processes is too low"
+            }
             Lack::SqlProcess => "; none can be started, since max_worker_processes is too low",
             Lack::SqlWorkers => "; there is none, since scylla.sql_workers is 0",
         }

@@ -4,7 +4,7 @@
 use crate::error::{self, Result};
 use crate::ops::schedules::definition::Values;
 use crate::ops::schedules::register::{self, New, Sql, SqlChange, Which};
-use crate::pg::datum::{self, BIGINTS};
+use crate::pg::datum::{self, BIGINT, BIGINTS};
 use crate::pg::named::role;
 use crate::pg::spi::{Session, statement};
 use crate::shmem::database::Database;
@@ -12,6 +12,8 @@ use crate::storage::rows::session;
 use pgrx::pg_sys::{Datum, Oid};
 
 statement!(HAS_PG_CRON, "cron/has_pg_cron", []);
+statement!(HAS_NUMBER, "cron/has_number", [BIGINT]);
+statement!(PASS_NUMBER, "cron/pass_number", [BIGINT]);
 
 const ENABLE: &str = include_str!("../../../sql/cron/enable.sql");
 const FOREIGN: &str = include_str!("../../../sql/cron/foreign.sql");
@@ -65,6 +67,31 @@ pub fn schedule(
     }
 }
 
+/// Creates a job with the number that it had elsewhere; later ones get greater numbers. False: the number is
+/// taken, or the role has a job of that name.
+pub fn import(
+    db: &Database,
+    id: i64,
+    job: Option<&[u8]>,
+    values: &Values,
+    owner: Oid,
+    sql: Sql,
+    active: bool,
+) -> Result<bool> {
+    let name = [register::OF_JOBS, id.to_string().as_bytes()].concat();
+    let new = New { id, name: &name, owner, sql, job, active };
+    let is_new = register::create(db, &new, values)?;
+    if is_new {
+        session(db).run(&PASS_NUMBER, &[Some(Datum::from(id))]);
+    }
+    Ok(is_new)
+}
+
+/// Whether a schedule has a number.
+pub fn has_number(db: &Database, id: i64) -> bool {
+    session(db).run(&HAS_NUMBER, &[Some(Datum::from(id))]).len() > 0
+}
+
 /// A job of pg_cron.
 pub struct Foreign {
     pub id: i64,
@@ -76,6 +103,10 @@ pub struct Foreign {
     pub owner: Option<Oid>,
     pub active: bool,
     pub name: Option<Vec<u8>>,
+    /// Why it would not be the same here.
+    pub differs: Option<Vec<u8>>,
+    /// In which its schedule is read; `None`: UTC.
+    pub time_zone: Option<Vec<u8>>,
 }
 
 /// The jobs of pg_cron, locked. Read with the caller's rights, as another extension's table.
@@ -94,6 +125,8 @@ pub fn foreign(db: &Database) -> Result<Vec<Foreign>> {
         owner: rows.get(row, 4).map(|it| datum::oid(Some(it))),
         active: datum::number(rows.get(row, 5)) != 0,
         name: text(row, 6),
+        differs: text(row, 7),
+        time_zone: text(row, 8),
     };
     Ok((0..rows.len()).map(job).collect())
 }

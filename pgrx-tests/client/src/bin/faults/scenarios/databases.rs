@@ -28,7 +28,8 @@ fn served_exactly(server: &Server, databases: &[&str]) {
 }
 
 /// Errors that a call gets while the extension, or the database, goes.
-const GONE: &[&str] = &["55000", "57P03", "42P01", "42883", "3F000", "57P01", "0A000", "3D000", "lost"];
+const GONE: &[&str] =
+    &["55000", "57P03", "42P01", "42883", "3F000", "57P01", "0A000", "3D000", "lost"];
 
 pub fn race_extensions(run: &mut Run) -> String {
     let server = Server::start(&[]);
