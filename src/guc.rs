@@ -92,7 +92,7 @@ pub fn define() {
         c"scylla.board_size",
         c"Sets the number of slots of the board in shared memory.",
         c"Each lease takes a slot, and so does each ready task as long as there is room. \
-          A slot takes about 1270 bytes. Valid range is 64 to 16777216.",
+          A slot takes about 1232 bytes. Valid range is 64 to 16777216.",
         &BOARD_SIZE,
         64,
         1 << 24,
