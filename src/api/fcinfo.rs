@@ -1,6 +1,7 @@
 //! One call of an SQL function: its arguments, and the rows that it returns.
 
 use crate::api::access::needs::{NamedQueue, Needs};
+use crate::api::trigger::Trigger;
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Error, Result};
 use crate::memory;
@@ -8,7 +9,6 @@ use crate::ops::sql::QUEUE;
 use crate::pg::datum::{self, Kind};
 use crate::pg::named::role;
 use crate::pg::process;
-use crate::pg::trigger::Trigger;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Access, Privileges, access_of};
@@ -214,7 +214,7 @@ impl Call {
         if is_top_level { Ok(()) } else { Err(error::not_top_level(function)) }
     }
 
-    /// The call as a trigger's; `None`: it is none.
+    /// The call as a trigger's; `None`: it is not.
     pub fn trigger<'c>(&self) -> Option<Trigger<'c>> {
         // SAFETY: the call is in progress, until its body returns.
         unsafe { Trigger::of((*self.info).context) }

@@ -13,5 +13,6 @@ mod retry;
 mod schedules;
 mod submit;
 mod supply;
+mod trigger;
 mod validate;
 mod wait;

@@ -14,5 +14,4 @@ pub mod settings;
 pub mod spi;
 pub mod subtransaction;
 pub mod time;
-pub mod trigger;
 pub mod uuid;

@@ -2,9 +2,9 @@
 //! to pg_cron's tables.
 
 use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::trigger::{Event, Trigger};
 use crate::error::{self, Result};
 use crate::ops::schedules::cron_table::{self, Job};
-use crate::pg::trigger::{Event, Trigger};
 use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
 use std::ffi::CStr;

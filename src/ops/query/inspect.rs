@@ -108,7 +108,7 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
                 "; the database has no scheduler, since max_worker_processes is too low"
             }
             Lack::SqlProcess => "; none can be started, since max_worker_processes is too low",
-            Lack::SqlWorkers => "; there is none, since scylla.sql_workers is 0",
+            Lack::SqlWorkers => "; no process does, since scylla.sql_workers is 0",
         }
     });
     Some((why + rest).into_bytes())

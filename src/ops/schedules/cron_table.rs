@@ -87,7 +87,7 @@ pub fn delete(old: &Job) {
     as_caller().run(&UNSCHEDULE, &[text(old.id.as_deref())]);
 }
 
-/// Deletes a run of a job that has ended, if the caller sees it. False: there is none.
+/// Deletes a run of a job that has ended, if the caller sees it. False: no such run.
 pub fn delete_run(db: &Database, job: Option<Vec<u8>>, run: Option<Vec<u8>>) -> bool {
     let [job, run] = [&job, &run].map(|it| text(it.as_deref()));
     session(db).run(&DELETE_RUN, &[job, run, Some(Datum::from(role::current()))]).len() > 0
