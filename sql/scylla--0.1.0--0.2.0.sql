@@ -409,5 +409,323 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_delete_ru
 comment on function scylla._cron_delete_run is 'deletes the task of a row of cron.job_run_details';
 
 grant execute on function scylla._cron_write_job, scylla._cron_delete_run to public;
+-- The API of 0.2.
+
+-- Grown functions are dropped and created, which would forget their access lists. These are kept
+-- here, and restored below.
+create temporary table grown as
+select p.proname as name, p.proowner as owner, p.proacl as access, i.initprivs as first_access
+from pg_catalog.pg_proc p
+left join pg_catalog.pg_init_privs i
+    on i.objoid operator(pg_catalog.=) p.oid
+    and i.classoid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+where p.pronamespace operator(pg_catalog.=) 'scylla'::pg_catalog.regnamespace
+    and p.proname operator(pg_catalog.=) any ('{submit, submit_many, own_tasks, own_task, schedule, alter_schedule, run_sql, schedule_sql}');
+
+alter table scylla.task add column meta jsonb;
+comment on column scylla.task.meta is 'what a client noted about the task; null: nothing';
+alter table scylla.finished add column meta jsonb;
+comment on column scylla.finished.meta is 'what a client noted about the task; null: nothing';
+alter table scylla.schedule add column meta jsonb;
+comment on column scylla.schedule.meta is 'what a client noted about the runs; null: nothing';
+
+drop function scylla.submit(text, jsonb, text, bigint, uuid, text, text, timestamptz, uuid[], text, integer, interval, interval, interval, boolean, text);
+create function scylla.submit(
+    queue text,
+    spec jsonb default '{}',
+    action text default '',
+    priority bigint default 0,
+    id uuid default null,
+    key text default null,
+    on_conflict text default 'error',
+    run_at timestamptz default null,
+    after uuid[] default null,
+    on_failure text default 'abort',
+    max_tries integer default null,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    timeout interval default null,
+    post_result boolean default false,
+    group_key text default null,
+    meta jsonb default null
+) returns uuid
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_0_2';
+comment on function scylla.submit is 'submits one task; returns its id';
+
+drop function scylla.submit_many(text, jsonb[], text, bigint, timestamptz, integer, interval, interval, interval, boolean, uuid[], text[], text[]);
+create function scylla.submit_many(
+    queue text,
+    specs jsonb[],
+    action text default '',
+    priority bigint default 0,
+    run_at timestamptz default null,
+    max_tries integer default null,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    timeout interval default null,
+    post_result boolean default false,
+    ids uuid[] default null,
+    keys text[] default null,
+    group_keys text[] default null,
+    meta jsonb default null
+) returns uuid[]
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_many_0_2';
+comment on function scylla.submit_many is
+    'submits a task for each spec, all to one queue; returns their ids, in order';
+
+drop function scylla.own_tasks(text, text, integer, text[], interval);
+create function scylla.own_tasks(
+    worker text,
+    queue text,
+    max_tasks integer default 1,
+    actions text[] default null,
+    timeout interval default null
+) returns table (
+    id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
+    tries integer, num_failures integer, deadline timestamptz, group_key text,
+    created timestamptz, max_tries integer, meta jsonb
+)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_tasks_0_2';
+comment on function scylla.own_tasks is 'leases the best ready tasks of a queue to a worker';
+
+drop function scylla.own_task(uuid, text, interval);
+create function scylla.own_task(id uuid, worker text, timeout interval default null)
+returns table (
+    id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
+    tries integer, num_failures integer, deadline timestamptz, group_key text,
+    created timestamptz, max_tries integer, meta jsonb
+)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_task_0_2';
+comment on function scylla.own_task is 'leases one ready task, by its id, to a worker';
+
+drop function scylla.schedule(text, text, text, jsonb, text, bigint, text, text, text, integer, interval, interval, interval, timestamptz, timestamptz);
+create function scylla.schedule(
+    name text,
+    schedule text,
+    queue text,
+    spec jsonb default '{}',
+    action text default '',
+    priority bigint default 0,
+    time_zone text default null,
+    misfire text default 'once',
+    overlap text default 'allow',
+    max_tries integer default null,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    timeout interval default null,
+    starts_at timestamptz default null,
+    ends_at timestamptz default null,
+    meta jsonb default null
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_0_2';
+comment on function scylla.schedule is 'registers a schedule, or replaces the one of that name; returns its number';
+
+drop function scylla.alter_schedule(text, boolean, text, text, jsonb, text, bigint, text, text, text, integer, interval, interval, interval, timestamptz, timestamptz);
+create function scylla.alter_schedule(
+    name text,
+    active boolean default null,
+    schedule text default null,
+    queue text default null,
+    spec jsonb default null,
+    action text default null,
+    priority bigint default null,
+    time_zone text default null,
+    misfire text default null,
+    overlap text default null,
+    max_tries integer default null,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    timeout interval default null,
+    starts_at timestamptz default null,
+    ends_at timestamptz default null,
+    meta jsonb default null
+) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_alter_schedule_0_2';
+comment on function scylla.alter_schedule is 'changes a schedule; null leaves a value as it is';
+
+drop function scylla.run_sql(text, name, text, text, bigint, timestamptz, uuid[], text, integer, interval, interval, interval, boolean);
+create function scylla.run_sql(
+    command text,
+    database name default null,
+    key text default null,
+    on_conflict text default 'error',
+    priority bigint default 0,
+    run_at timestamptz default null,
+    after uuid[] default null,
+    on_failure text default 'abort',
+    max_tries integer default 1,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    timeout interval default null,
+    post_result boolean default false,
+    meta jsonb default null
+) returns uuid
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_run_sql_0_2';
+comment on function scylla.run_sql is
+    'submits an SQL command that the server runs as the calling role; returns the task''s id';
+
+drop function scylla.schedule_sql(text, text, text, name, text, text, text, integer, interval, interval, interval, timestamptz, timestamptz);
+create function scylla.schedule_sql(
+    name text,
+    schedule text,
+    command text,
+    database name default null,
+    time_zone text default null,
+    misfire text default 'once',
+    overlap text default 'skip',
+    max_tries integer default 1,
+    retry_interval interval default null,
+    retry_jitter interval default null,
+    timeout interval default null,
+    starts_at timestamptz default null,
+    ends_at timestamptz default null,
+    meta jsonb default null
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_sql_0_2';
+comment on function scylla.schedule_sql is
+    'registers a schedule of an SQL command, or replaces the one of that name; returns its number';
+
+-- The grants that the script makes count as the extension's own, which pg_dump leaves out: what a
+-- function was created with is restored after them.
+do $upgrade$
+declare
+    was record;
+    now pg_catalog.oid;
+    item record;
+begin
+    for was in select * from pg_temp.grown loop
+        select p.oid into strict now
+        from pg_catalog.pg_proc p
+        where p.pronamespace operator(pg_catalog.=) 'scylla'::pg_catalog.regnamespace
+            and p.proname operator(pg_catalog.=) was.name;
+        execute pg_catalog.format('revoke all on function %s from public', now::pg_catalog.regprocedure);
+        for item in
+            select * from pg_catalog.aclexplode(
+                coalesce(was.access, pg_catalog.acldefault('f', was.owner))) a
+        loop
+            execute pg_catalog.format('grant execute on function %s to %s%s',
+                now::pg_catalog.regprocedure,
+                case when item.grantee operator(pg_catalog.=) 0 then 'public'
+                    else item.grantee::pg_catalog.regrole::text end,
+                case when item.is_grantable then ' with grant option' end);
+        end loop;
+        update pg_catalog.pg_init_privs set initprivs = was.first_access
+        where objoid operator(pg_catalog.=) now
+            and classoid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass;
+    end loop;
+end $upgrade$;
+
+drop table pg_temp.grown;
+
+-- Views get columns at their end: what depends on them stays.
+-- Only the schedules whose queues the caller may look at.
+create or replace view scylla.schedules with (security_barrier) as
+select s.name, s.schedule, s.queue, s.action, s.active, s.time_zone, s.misfire, s.overlap,
+    s.next_run, s.last_run, s.fired,
+    s.completed operator(pg_catalog.+) coalesce(c.completed, 0) as completed,
+    s.aborted operator(pg_catalog.+) coalesce(c.aborted, 0) as aborted,
+    s.skipped, s.id, pg_catalog.pg_get_userbyid(s.owner::pg_catalog.oid) as owner, s.spec, s.priority,
+    s.max_tries, s.retry_interval, s.retry_jitter, s.timeout, s.starts_at, s.ends_at, s.database,
+    -- It may contain a secret.
+    case when pg_catalog.pg_has_role(s.owner::pg_catalog.oid, 'usage') then s.command end
+        as command,
+    s.meta
+from scylla.schedule s
+left join (
+    select r.schedule, pg_catalog.sum(r.completed)::pg_catalog.int8 as completed,
+        pg_catalog.sum(r.aborted)::pg_catalog.int8 as aborted
+    from scylla.run_count r
+    group by r.schedule
+) c on c.schedule operator(pg_catalog.=) s.id
+where scylla._may_look(s.queue);
+
+-- Each part has one status, so that a query by status reads no other part, and only what the caller
+-- may look at: a condition of the query cannot see the rest. The first and the last queue are there
+-- for the indexes, which begin with the queue. Columns have the same type and collation in each part:
+-- else PostgreSQL plans each part alone. The outer query is the barrier, which a union is not.
+create or replace view scylla.tasks with (security_barrier) as
+select p.id, p.queue, p.action, p.key, p.spec, p.priority, p.status, p.progress, p.created, p.updated,
+    p.run_at, p.deadline, p.owner, p.tries, p.max_tries, p.num_failures, p.after, p.errors, p.result,
+    p.history, p.group_key, p.resubmitted_from,
+    -- A command may contain a secret.
+    pg_catalog.pg_get_userbyid(p.role::pg_catalog.oid) as role, p.database,
+    case when pg_catalog.pg_has_role(p.role::pg_catalog.oid, 'usage') then p.command end as command, p.meta
+from (
+    -- Owned: the board knows the worker. A lease that ends meanwhile has no deadline any more.
+    -- By _is_owned, which costs more than an index, no plan reads all tasks to find these.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'running'::pg_catalog.text collate "C" as status, coalesce(l.progress, 0) as progress,
+        t.created, t.updated, t.run_at, l.deadline, o.owner collate "C" as owner,
+        t.tries operator(pg_catalog.+) (not coalesce(l.recorded, false))::pg_catalog.int4 as tries,
+        t.max_tries, t.num_failures,
+        coalesce(t.after, '{}') as after, t.errors, null::pg_catalog.jsonb as result,
+        scylla._history_with(
+            t.history, o.owner, case when not l.recorded then l.owned_at end) as history,
+        t.group_key, t.resubmitted_from, t.role, t.database, t.command, t.meta
+    from scylla._owned(true) o
+    join scylla.task t
+        on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
+        and scylla._is_owned(t.id)
+    left join lateral scylla._leases(t.id) l on true
+    union all
+    -- Reserved by another open transaction: it has an owner already.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, o.owner collate "C", t.tries, t.max_tries, t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
+    from scylla._owned(false) o
+    join scylla.task t
+        on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
+        and scylla._is_owned(t.id)
+    union all
+    -- Ready and not owned. Tasks of groups have an index of their own.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
+    from scylla.task t
+    where t.ready and t.group_key is null and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
+    from scylla.task t
+    where t.ready and t.group_key is not null and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    -- A task whose lease has expired a moment ago is still owned, and waits already.
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'waiting'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
+    from scylla.task t
+    where not t.ready and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    select f.id, f.queue, f.action, f.key, f.spec, f.priority,
+        f.status, f.progress, f.created, f.updated, f.run_at,
+        null::pg_catalog.timestamptz, f.owner, f.tries, f.max_tries, f.num_failures,
+        coalesce(f.after, '{}'), f.errors, f.result,
+        scylla._history_with(f.history, f.owner, f.owned_at), f.group_key, f.resubmitted_from,
+        f.role, f.database, f.command, f.meta
+    from scylla.finished f
+    where f.queue operator(pg_catalog.>=) scylla._first_queue()
+        and f.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(f.queue)
+) p;
+
+comment on column scylla.schedules.meta is 'what a client noted about the runs; null: nothing';
+comment on column scylla.tasks.meta is 'what a client noted about the task; null: nothing';
 
 select scylla.refresh();

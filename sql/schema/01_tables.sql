@@ -105,6 +105,7 @@ create table scylla.task (
     history    jsonb       not null default '[]',
     behind     boolean     not null default false,
     database_oid scylla.database,
+    meta       jsonb,
     constraint task_pkey primary key (id),
     -- A role that may write all tables (pg_write_all_data) has no command run as another role.
     constraint task_role check (
@@ -223,6 +224,7 @@ comment on column scylla.task.behind is
     'in a queue with max_running_per_group 1: an older task of its group runs first';
 comment on column scylla.task.database_oid is
     'which database had that name when it was given; null: this one';
+comment on column scylla.task.meta is 'what a client noted about the task; null: nothing';
 comment on constraint task_pkey on scylla.task is 'finds a task by its id';
 comment on index scylla.task_lane is 'the ready order of each lane, from where a refill reads';
 comment on index scylla.task_group_lane is
@@ -323,6 +325,7 @@ create table scylla.finished (
     history    jsonb       not null,
     database_oid scylla.database,
     resubmitted_as uuid,
+    meta       jsonb,
     -- As task_role: what is resubmitted runs.
     constraint finished_role check (command is null or scylla._may_act_as(role))
 ) partition by range (updated);
@@ -392,6 +395,7 @@ comment on constraint finished_role on scylla.finished is
     'commands ran as a role whose rights the writing role has';
 comment on column scylla.finished.resubmitted_as is
     'the task that repeats this one, the latest of several; null: none does';
+comment on column scylla.finished.meta is 'what a client noted about the task; null: nothing';
 comment on table scylla.finished_default is 'settled tasks for which no partition was made in time';
 comment on index scylla.finished_default_id is 'finds a settled task by its id';
 comment on index scylla.finished_default_queue is 'finds settled tasks by queue and time';

@@ -16,9 +16,10 @@ create function scylla.submit(
     retry_jitter interval default null,
     timeout interval default null,
     post_result boolean default false,
-    group_key text default null
+    group_key text default null,
+    meta jsonb default null
 ) returns uuid
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit';
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_0_2';
 
 comment on function scylla.submit is 'submits one task; returns its id';
 
@@ -42,9 +43,10 @@ create function scylla.submit_many(
     post_result boolean default false,
     ids uuid[] default null,
     keys text[] default null,
-    group_keys text[] default null
+    group_keys text[] default null,
+    meta jsonb default null
 ) returns uuid[]
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_many';
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_many_0_2';
 
 comment on function scylla.submit_many is
     'submits a task for each spec, all to one queue; returns their ids, in order';
@@ -65,18 +67,20 @@ create function scylla.own_tasks(
     timeout interval default null
 ) returns table (
     id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
-    tries integer, num_failures integer, deadline timestamptz, group_key text
+    tries integer, num_failures integer, deadline timestamptz, group_key text,
+    created timestamptz, max_tries integer, meta jsonb
 )
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_tasks';
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_tasks_0_2';
 
 comment on function scylla.own_tasks is 'leases the best ready tasks of a queue to a worker';
 
 create function scylla.own_task(id uuid, worker text, timeout interval default null)
 returns table (
     id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
-    tries integer, num_failures integer, deadline timestamptz, group_key text
+    tries integer, num_failures integer, deadline timestamptz, group_key text,
+    created timestamptz, max_tries integer, meta jsonb
 )
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_task';
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_task_0_2';
 
 comment on function scylla.own_task is 'leases one ready task, by its id, to a worker';
 

@@ -31,6 +31,7 @@ create table scylla.schedule (
     skipped    bigint      not null default 0,
     group_key  text        collate "C",
     database_oid scylla.database,
+    meta       jsonb,
     constraint schedule_pkey primary key (id),
     constraint schedule_name unique (name),
     -- As task_role.
@@ -95,6 +96,7 @@ comment on column scylla.schedule.group_key is
     'the group of the runs of an SQL command; null: that of their role';
 comment on column scylla.schedule.database_oid is
     'which database had that name when it was given; null: this one';
+comment on column scylla.schedule.meta is 'what a client noted about the runs; null: nothing';
 comment on constraint schedule_pkey on scylla.schedule is 'finds a schedule by its number';
 comment on constraint schedule_name on scylla.schedule is 'one schedule per name';
 comment on index scylla.schedule_name is 'finds a schedule by its name';
@@ -161,9 +163,10 @@ create function scylla.schedule(
     retry_jitter interval default null,
     timeout interval default null,
     starts_at timestamptz default null,
-    ends_at timestamptz default null
+    ends_at timestamptz default null,
+    meta jsonb default null
 ) returns bigint
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule';
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_0_2';
 
 comment on function scylla.schedule is 'registers a schedule, or replaces the one of that name; returns its number';
 
@@ -188,9 +191,10 @@ create function scylla.alter_schedule(
     retry_jitter interval default null,
     timeout interval default null,
     starts_at timestamptz default null,
-    ends_at timestamptz default null
+    ends_at timestamptz default null,
+    meta jsonb default null
 ) returns void
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_alter_schedule';
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_alter_schedule_0_2';
 
 comment on function scylla.alter_schedule is 'changes a schedule; null leaves a value as it is';
 
@@ -228,7 +232,8 @@ select s.name, s.schedule, s.queue, s.action, s.active, s.time_zone, s.misfire, 
     s.max_tries, s.retry_interval, s.retry_jitter, s.timeout, s.starts_at, s.ends_at, s.database,
     -- It may contain a secret.
     case when pg_catalog.pg_has_role(s.owner::pg_catalog.oid, 'usage') then s.command end
-        as command
+        as command,
+    s.meta
 from scylla.schedule s
 left join (
     select r.schedule, pg_catalog.sum(r.completed)::pg_catalog.int8 as completed,
@@ -266,3 +271,4 @@ comment on column scylla.schedules.ends_at is 'no run is later';
 comment on column scylla.schedules.database is 'where the command runs; null: in this database';
 comment on column scylla.schedules.command is
     'the SQL command of the runs; null: workers do them, or you have no rights of the owner';
+comment on column scylla.schedules.meta is 'what a client noted about the runs; null: nothing';

@@ -14,7 +14,8 @@ create function scylla.run_sql(
     retry_jitter interval default null,
     timeout interval default null,
     post_result boolean default false,
-    group_key text default null
+    group_key text default null,
+    meta jsonb default null
 ) returns uuid
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_run_sql_0_2';
 
@@ -35,7 +36,8 @@ create function scylla.schedule_sql(
     timeout interval default null,
     starts_at timestamptz default null,
     ends_at timestamptz default null,
-    group_key text default null
+    group_key text default null,
+    meta jsonb default null
 ) returns bigint
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_sql_0_2';
 

@@ -29,7 +29,7 @@ select p.id, p.queue, p.action, p.key, p.spec, p.priority, p.status, p.progress,
     p.history, p.group_key, p.resubmitted_from,
     -- A command may contain a secret.
     pg_catalog.pg_get_userbyid(p.role::pg_catalog.oid) as role, p.database,
-    case when pg_catalog.pg_has_role(p.role::pg_catalog.oid, 'usage') then p.command end as command
+    case when pg_catalog.pg_has_role(p.role::pg_catalog.oid, 'usage') then p.command end as command, p.meta
 from (
     -- Owned: the board knows the worker. A lease that ends meanwhile has no deadline any more.
     -- By _is_owned, which costs more than an index, no plan reads all tasks to find these.
@@ -41,7 +41,7 @@ from (
         coalesce(t.after, '{}') as after, t.errors, null::pg_catalog.jsonb as result,
         scylla._history_with(
             t.history, o.owner, case when not l.recorded then l.owned_at end) as history,
-        t.group_key, t.resubmitted_from, t.role, t.database, t.command
+        t.group_key, t.resubmitted_from, t.role, t.database, t.command, t.meta
     from scylla._owned(true) o
     join scylla.task t
         on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
@@ -53,7 +53,7 @@ from (
         'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
         null::pg_catalog.timestamptz, o.owner collate "C", t.tries, t.max_tries, t.num_failures,
         coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
     from scylla._owned(false) o
     join scylla.task t
         on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
@@ -65,7 +65,7 @@ from (
         null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
         t.num_failures,
         coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
     from scylla.task t
     where t.ready and not t.behind and t.group_key is null and not scylla._is_owned(t.id)
         and t.queue operator(pg_catalog.>=) scylla._first_queue()
@@ -76,7 +76,7 @@ from (
         null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
         t.num_failures,
         coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
     from scylla.task t
     where t.ready and not t.behind and t.group_key is not null and not scylla._is_owned(t.id)
         and t.queue operator(pg_catalog.>=) scylla._first_queue()
@@ -99,7 +99,7 @@ from (
         null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
         t.num_failures,
         coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
     from scylla.task t
     where not t.ready and not scylla._is_owned(t.id)
         and t.queue operator(pg_catalog.>=) scylla._first_queue()
@@ -110,7 +110,7 @@ from (
         null::pg_catalog.timestamptz, f.owner, f.tries, f.max_tries, f.num_failures,
         coalesce(f.after, '{}'), f.errors, f.result,
         scylla._history_with(f.history, f.owner, f.owned_at), f.group_key, f.resubmitted_from,
-        f.role, f.database, f.command
+        f.role, f.database, f.command, f.meta
     from scylla.finished f
     where f.queue operator(pg_catalog.>=) scylla._first_queue()
         and f.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(f.queue)
@@ -150,6 +150,7 @@ comment on column scylla.tasks.role is
 comment on column scylla.tasks.database is 'where the command runs; null: in this database';
 comment on column scylla.tasks.command is
     'the SQL command that the server runs; null: a worker does the task, or you have no rights of the role';
+comment on column scylla.tasks.meta is 'what a client noted about the task; null: nothing';
 
 create view scylla.failed with (security_barrier) as
 select f.id, f.queue, f.action, f.key, f.spec,

@@ -4,6 +4,7 @@ use crate::api::fcinfo::{Call, sql_functions};
 use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
 use crate::ops::query::{inspect, owned, unserved};
+use crate::ops::queues::max_tries;
 use crate::ops::stats::{queues, workers};
 use crate::pg::datum::{self, BIGINTS, UUIDS};
 use crate::pg::relcache;
@@ -207,6 +208,7 @@ fn refresh(call: &mut Call) -> Result<Option<Datum>> {
         return Err(error::denied_on_all(Privileges::MANAGE.words()));
     }
     relcache::announce_change(privilege_table(&db));
+    max_tries::announce_change(&db);
     xact::at_commit(&db, [Change::Refresh]);
     unserved::warn_of(&db, b"");
     Ok(None)

@@ -11,7 +11,13 @@ use crate::shmem::on_board::current_database;
 use board::Micros;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(own_tasks, own_task, register_worker, extend, extend_tasks);
+sql_functions!(
+    own_tasks as "own_tasks_0_2",
+    own_task as "own_task_0_2",
+    register_worker,
+    extend,
+    extend_tasks
+);
 
 /// `own_tasks(worker, queue, max_tasks, actions, timeout) → (id, token, …) …`
 ///
@@ -108,5 +114,8 @@ fn add_row(rows: &mut Tuplestore, owned: &Owned) {
         owned.num_failures,
         owned.deadline.map(datum::timestamptz),
         owned.group_key,
+        owned.created,
+        Some(Datum::from(owned.max_tries)),
+        owned.meta,
     ]);
 }

@@ -7,6 +7,12 @@ use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(
+    outdated as "submit",
+    outdated as "submit_many",
+    outdated as "own_tasks",
+    outdated as "own_task",
+    outdated as "schedule",
+    outdated as "alter_schedule",
     outdated as "run_sql",
     outdated as "schedule_sql"
 );

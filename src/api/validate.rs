@@ -207,6 +207,19 @@ pub fn spec(datum: Datum) -> Result<Datum> {
     }
 }
 
+/// What a client notes about a task: a JSON object, no larger than `scylla.max_spec_size`.
+pub fn meta(datum: Datum) -> Result<Datum> {
+    // SAFETY: the callers pass jsonb.
+    let value = unsafe {
+        size("meta", jsonb::size(datum))?;
+        jsonb::read(datum)
+    };
+    match value {
+        Json::Object(_) => Ok(datum),
+        _ => Err(error::wrong_type("meta", "an object")),
+    }
+}
+
 /// The id of a message.
 pub fn message_id(text: Vec<u8>) -> Result<Vec<u8>> {
     // SAFETY: counts the characters of whole bytes, in the database's encoding.

@@ -16,7 +16,7 @@ use std::{ptr, slice};
 
 /// The columns `ready` and `behind`, then the columns of a task that its worker gets, and `updated`, since when it
 /// is ready.
-const OWNED_COLUMNS: [&CStr; 10] = [
+const OWNED_COLUMNS: [&CStr; 13] = [
     c"ready",
     c"behind",
     c"action",
@@ -26,11 +26,14 @@ const OWNED_COLUMNS: [&CStr; 10] = [
     c"tries",
     c"num_failures",
     c"group_key",
+    c"created",
+    c"max_tries",
+    c"meta",
     c"updated",
 ];
 
 /// The values of `OWNED_COLUMNS` without the first two. Valid until the next lookup.
-pub type OwnedColumns = [Option<Datum>; 8];
+pub type OwnedColumns = [Option<Datum>; 11];
 
 /// Which uncommitted changes a lookup sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,8 +110,8 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
         let find = |name: &CStr| find_column(&columns, name).map(|it| it.attnum);
         let id = find(c"id")?;
         let owned = OWNED_COLUMNS.map(find);
-        let [a, b, c, d, e, f, g, h, i, j] = owned;
-        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?, j?];
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m] = owned;
+        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?, j?, k?, l?, m?];
         let index = catalog::primary_key_index(table);
         if index == pg_sys::InvalidOid {
             return None;

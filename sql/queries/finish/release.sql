@@ -53,7 +53,7 @@ with ended as (
         (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries,
         retry_interval, retry_jitter, tries, num_failures, progress, status, key, owner, group_key,
         schedule, role, database, command, after, resubmitted_from, spec, errors, history,
-        database_oid)
+        database_oid, meta)
     select x.id, x.queue, x.action, x.priority, x.post_result, x.created, $2, x.run_at, x.timeout,
         x.max_tries, x.retry_interval, x.retry_jitter,
         x.tries + case when x.recorded then 0 else 1 end, x.num_failures, x.progress,
@@ -78,7 +78,7 @@ with ended as (
             scylla._history_with(x.history, x.worker, case when not x.recorded then x.owned_at end)
             || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
                 '_typ', $1, 'worker', x.worker, 'progress', x.progress, 'time', $2))),
-        x.database_oid
+        x.database_oid, x.meta
     from exhausted x
 )
 select f.id, 'ready', false, false, true, f.queue, null,

@@ -20,8 +20,8 @@ with ended as (
     insert into scylla.finished
         (id, queue, action, priority, post_result, created, updated, run_at, timeout, max_tries,
         retry_interval, retry_jitter, tries, num_failures, progress, owned_at, status, key, owner,
-        group_key, schedule, role, database, command, after, resubmitted_from, spec, result, errors, history,
-        database_oid)
+        group_key, schedule, role, database, command, after, resubmitted_from, spec, result,
+        errors, history, database_oid, meta)
     select g.id, g.queue, g.action, g.priority, g.post_result, g.created, $2, g.run_at, g.timeout,
         g.max_tries, g.retry_interval, g.retry_jitter,
         g.tries + case when g.owned_at is null or g.recorded then 0 else 1 end,
@@ -31,7 +31,7 @@ with ended as (
         g.resubmitted_from, g.spec, g.result,
         case when g.error is null then g.errors
             else scylla._errors_with(g.errors, g.error) end,
-        g.history, g.database_oid
+        g.history, g.database_oid, g.meta
     from gone g
     where g.post_result or not g.is_discarded
 )

@@ -11,7 +11,7 @@ select pg_catalog.jsonb_build_object(
     'owner', e.owner, 'tries', e.tries, 'max_tries', e.max_tries, 'num_failures', e.num_failures,
     'after', coalesce(pg_catalog.to_jsonb(e.after), '[]'), 'errors', e.errors, 'result', e.result,
     'history', e.history, 'group_key', e.group_key,
-    'resubmitted_from', e.resubmitted_from)
+    'resubmitted_from', e.resubmitted_from, 'meta', e.meta)
 from (
     select t.id, t.queue, t.action, t.key, t.spec, t.priority,
         case when $3 is not null then 'running' when t.ready then 'ready' else 'waiting' end
@@ -20,14 +20,14 @@ from (
         t.tries + case when $6 then 0 when $2 is null then 0 else 1 end as tries,
         t.max_tries, t.num_failures, t.after, t.errors, null::pg_catalog.jsonb as result,
         scylla._history_with(t.history, $2, case when not $6 then $3 end) as history,
-        t.group_key, t.resubmitted_from
+        t.group_key, t.resubmitted_from, t.meta
     from scylla.task t
     where t.id = $1
     union all
     select f.id, f.queue, f.action, f.key, f.spec, f.priority, f.status, f.progress,
         f.created, f.updated, f.run_at, null, f.owner, f.tries, f.max_tries, f.num_failures,
         f.after, f.errors, f.result, scylla._history_with(f.history, f.owner, f.owned_at),
-        f.group_key, f.resubmitted_from
+        f.group_key, f.resubmitted_from, f.meta
     from scylla.finished f
     where f.id = $1
 ) e

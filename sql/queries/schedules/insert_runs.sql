@@ -6,7 +6,7 @@
 insert into scylla.task
     (id, queue, action, priority, ready, post_result, created, updated, timeout, max_tries, key,
     schedule, retry_interval, retry_jitter, spec, role, database, command, group_key, behind,
-    database_oid)
+    database_oid, meta)
 select r.id, s.queue, s.action, s.priority, true, false, r.created,
     least(r.created, pg_catalog.clock_timestamp()), s.timeout, s.max_tries,
     r.key, s.id, s.retry_interval, s.retry_jitter, s.spec,
@@ -14,7 +14,7 @@ select r.id, s.queue, s.action, s.priority, true, false, r.created,
     exists (
         select from scylla.queue q where q.queue = s.queue and q.max_running_per_group = 1
     ),
-    s.database_oid
+    s.database_oid, s.meta
 from unnest($1, $2, $3, $4, $5) as r (id, schedule, key, created, group_key)
 join scylla.schedule s on s.id = r.schedule
 where s.id = any ($2)

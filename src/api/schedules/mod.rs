@@ -23,7 +23,14 @@ use board::Wall;
 use pgrx::pg_sys::Datum;
 use recurrence::{Misfire, Overlap};
 
-sql_functions!(schedule, unschedule, alter_schedule, next_runs, coming_runs, fire_schedules);
+sql_functions!(
+    schedule as "schedule_0_2",
+    unschedule,
+    alter_schedule as "alter_schedule_0_2",
+    next_runs,
+    coming_runs,
+    fire_schedules
+);
 
 /// The longest name of a schedule and the longest expression, in bytes.
 const NAME_MAX: usize = 128;
@@ -190,6 +197,7 @@ fn check(at: usize, value: Datum) -> Result<Datum> {
         11 => _ = validate::timeout((value, datum::interval_length(Some(value))))?,
         12 => _ = validate::time("starts_at", datum::wall(value))?,
         13 => _ = validate::time("ends_at", datum::wall(value))?,
+        14 => _ = validate::meta(value)?,
         _ => {}
     }
     Ok(value)

@@ -23,7 +23,7 @@ sql_functions!(run_sql as "run_sql_0_2", schedule_sql as "schedule_sql_0_2");
 
 /// The arguments of `run_sql` that `submit` has, too, from the third on; and whether null is the
 /// same as not given.
-const OF_SUBMIT: [(&str, bool); 12] = [
+const OF_SUBMIT: [(&str, bool); 13] = [
     ("key", true),
     ("on_conflict", false),
     ("priority", false),
@@ -36,6 +36,7 @@ const OF_SUBMIT: [(&str, bool); 12] = [
     ("timeout", true),
     ("post_result", false),
     ("group_key", true),
+    ("meta", true),
 ];
 
 /// `run_sql(command, database, key, …) → uuid`
@@ -61,7 +62,7 @@ fn run_sql(call: &mut Call) -> Result<Option<Datum>> {
 }
 
 /// Where the columns of a definition are among the arguments of `schedule_sql`.
-const OF_SCHEDULE: [(usize, usize); 10] = [
+const OF_SCHEDULE: [(usize, usize); 11] = [
     (0, 1),         // schedule
     (TIME_ZONE, 4), // time_zone
     (6, 5),         // misfire
@@ -72,6 +73,7 @@ const OF_SCHEDULE: [(usize, usize); 10] = [
     (11, 10),       // timeout
     (12, 11),       // starts_at
     (13, 12),       // ends_at
+    (14, 14),       // meta
 ];
 
 /// `schedule_sql(name, schedule, command, database, …) → bigint`

@@ -67,6 +67,7 @@ pub static FIELDS: &[Field] = &[
         "group_key",
         Text(|it, text| put(&mut it.group_key, validate::group_key(text.to_vec()).map(Some))),
     ),
+    nullable("meta", Jsonb(|it, meta| put(&mut it.meta, validate::meta(meta).map(Some)))),
 ];
 
 const fn not_null(name: &'static str, setter: Setter) -> Field {
@@ -121,6 +122,7 @@ impl Field {
     fn set_json(&self, draft: &mut Draft, value: Json) -> Result<()> {
         let name = self.name;
         match (&self.setter, value) {
+            (_, Json::Null) if self.is_nullable => Ok(()),
             (Jsonb(set), value) => set(draft, value.datum()),
             (_, Json::Null) => self.set_null(),
             (Text(set), Json::String(text)) => set(draft, &text),

@@ -16,7 +16,7 @@ use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(submit, submit_tasks, submit_many, resubmit);
+sql_functions!(submit as "submit_0_2", submit_tasks, submit_many as "submit_many_0_2", resubmit);
 
 /// `submit(queue, spec, action, priority, id, …) → uuid`
 ///
@@ -130,7 +130,7 @@ fn refuse_hidden(call: &Call, read: &mut [(Draft, Result<()>)]) {
 
 /// The arguments of `submit_many` that hold for each of its tasks: their numbers, and their names,
 /// which are those of fields.
-const COMMON: [(usize, &str); 9] = [
+const COMMON: [(usize, &str); 10] = [
     (0, "queue"),
     (2, "action"),
     (3, "priority"),
@@ -140,9 +140,10 @@ const COMMON: [(usize, &str); 9] = [
     (7, "retry_jitter"),
     (8, "timeout"),
     (9, "post_result"),
+    (13, "meta"),
 ];
 
-/// `submit_many(queue, specs, action, …, ids, keys, group_keys) → uuid[]`
+/// `submit_many(queue, specs, action, …, ids, keys, group_keys, meta) → uuid[]`
 ///
 /// Takes an array of specs, what holds for all tasks, and arrays of ids, keys and groups or null. Returns
 /// an array of the tasks' ids. A task that cannot be inserted fails the call.

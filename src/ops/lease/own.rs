@@ -3,6 +3,7 @@
 use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::maintenance::inline;
+use crate::ops::queues::max_tries::MaxTries;
 use crate::ops::sql;
 use crate::ops::supply::order::{self, Wait};
 use crate::ops::supply::search::{self, Asked, Found as Candidate};
@@ -39,6 +40,10 @@ pub struct Owned {
     /// `None`: the lease never expires.
     pub deadline: Option<Wall>,
     pub group_key: Option<Datum>,
+    pub created: Option<Datum>,
+    /// 0: no limit.
+    pub max_tries: i32,
+    pub meta: Option<Datum>,
 }
 
 /// How many rows are read under one snapshot.
@@ -439,6 +444,7 @@ fn hand_out(
         error::not_created().raise()
     };
     let now = time::now().wall;
+    let mut tries = MaxTries::new(db, queue);
     let mut shown = 0;
     let mut events = Events::NONE;
     for (taken, token) in taken {
@@ -447,7 +453,8 @@ fn hand_out(
                 let [.., ready_since] = seen;
                 let waited = ready_since.map_or(Micros::ZERO, |since| now - datum::wall(since));
                 events.ready_to_owned[bucket(waited)] += 1;
-                show(owned(seen, taken, token));
+                let owned = owned(seen, taken, token, |own| tries.of(own));
+                show(owned);
                 shown += 1;
             }
             // Only what this transaction itself wrote can hide a row that others see.
@@ -465,8 +472,14 @@ fn hand_out(
     shown
 }
 
-fn owned(seen: OwnedColumns, taken: Claimed, token: Uuid) -> Owned {
-    let [action, spec, priority, key, tries, num_failures, group_key, _] = seen;
+fn owned(
+    seen: OwnedColumns,
+    taken: Claimed,
+    token: Uuid,
+    max_tries: impl FnOnce(Option<i32>) -> i32,
+) -> Owned {
+    let [action, spec, priority, key, tries, num_failures, group_key, created, limit, meta, _] =
+        seen;
     Owned {
         id: Uuid(taken.id),
         token,
@@ -479,6 +492,9 @@ fn owned(seen: OwnedColumns, taken: Claimed, token: Uuid) -> Owned {
         num_failures,
         deadline: taken.deadline_at,
         group_key,
+        created,
+        max_tries: max_tries(limit.map(|it| it.value() as i32)),
+        meta,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The settings of queues: written to the table, and known to the board from the commit on.
 
 use crate::error::{self, Result};
+use crate::ops::queues::max_tries;
 use crate::pg::datum::{self, BIGINT, BOOL, FLOAT, INTEGER, INTERVAL, TEXT};
 use crate::pg::process;
 use crate::pg::spi::{Rows, statement};
@@ -26,13 +27,20 @@ statement!(SET_PAUSED, "queues/set_paused", [TEXT, BOOL]);
 statement!(READ, "queues/read", []);
 statement!(EXISTS, "queues/exists", [TEXT]);
 
+/// Where `max_tries` is among the settings.
+const MAX_TRIES: usize = 7;
+
 /// Changes settings of a queue, given in the order of the statement's parameters; `None` leaves one
 /// as it is.
 pub fn configure(db: &Database, queue: &[u8], settings: &[Option<Datum>]) -> Result<()> {
     let mut arguments = vec![Some(datum::varlena(queue))];
     arguments.extend_from_slice(settings);
     let session = session(db);
-    promise(db, &session.run(&CONFIGURE, &arguments))
+    promise(db, &session.run(&CONFIGURE, &arguments))?;
+    if settings[MAX_TRIES].is_some() {
+        max_tries::announce_change(db);
+    }
+    Ok(())
 }
 
 /// Takes a setting of a queue back to its default.
@@ -43,7 +51,9 @@ pub fn reset(db: &Database, queue: &[u8], setting: &str) -> Result<()> {
     if rows.len() == 0 {
         check_existence(db, queue)?;
     }
-    promise(db, &rows)
+    promise(db, &rows)?;
+    max_tries::announce_change(db);
+    Ok(())
 }
 
 /// Makes a queue hand out nothing, or tasks again.

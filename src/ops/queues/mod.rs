@@ -1,3 +1,4 @@
 //! Queues: their settings.
 
 pub mod configure;
+pub mod max_tries;

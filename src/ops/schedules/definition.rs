@@ -9,7 +9,7 @@ use pgrx::pg_sys::Datum;
 use recurrence::Misfire;
 
 /// The columns that a caller gives, in the order of the SQL functions' arguments.
-pub const COLUMNS: [Kind; 14] = [
+pub const COLUMNS: [Kind; 15] = [
     TEXT,        // schedule
     TEXT,        // queue
     JSONB,       // spec
@@ -24,6 +24,7 @@ pub const COLUMNS: [Kind; 14] = [
     INTERVAL,    // timeout
     TIMESTAMPTZ, // starts_at
     TIMESTAMPTZ, // ends_at
+    JSONB,       // meta
 ];
 /// The columns of the tasks that workers do. A schedule of SQL commands has them fixed.
 pub const OF_TASKS: [(usize, &str); 4] =

@@ -12,9 +12,9 @@ use crate::storage::rows::session;
 use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum, Oid};
 
-const INSERT_KINDS: [Kind; 23] =
+const INSERT_KINDS: [Kind; 24] =
     kinds(&[TIMESTAMPTZ, TEXT, OID, TEXT, TEXT, OID, BIGINT, TEXT, BOOL]);
-const UPDATE_KINDS: [Kind; 22] = kinds(&[TIMESTAMPTZ, BIGINT, OID, BOOL, TEXT, TEXT, OID, TEXT]);
+const UPDATE_KINDS: [Kind; 23] = kinds(&[TIMESTAMPTZ, BIGINT, OID, BOOL, TEXT, TEXT, OID, TEXT]);
 
 statement!(FIND, "schedules/find", [TEXT], |file: &str| file.replace("{which}", "s.name = $1"));
 statement!(FIND_BY_ID, "schedules/find", [BIGINT], |file: &str| {

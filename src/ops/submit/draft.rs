@@ -49,6 +49,8 @@ pub struct Draft {
     pub post_result: bool,
     /// Whether the caller may learn which task has the key.
     pub shows_holder: bool,
+    /// A jsonb object; `None`: null.
+    pub meta: Option<Datum>,
     /// The settled task that this one repeats.
     pub resubmitted_from: Option<Uuid>,
     /// What the server runs itself, of a task of the queue `sql`.

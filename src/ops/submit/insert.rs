@@ -60,6 +60,7 @@ const COLUMNS: &[Column] = &[
     nullable("retry_jitter", INTERVALS, |it| it.draft.retry_jitter),
     nullable("group_key", TEXTS, |it| it.draft.group_key.as_deref().map(datum::varlena)),
     nullable("resubmitted_from", UUIDS, |it| it.draft.resubmitted_from.map(Uuid::datum)),
+    nullable("meta", JSONBS, |it| it.draft.meta),
     nullable("key", TEXTS, |it| it.draft.key.as_deref().map(datum::varlena)),
     // As texts, since an array of arrays cannot be ragged.
     nullable("after", TEXTS, |it| {

@@ -66,8 +66,8 @@ pub fn resubmit(db: &Database, asking: Oid, wanted: &[Uuid]) -> Result<Vec<Optio
 fn draft(rows: &Rows, row: usize, id: Uuid) -> Draft {
     let [queue, action, priority, spec, key, max_tries, retry_interval, retry_jitter] =
         [1, 2, 3, 4, 5, 6, 7, 8].map(|column| rows.get(row, column));
-    let [timeout, post_result, role, database, command, group_key, database_oid] =
-        [9, 10, 11, 12, 13, 14, 15].map(|column| rows.get(row, column));
+    let [timeout, post_result, role, database, command, group_key, database_oid, meta] =
+        [9, 10, 11, 12, 13, 14, 15, 16].map(|column| rows.get(row, column));
     Draft {
         queue: share(&datum::text(queue)),
         action: share(&datum::text(action)),
@@ -87,6 +87,7 @@ fn draft(rows: &Rows, row: usize, id: Uuid) -> Draft {
                 .map(|name| Named { name: datum::text(Some(name)), oid: datum::oid(database_oid) }),
             command: datum::text(Some(command)),
         }),
+        meta,
         resubmitted_from: Some(id),
         ..Draft::blank()
     }

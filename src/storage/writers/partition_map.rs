@@ -15,7 +15,7 @@ use std::ffi::CStr;
 use std::rc::Rc;
 
 /// The columns that are copied from the live row.
-const KEPT: [&CStr; 24] = [
+const KEPT: [&CStr; 25] = [
     c"id",
     c"queue",
     c"action",
@@ -40,6 +40,7 @@ const KEPT: [&CStr; 24] = [
     c"errors",
     c"history",
     c"database_oid",
+    c"meta",
 ];
 
 /// The columns that settling sets, and whether each may be null.
