@@ -727,5 +727,45 @@ from (
 
 comment on column scylla.schedules.meta is 'what a client noted about the runs; null: nothing';
 comment on column scylla.tasks.meta is 'what a client noted about the task; null: nothing';
+comment on column scylla.workers.queue is 'the queue that it serves; null: it has not asked for tasks yet';
+
+create function scylla.own_any(
+    worker text,
+    queues text[],
+    max_tasks integer default 1,
+    actions text[] default null,
+    timeout interval default null
+) returns table (
+    id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
+    tries integer, num_failures integer, deadline timestamptz, group_key text,
+    created timestamptz, max_tries integer, meta jsonb, queue text
+)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_any';
+comment on function scylla.own_any is
+    'leases the best ready tasks of 1 to 16 queues, in the order given, to a worker';
+grant execute on function scylla.own_any to public;
+
+create function scylla.heartbeat(
+    worker text, ids uuid[], tokens uuid[], timeout interval default null,
+    progress double precision[] default null
+) returns table (id uuid, state text, deadline timestamptz)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_heartbeat';
+comment on function scylla.heartbeat is
+    'extends many leases of a worker that lives; the state of each: held, cancelled, settled, lost or gone';
+grant execute on function scylla.heartbeat to public;
+
+create function scylla.return_many(
+    ids uuid[], tokens uuid[], outcomes text[], results jsonb[] default null,
+    errors jsonb[] default null, run_ats timestamptz[] default null
+) returns text[]
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_return_many';
+comment on function scylla.return_many is
+    'ends many leases, each with an outcome of its own; the status of each, null where the token is not valid';
+grant execute on function scylla.return_many to public;
+
+create function scylla.about() returns jsonb
+language c stable parallel safe as 'MODULE_PATHNAME', 'scylla_about';
+comment on function scylla.about is 'what serves here: edition, version, protocol and features, for clients';
+grant execute on function scylla.about to public;
 
 select scylla.refresh();

@@ -84,6 +84,22 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_task_0_2';
 
 comment on function scylla.own_task is 'leases one ready task, by its id, to a worker';
 
+create function scylla.own_any(
+    worker text,
+    queues text[],
+    max_tasks integer default 1,
+    actions text[] default null,
+    timeout interval default null
+) returns table (
+    id uuid, token uuid, action text, spec jsonb, priority bigint, key text,
+    tries integer, num_failures integer, deadline timestamptz, group_key text,
+    created timestamptz, max_tries integer, meta jsonb, queue text
+)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_any';
+
+comment on function scylla.own_any is
+    'leases the best ready tasks of 1 to 16 queues, in the order given, to a worker';
+
 create function scylla.register_worker() returns text
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_register_worker';
 
@@ -105,6 +121,15 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_extend_tasks';
 
 comment on function scylla.extend_tasks is 'extends many leases; one answer each';
 
+create function scylla.heartbeat(
+    worker text, ids uuid[], tokens uuid[], timeout interval default null,
+    progress double precision[] default null
+) returns table (id uuid, state text, deadline timestamptz)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_heartbeat';
+
+comment on function scylla.heartbeat is
+    'extends many leases of a worker that lives; the state of each: held, cancelled, settled, lost or gone';
+
 create function scylla.return_task(
     id uuid, token uuid, outcome text default 'completed',
     result jsonb default null, error jsonb default null, run_at timestamptz default null
@@ -122,6 +147,15 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_return_tasks';
 
 comment on function scylla.return_tasks is
     'ends many leases; the status of each, null where the token is not valid';
+
+create function scylla.return_many(
+    ids uuid[], tokens uuid[], outcomes text[], results jsonb[] default null,
+    errors jsonb[] default null, run_ats timestamptz[] default null
+) returns text[]
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_return_many';
+
+comment on function scylla.return_many is
+    'ends many leases, each with an outcome of its own; the status of each, null where the token is not valid';
 
 -- For the statements that end an ownership. It never fails for what the errors are already: a task
 -- must end.
@@ -284,6 +318,11 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_release_worker
 comment on function scylla.release_worker is 'ends all leases of a worker as if they had expired; returns how many';
 
 -- Looking
+
+create function scylla.about() returns jsonb
+language c stable parallel safe as 'MODULE_PATHNAME', 'scylla_about';
+
+comment on function scylla.about is 'what serves here: edition, version, protocol and features, for clients';
 
 create function scylla.why(id uuid) returns text
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_why';

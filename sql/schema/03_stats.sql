@@ -166,7 +166,7 @@ from scylla._known_workers(pg_catalog.clock_timestamp()) w;
 comment on view scylla.workers is
     'the workers of each queue: those with tasks, and those that called within the last hour';
 comment on column scylla.workers.worker is 'the worker''s name';
-comment on column scylla.workers.queue is 'the queue that it serves';
+comment on column scylla.workers.queue is 'the queue that it serves; null: it has not asked for tasks yet';
 comment on column scylla.workers.running is 'tasks of the queue that it owns, or is about to';
 comment on column scylla.workers.last_seen is
     'when it last asked for tasks of the queue, or extended or returned one';

@@ -1,4 +1,4 @@
-//! `task`, `why`, `refresh` and `open`, and the functions that the views call.
+//! `about`, `task`, `why`, `refresh` and `open`, and the functions that the views call.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::error::{self, Result};
@@ -7,8 +7,8 @@ use crate::ops::query::{inspect, owned, unserved};
 use crate::ops::queues::max_tries;
 use crate::ops::stats::{queues, workers};
 use crate::pg::datum::{self, BIGINTS, UUIDS};
-use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
+use crate::pg::{jsonb, relcache};
 use crate::shmem::on_board::current_database;
 use crate::shmem::xact::{self, Change};
 use crate::shmem::{database, members};
@@ -17,6 +17,7 @@ use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(
+    about,
     task,
     why,
     leases,
@@ -29,6 +30,22 @@ sql_functions!(
     refresh,
     open
 );
+
+/// What this version can do that an earlier one cannot, for clients.
+const FEATURES: &[&str] = &["meta", "return_many", "yield_run_at", "heartbeat", "own_any"];
+
+/// `about() → jsonb`
+///
+/// Takes nothing. Returns what serves here, for clients that work with servers of several versions.
+fn about(_call: &mut Call) -> Result<Option<Datum>> {
+    let features: Vec<String> = FEATURES.iter().map(|it| format!("\"{it}\"")).collect();
+    Ok(Some(jsonb::parse(&format!(
+        r#"{{"edition": "extension", "version": "{}", "protocol": 1, "shard": null,
+            "features": [{}]}}"#,
+        database::VERSION,
+        features.join(", ")
+    ))))
+}
 
 /// `task(id) → jsonb`
 ///
@@ -173,17 +190,19 @@ fn queue_stats(call: &mut Call) -> Result<Option<Datum>> {
 ///
 /// Takes a time. Returns a row per worker and queue, of the queues whose numbers the caller may see:
 /// how many tasks the worker has, when it last called, and when the first of its leases expires,
-/// null if none does. A worker without tasks that last called an hour before the time is left out.
+/// null if none does. The queue is null of a worker that called about none. A worker without tasks that last called an hour before the time is left out.
 fn known_workers(call: &mut Call) -> Result<Option<Datum>> {
     let now = call.time(0, "now")?;
     let mut rows = call.rows()?;
     let db = current_database();
     let access = access(&db);
     let workers = workers::all(&db, now).into_iter();
+    // No grant is on an empty name: who may see a worker in no queue may see all queues.
     for (it, deadline) in workers.filter(|(it, _)| access.may_monitor(it.queue.as_bytes())) {
+        let queue = it.queue.as_bytes();
         rows.add([
             Some(datum::varlena(it.name.as_bytes())),
-            Some(datum::varlena(it.queue.as_bytes())),
+            (!queue.is_empty()).then(|| datum::varlena(queue)),
             Some(Datum::from(i64::from(it.running))),
             Some(datum::timestamptz(it.last_seen)),
             deadline.map(datum::timestamptz),

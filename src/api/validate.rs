@@ -8,7 +8,7 @@ use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
 use crate::storage::privileges::Privileges;
-use board::{ACTION_MAX, Micros, QUEUE_MAX, WORKER_MAX, Wall};
+use board::{ACTION_MAX, MAX_WAIT_QUEUES, Micros, QUEUE_MAX, WORKER_MAX, Wall};
 use pgrx::pg_sys::{self, Datum};
 
 /// The most elements of an array.
@@ -44,6 +44,23 @@ pub fn queue<T: AsRef<[u8]>>(text: T) -> Result<T> {
 pub fn open_queue<T: AsRef<[u8]>>(text: T) -> Result<T> {
     let name = queue(text)?;
     if name.as_ref() == sql::QUEUE { Err(error::served_queue()) } else { Ok(name) }
+}
+
+/// The names of 1 to 16 queues, in their order, each checked.
+pub fn queues(
+    elements: Vec<Option<Datum>>,
+    check: fn(Vec<u8>) -> Result<Vec<u8>>,
+) -> Result<Vec<Vec<u8>>> {
+    if !(1..=MAX_WAIT_QUEUES).contains(&elements.len()) {
+        let range = format!("an array of 1 to {MAX_WAIT_QUEUES} elements");
+        return Err(error::out_of_range("queues", &range));
+    }
+    let checked = |element: Option<Datum>| {
+        let element = element.ok_or_else(|| error::missing("an element of queues"))?;
+        // SAFETY: an element of an array of texts.
+        check(unsafe { datum::bytes(element) })
+    };
+    elements.into_iter().map(checked).collect()
 }
 
 /// The name of an action.

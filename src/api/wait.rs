@@ -7,7 +7,7 @@ use crate::error::{self, Result};
 use crate::ops::query::wait;
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::time;
-use board::{MAX_WAIT_QUEUES, Micros, Monotonic};
+use board::{Micros, Monotonic};
 use pgrx::pg_sys::{self, Datum};
 
 sql_functions!(wait_for_work, wait_for_any, wait_for_task);
@@ -29,20 +29,10 @@ fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
 /// of the queues that has a ready task of one of the actions, null after the timeout.
 fn wait_for_any(call: &mut Call) -> Result<Option<Datum>> {
     let queues = call.array(0, "queues", TEXTS, ELEMENTS_MAX)?;
-    if !(1..=MAX_WAIT_QUEUES).contains(&queues.len()) {
-        let range = format!("an array of 1 to {MAX_WAIT_QUEUES} elements");
-        return Err(error::out_of_range("queues", &range));
-    }
-    let queues: Vec<Vec<u8>> = queues.into_iter().map(queue).collect::<Result<_>>()?;
+    let queues = validate::queues(queues, validate::queue)?;
     queues.iter().try_for_each(|queue| call.permit(queue))?;
     let found = wait_for_queues(call, "scylla.wait_for_any()", &queues)?;
     Ok(Some(call.row([found.map(|at| datum::varlena(&queues[at]))])))
-}
-
-fn queue(element: Option<Datum>) -> Result<Vec<u8>> {
-    let element = element.ok_or_else(|| error::missing("an element of queues"))?;
-    // SAFETY: an element of an array of texts.
-    validate::queue(unsafe { datum::bytes(element) })
 }
 
 /// Waits with the other arguments of the call. Returns the index of the first queue that has work.

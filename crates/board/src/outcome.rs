@@ -23,6 +23,8 @@ struct Meaning {
     result: bool,
     /// Whether it may carry an error.
     error: bool,
+    /// Whether it may carry a time before which the task does not run.
+    run_at: bool,
 }
 
 /// What an outcome does with the task.
@@ -42,6 +44,7 @@ const MEANINGS: [Meaning; 4] = [
         end: End::Settled(COMPLETED),
         result: true,
         error: false,
+        run_at: false,
     },
     Meaning {
         outcome: Outcome::Aborted,
@@ -49,6 +52,7 @@ const MEANINGS: [Meaning; 4] = [
         end: End::Settled(ABORTED),
         result: false,
         error: true,
+        run_at: false,
     },
     Meaning {
         outcome: Outcome::Retry,
@@ -56,6 +60,7 @@ const MEANINGS: [Meaning; 4] = [
         end: End::Released(RETRIED),
         result: false,
         error: true,
+        run_at: true,
     },
     Meaning {
         outcome: Outcome::Yield,
@@ -63,6 +68,7 @@ const MEANINGS: [Meaning; 4] = [
         end: End::Released("TaskYield"),
         result: false,
         error: false,
+        run_at: true,
     },
 ];
 
@@ -110,5 +116,10 @@ impl Outcome {
     /// Whether it may carry an error.
     pub fn takes_error(self) -> bool {
         self.meaning().error
+    }
+
+    /// Whether it may carry a time before which the task does not run.
+    pub fn takes_run_at(self) -> bool {
+        self.meaning().run_at
     }
 }

@@ -1,4 +1,4 @@
-//! Retries with a delay: a returned task waits until its next try is due.
+//! Returned tasks that wait until their next try is due.
 
 use crate::due;
 use crate::pg::datum::{self, TIMESTAMPTZS, UUIDS};
@@ -13,12 +13,17 @@ use board::{READY, WAITING, Wall};
 
 statement!(POSTPONE, "finish/postpone", [UUIDS, TIMESTAMPTZS]);
 
-/// Makes the ready tasks among `ended` wait until `run_at`, or for the pause of each.
-pub fn postpone(db: &Database, session: &Session, ended: &mut [Ended], run_at: Option<Wall>) {
+/// Makes the ready tasks among `ended` wait until the time of each, or for its pause.
+pub fn postpone(
+    db: &Database,
+    session: &Session,
+    ended: &mut [Ended],
+    run_at: impl Fn(Uuid) -> Option<Wall>,
+) {
     let now = time::now().wall;
     let mut postponed: Vec<(Uuid, Wall)> = Vec::new();
     for it in ended.iter_mut().filter(|it| it.status == READY) {
-        let due = run_at.unwrap_or(now + it.pause);
+        let due = run_at(it.id).unwrap_or(now + it.pause);
         if due::is_ahead(due, now) {
             it.status = WAITING;
             xact::count(db, &it.queue, |counts| counts.became_ready(-1));

@@ -4,13 +4,14 @@ use crate::error::{self, Error, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::finish::retry;
 use crate::pg::process;
+use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
-use crate::storage::rows::{Whereabouts, session, whereabouts};
+use crate::storage::rows::{LOCK, Whereabouts, ids, session, whereabouts};
 use crate::storage::settle::{release, settle};
 use board::{End, Lease, Outcome, READY, Refusal, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
@@ -20,29 +21,32 @@ use pgrx::pg_sys::Datum;
 pub struct Return {
     pub id: Uuid,
     pub token_hash: TokenHash,
+    pub outcome: Outcome,
     pub result: Option<Datum>,
     pub error: Option<Datum>,
+    /// When the task is to be tried again; `None`: after its pause.
+    pub run_at: Option<Wall>,
 }
 
-/// Returns tasks; a retry runs at `run_at`, if that is given. For each, in order: its status now,
-/// or why its token is refused.
-pub fn return_tasks(
-    db: &Database,
-    returns: &[Return],
-    outcome: Outcome,
-    run_at: Option<Wall>,
-) -> Vec<Result<&'static str, Refusal>> {
+impl Return {
+    fn settles(&self) -> bool {
+        matches!(self.outcome.end(), End::Settled(_))
+    }
+}
+
+/// The endings of tasks that are returned, each with its place among the returns.
+type Endings = Vec<(usize, Ending)>;
+
+/// Returns tasks. For each, in order: its status now, or why its token is refused.
+pub fn return_tasks(db: &Database, returns: &[Return]) -> Vec<Result<&'static str, Refusal>> {
     let mut answers = vec![Err(Refusal::Stale); returns.len()];
     // Every transaction locks rows in the order of their ids.
     let mut order: Vec<usize> = (0..returns.len()).collect();
     order.sort_by_key(|at| returns[*at].id);
-    let settles = matches!(outcome.end(), End::Settled(_));
     let mut endings = Vec::with_capacity(returns.len());
     for some in order.chunks(AT_ONCE) {
-        let hashed: Vec<(usize, TokenHash)> =
-            some.iter().map(|at| (*at, returns[*at].token_hash)).collect();
-        for (at, held) in begin_ends(db, returns, &hashed, settles) {
-            let Return { id, result, error, .. } = returns[at];
+        for (at, held) in begin_ends(db, returns, some) {
+            let Return { id, result, error, outcome, .. } = returns[at];
             match held {
                 Ok((lease, discards)) => {
                     let is_discarded = discards && outcome == Outcome::Completed;
@@ -53,18 +57,47 @@ pub fn return_tasks(
             }
         }
     }
-    if endings.is_empty() {
+    let Some((first, _)) = endings.first() else { return answers };
+    let session = session(db);
+    let outcome = returns[*first].outcome;
+    if endings.iter().all(|(at, _)| returns[*at].outcome == outcome) {
+        end(db, &session, outcome, returns, endings, &mut answers);
         return answers;
     }
-    let session = session(db);
+    // Tasks of one outcome end together: their rows are locked before, in the order of all.
+    session.run(&LOCK, &[ids(endings.iter().map(|(_, ending)| ending.id))]);
+    for outcome in [Outcome::Completed, Outcome::Aborted, Outcome::Retry, Outcome::Yield] {
+        let (own, others) =
+            endings.into_iter().partition(|(at, _)| returns[*at].outcome == outcome);
+        endings = others;
+        end(db, &session, outcome, returns, own, &mut answers);
+    }
+    answers
+}
+
+/// Ends leases, sorted by the ids of their tasks, with one outcome.
+fn end(
+    db: &Database,
+    session: &Session,
+    outcome: Outcome,
+    returns: &[Return],
+    endings: Endings,
+    answers: &mut [Result<&'static str, Refusal>],
+) {
+    if endings.is_empty() {
+        return;
+    }
     let (places, endings): (Vec<usize>, Vec<Ending>) = endings.into_iter().unzip();
     let mut ended = match outcome.end() {
-        End::Settled(status) => settle(db, &session, status, &endings),
-        End::Released(event) => release(db, &session, event, &endings),
+        End::Settled(status) => settle(db, session, status, &endings),
+        End::Released(event) => release(db, session, event, &endings),
     };
-    settle_dependents(db, &session, &ended);
-    if outcome == Outcome::Retry {
-        retry::postpone(db, &session, &mut ended, run_at);
+    settle_dependents(db, session, &ended);
+    if outcome.takes_run_at() {
+        retry::postpone(db, session, &mut ended, |id| {
+            let at = endings.binary_search_by_key(&id, |ending| ending.id).ok();
+            at.and_then(|at| returns[places[at]].run_at)
+        });
     }
     ended.sort_unstable_by_key(|ended| ended.id);
     let find = |id: Uuid| {
@@ -78,7 +111,6 @@ pub fn return_tasks(
         let gone = endings.iter().map(|ending| ending.id).filter(|id| find(*id) != Some(READY));
         xact::at_commit(db, gone.map(|id| Change::Gone(id.0)));
     }
-    answers
 }
 
 /// Why the token of a single task was refused.
@@ -104,15 +136,14 @@ type Begun = (Lease, bool);
 fn begin_ends(
     db: &Database,
     returns: &[Return],
-    hashed: &[(usize, TokenHash)],
-    settles: bool,
+    some: &[usize],
 ) -> Vec<(usize, Result<Begun, Refusal>)> {
     let me = process::id();
-    let change = if settles { Change::Finish } else { Change::Release };
-    let mut held = Vec::with_capacity(hashed.len());
-    let mut tickets = Vec::with_capacity(hashed.len());
-    let mut left: Vec<(usize, TokenHash)> = hashed.to_vec();
-    xact::reserve(hashed.len());
+    let change = |settles| if settles { Change::Finish } else { Change::Release };
+    let mut held = Vec::with_capacity(some.len());
+    let mut tickets = Vec::with_capacity(some.len());
+    let mut left: Vec<usize> = some.to_vec();
+    xact::reserve(some.len());
     let mut waits = 0;
     let now = time::now().wall;
     while !left.is_empty() {
@@ -122,15 +153,17 @@ fn begin_ends(
                 waits += 1;
                 return;
             }
-            left.retain(|(at, token_hash)| {
-                let answer = board.begin_end(entry, returns[*at].id.0, token_hash, me);
+            left.retain(|at| {
+                let it = &returns[*at];
+                let answer = board.begin_end(entry, it.id.0, &it.token_hash, me);
                 let busy = matches!(answer, Err(Refusal::Busy));
                 if !busy {
                     held.push((
                         *at,
                         answer.map(|(ticket, lease)| {
                             board.note_seen(ticket.slot, now);
-                            tickets.push((ticket, board.freed_place(&lease)));
+                            let settles = it.settles();
+                            tickets.push((settles, ticket, board.freed_place(&lease)));
                             (lease, board.discards(&lease))
                         }),
                     ));
@@ -138,7 +171,8 @@ fn begin_ends(
                 busy
             });
         });
-        xact::at_commit(db, tickets.drain(..).map(|(ticket, place)| change(ticket, place)));
+        let ends = tickets.drain(..);
+        xact::at_commit(db, ends.map(|(settles, ticket, place)| change(settles)(ticket, place)));
         if !left.is_empty() {
             segment::wait();
         }
@@ -147,12 +181,7 @@ fn begin_ends(
 }
 
 /// As `return_tasks`, for one task whose refusal is an error.
-pub fn return_task(
-    db: &Database,
-    it: Return,
-    outcome: Outcome,
-    run_at: Option<Wall>,
-) -> Result<&'static str> {
-    let answer = return_tasks(db, &[it], outcome, run_at).pop().unwrap_or(Err(Refusal::Stale));
+pub fn return_task(db: &Database, it: Return) -> Result<&'static str> {
+    let answer = return_tasks(db, &[it]).pop().unwrap_or(Err(Refusal::Stale));
     answer.map_err(|refusal| explain(db, it.id, refusal))
 }

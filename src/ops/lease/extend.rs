@@ -7,36 +7,151 @@ use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::AT_ONCE;
-use board::{Extended, Micros, TokenHash};
+use crate::storage::rows::{LIVE, ids_of, session, settled};
+use board::{CANCELLED, Extended, Micros, TokenHash, Wall};
+use std::collections::{HashMap, HashSet};
+
+/// A lease after a wish to extend it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kept {
+    /// It has this deadline now; `None`: it never expires, or the deadline is not wanted.
+    Held(Option<Wall>),
+    /// The token is not valid.
+    Lost,
+}
 
 /// Moves the deadlines of leases to now + `length` (`None`: the length each was taken with). True
-/// for each lease whose token is valid.
+/// for each lease whose token is valid. `progress`: of each task, or nothing.
 pub fn extend(
     db: &Database,
     leases: &[(Uuid, Uuid)],
     length: Option<Micros>,
-    progress: Option<f64>,
+    progress: &[Option<f64>],
 ) -> Vec<bool> {
+    let kept = keep(db, leases, length, progress, false);
+    kept.into_iter().map(|kept| kept != Kept::Lost).collect()
+}
+
+fn keep(
+    db: &Database,
+    leases: &[(Uuid, Uuid)],
+    length: Option<Micros>,
+    progress: &[Option<f64>],
+    shows_deadlines: bool,
+) -> Vec<Kept> {
     let length = length.map(|length| length.min(guc::max_lease_timeout()));
     let hashed: Vec<(Uuid, TokenHash)> =
         leases.iter().map(|(id, token)| (*id, token_hash(*token))).collect();
-    let mut held = vec![Extended::Busy; hashed.len()];
+    let mut kept: Vec<Option<Kept>> = vec![None; hashed.len()];
     loop {
         let now = time::now();
-        for (some, held) in hashed.chunks(AT_ONCE).zip(held.chunks_mut(AT_ONCE)) {
+        let places: Vec<usize> = (0..hashed.len()).filter(|at| kept[*at].is_none()).collect();
+        if places.is_empty() {
+            return kept.into_iter().flatten().collect();
+        }
+        for some in places.chunks(AT_ONCE) {
             let woken = db.on_board(|board, entry| {
-                for ((id, token_hash), held) in some.iter().zip(held.iter_mut()) {
-                    if *held == Extended::Busy {
-                        *held = board.extend(entry, id.0, token_hash, now, length, progress);
-                    }
+                for at in some {
+                    let (id, token_hash) = &hashed[*at];
+                    let progress = progress.get(*at).copied().flatten();
+                    kept[*at] = match board.extend(entry, id.0, token_hash, now, length, progress) {
+                        Extended::Yes if shows_deadlines => {
+                            let slot = board.slot_of(entry, id.0);
+                            Some(Kept::Held(slot.and_then(|slot| slot.deadline_at())))
+                        }
+                        Extended::Yes => Some(Kept::Held(None)),
+                        Extended::No => Some(Kept::Lost),
+                        Extended::Busy => None,
+                    };
                 }
                 board.wants_scheduler(entry).then_some(entry)
             });
             woken.into_iter().for_each(segment::wake_scheduler);
         }
-        if !held.contains(&Extended::Busy) {
-            return held.into_iter().map(|held| held == Extended::Yes).collect();
+        if kept.contains(&None) {
+            segment::wait();
         }
-        segment::wait();
     }
+}
+
+/// What a worker is told of a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeaseState {
+    /// The lease is extended to this deadline; `None`: it never expires.
+    Held(Option<Wall>),
+    /// The task was cancelled.
+    Cancelled,
+    /// The task has completed, or was aborted.
+    Settled,
+    /// The task is live, and the lease is another worker's, or there is none.
+    Lost,
+    /// There is no such task.
+    Gone,
+}
+
+impl LeaseState {
+    /// The state's word in SQL.
+    pub fn word(self) -> &'static str {
+        match self {
+            LeaseState::Held(_) => "held",
+            LeaseState::Cancelled => "cancelled",
+            LeaseState::Settled => "settled",
+            LeaseState::Lost => "lost",
+            LeaseState::Gone => "gone",
+        }
+    }
+
+    pub fn deadline(self) -> Option<Wall> {
+        match self {
+            LeaseState::Held(deadline) => deadline,
+            _ => None,
+        }
+    }
+}
+
+/// As `extend`, and notes that the worker lives. Shows the state of each lease, in order.
+pub fn heartbeat(
+    db: &Database,
+    worker: &[u8],
+    leases: &[(Uuid, Uuid)],
+    length: Option<Micros>,
+    progress: &[Option<f64>],
+    mut show: impl FnMut(Uuid, LeaseState),
+) {
+    let now = time::now().wall;
+    db.on_board(|board, entry| board.note_worker(entry, NO_QUEUE, worker, now));
+    let kept = keep(db, leases, length, progress, true);
+    let is_lost = |(_, kept): &(&(Uuid, Uuid), &Kept)| **kept == Kept::Lost;
+    let lost: Vec<Uuid> =
+        leases.iter().zip(&kept).filter(is_lost).map(|((id, _), _)| *id).collect();
+    let (live, ended) = ends(db, &lost);
+    for ((id, _), kept) in leases.iter().zip(kept) {
+        let state = match (kept, ended.get(id)) {
+            (Kept::Held(deadline), _) => LeaseState::Held(deadline),
+            _ if live.contains(id) => LeaseState::Lost,
+            (_, Some(status)) if status == CANCELLED => LeaseState::Cancelled,
+            (_, Some(_)) => LeaseState::Settled,
+            (_, None) => LeaseState::Gone,
+        };
+        show(*id, state);
+    }
+}
+
+/// The queue of what the board knows of a worker in no queue.
+pub const NO_QUEUE: &[u8] = b"";
+
+/// Which of some tasks are live, and the statuses of those that have settled. A task that settles
+/// between the two looks is found by the second.
+fn ends(db: &Database, wanted: &[Uuid]) -> (HashSet<Uuid>, HashMap<Uuid, String>) {
+    if wanted.is_empty() {
+        return (HashSet::new(), HashMap::new());
+    }
+    let session = session(db);
+    let live: HashSet<Uuid> = ids_of(&session, &LIVE, wanted.iter().copied()).into_iter().collect();
+    let others: Vec<Uuid> = wanted.iter().copied().filter(|id| !live.contains(id)).collect();
+    let ended = match others.is_empty() {
+        true => HashMap::new(),
+        false => settled(&session, others.into_iter()).into_iter().collect(),
+    };
+    (live, ended)
 }

@@ -1,6 +1,6 @@
 //! Owning: the best tasks leave the board for a worker; no row is written (I6).
 
-use crate::error::{self, Result};
+use crate::error::{self, Error, Result};
 use crate::guc;
 use crate::ops::maintenance::inline;
 use crate::ops::queues::max_tries::MaxTries;
@@ -78,8 +78,8 @@ enum Found {
     Task(Claimed),
 }
 
-/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`.
-/// `length`: of the leases; `None`: each task's own.
+/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`; returns
+/// how many. `length`: of the leases; `None`: each task's own.
 pub fn own_tasks(
     db: &Database,
     worker: &[u8],
@@ -88,7 +88,7 @@ pub fn own_tasks(
     actions: Option<&[&[u8]]>,
     length: Option<Micros>,
     mut show: impl FnMut(Owned),
-) {
+) -> Result<usize> {
     let session = session(db);
     let mut supply = Supply::default();
     let (mut owned, mut served_inline) = (0, false);
@@ -147,7 +147,7 @@ pub fn own_tasks(
                         let (taken, is_full) =
                             take_found(db, queue, &page, asked.most, &claim, &mut freed);
                         if is_full && owned == 0 && taken.is_empty() {
-                            full(db);
+                            return Err(full(db));
                         }
                         if !taken.is_empty() {
                             supply.found();
@@ -166,10 +166,11 @@ pub fn own_tasks(
             }
             Stop::Blocked(why) if may_use_own(why, &mut freed) => {}
             Stop::Blocked(_) => break,
-            Stop::Full if owned == 0 => full(db),
+            Stop::Full if owned == 0 => return Err(full(db)),
             Stop::Full => break,
         }
     }
+    Ok(owned)
 }
 
 /// Leases one ready task by its id. `is_server`: the server itself owns it, which serves the queue of
@@ -244,7 +245,7 @@ pub fn own_task(
     };
     match found {
         Found::Blocked(why) => Err(error::blocked(why, &place.queue, &db.database_name())),
-        Found::Full => Err(error::board_full(&db.database_name())),
+        Found::Full => Err(full(db)),
         Found::Running => Err(error::wrong_status(id, "running")),
         Found::Task(taken) => {
             xact::at_commit(db, [Change::Own(taken.ticket)]);
@@ -257,8 +258,8 @@ pub fn own_task(
     }
 }
 
-fn full(db: &Database) -> ! {
-    error::board_full(&db.database_name()).raise()
+fn full(db: &Database) -> Error {
+    error::board_full(&db.database_name())
 }
 
 /// Whether the reason for which a queue hands out nothing may not hold for this transaction, since

@@ -1,5 +1,6 @@
 //! Taking commands: the scheduler owns the best tasks of the queue `sql`, and reads what they run.
 
+use crate::error;
 use crate::ops::lease::own::{Owned, own_task, own_tasks};
 use crate::ops::sql::{QUEUE, WORKER, rights};
 use crate::pg::command::simple_query::Failure;
@@ -23,7 +24,9 @@ pub fn own(db: &Database, id: Option<Uuid>) -> Option<(Uuid, TokenHash)> {
     let mut owned = None;
     let show = |it: Owned| owned = Some((it.id, token_hash(it.token)));
     match id {
-        None => own_tasks(db, WORKER, QUEUE, 1, None, Some(NEVER), show),
+        None => {
+            _ = error::unwrap_or_raise(own_tasks(db, WORKER, QUEUE, 1, None, Some(NEVER), show))
+        }
         Some(id) => own_task(db, id, WORKER, Some(NEVER), true, show).ok()?,
     }
     owned

@@ -22,18 +22,19 @@ pub fn finish(
     token_hash: TokenHash,
     outcome: &Result<Completed, Failure>,
 ) {
-    let blank = Return { id, token_hash, result: None, error: None };
-    let (it, outcome) = match outcome {
+    let word = if outcome.is_ok() { Outcome::Completed } else { Outcome::Retry };
+    let blank = Return { id, token_hash, outcome: word, result: None, error: None, run_at: None };
+    let it = match outcome {
         Ok(Completed { tag, rows }) => {
             let rows = jsonb::parse(&format!(r#"{{"rows": {rows}}}"#));
             let tag = jsonb::strings(&[("command_tag", tag)]);
             let result = Some(jsonb::merged(rows, tag));
-            (Return { result, ..blank }, Outcome::Completed)
+            Return { result, ..blank }
         }
-        Err(why) => (Return { error: Some(error_of(why)), ..blank }, Outcome::Retry),
+        Err(why) => Return { error: Some(error_of(why)), ..blank },
     };
     // A refusal: the task was cancelled, or deleted.
-    _ = return_tasks(db, &[it], outcome, None);
+    _ = return_tasks(db, &[it]);
 }
 
 /// The error of a task whose command failed, or may not run.

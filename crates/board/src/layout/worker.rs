@@ -7,7 +7,10 @@ use crate::time::{Micros, Monotonic, Wall};
 /// How long a worker without leases is shown after it was last seen.
 const SHOWN: Micros = Micros::from_secs(3_600);
 
-/// A worker of one queue, from its first call on. There are as many records as slots, so that each
+/// As `SHOWN`, of a worker in no queue.
+const SHOWN_IN_NO_QUEUE: Micros = Micros::from_secs(60);
+
+/// A worker of one queue, or of no queue, from its first call on. There are as many records as slots, so that each
 /// lease has one.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -34,13 +37,14 @@ pub struct Worker {
     pub running: u32,
     /// The worker's name. Empty: the record is free.
     pub name: Name<WORKER_MAX>,
-    /// The queue's name.
+    /// The queue's name. Empty: the record is about the worker in no queue.
     pub queue: Name<QUEUE_MAX>,
 }
 
 impl Worker {
     /// Whether it is shown no longer.
     pub fn is_forgotten(&self, now: Wall) -> bool {
-        self.running == 0 && self.last_seen + SHOWN <= now
+        let shown = if self.queue.as_bytes().is_empty() { SHOWN_IN_NO_QUEUE } else { SHOWN };
+        self.running == 0 && self.last_seen + shown <= now
     }
 }

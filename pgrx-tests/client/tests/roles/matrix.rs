@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 92] = [
+const CALLS: [(&str, &str); 96] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -27,10 +27,16 @@ const CALLS: [(&str, &str); 92] = [
     ("`cancel_message`, one's own", "select scylla.cancel_message('q', 'none')"),
     ("`own_tasks`", "select scylla.own_tasks('w', 'q')"),
     ("`own_task`", "select scylla.own_task('{y}', 'w')"),
+    ("`own_any`", "select scylla.own_any('w', '{q}')"),
     ("`extend`", "select scylla.extend('{r}', '{t}')"),
     ("`extend_tasks`", "select scylla.extend_tasks(array['{r}']::uuid[], array['{t}']::uuid[])"),
+    ("`heartbeat`", "select scylla.heartbeat('w', array['{r}']::uuid[], array['{t}']::uuid[])"),
     ("`return_task`", "select scylla.return_task('{r}', '{t}')"),
     ("`return_tasks`", "select scylla.return_tasks(array['{r}']::uuid[], array['{t}']::uuid[])"),
+    (
+        "`return_many`",
+        "select scylla.return_many(array['{r}']::uuid[], array['{t}']::uuid[], '{yield}')",
+    ),
     ("`wait_for_work`", "call scylla.wait_for_work('q', '0')"),
     ("`wait_for_any`", "call scylla.wait_for_any('{q}', '0')"),
     ("`cancel`", "select scylla.cancel('{y}')"),
@@ -107,6 +113,7 @@ const CALLS: [(&str, &str); 92] = [
     ),
     ("`grant`", "select scylla.grant('q', current_user::regrole, '{look}')"),
     ("`revoke`", "select scylla.revoke('q', current_user::regrole, '{look}')"),
+    ("`about`", "select scylla.about()"),
     ("`register_worker`", "select scylla.register_worker()"),
     ("`retry_worst_case`", "select scylla.retry_worst_case(3, '1 s', '0')"),
     // Not in the matrix: the views' own, and the functions of the type of roles.
