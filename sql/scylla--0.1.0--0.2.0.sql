@@ -420,7 +420,7 @@ left join pg_catalog.pg_init_privs i
     on i.objoid operator(pg_catalog.=) p.oid
     and i.classoid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
 where p.pronamespace operator(pg_catalog.=) 'scylla'::pg_catalog.regnamespace
-    and p.proname operator(pg_catalog.=) any ('{submit, submit_many, own_tasks, own_task, schedule, alter_schedule, run_sql, schedule_sql}');
+    and p.proname operator(pg_catalog.=) any ('{submit, submit_many, own_tasks, own_task, register_worker, schedule, alter_schedule, run_sql, schedule_sql}');
 
 alter table scylla.task add column meta jsonb;
 comment on column scylla.task.meta is 'what a client noted about the task; null: nothing';
@@ -428,6 +428,24 @@ alter table scylla.finished add column meta jsonb;
 comment on column scylla.finished.meta is 'what a client noted about the task; null: nothing';
 alter table scylla.schedule add column meta jsonb;
 comment on column scylla.schedule.meta is 'what a client noted about the runs; null: nothing';
+
+-- Workers that told something of themselves, or are asked to stop.
+create table scylla.worker (
+    name       text        not null collate "C",
+    meta       jsonb       not null default '{}',
+    draining   boolean     not null default false,
+    since      timestamptz not null default pg_catalog.clock_timestamp(),
+    constraint worker_pkey primary key (name)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+comment on table scylla.worker is
+    'workers that told something of themselves or are asked to stop; a row goes after its worker';
+comment on column scylla.worker.name is 'the worker''s name';
+comment on column scylla.worker.meta is 'what it told of itself';
+comment on column scylla.worker.draining is 'whether it is asked to stop, and owns nothing more';
+comment on column scylla.worker.since is 'when it registered, or was asked to stop';
+comment on constraint worker_pkey on scylla.worker is 'finds a worker by its name';
+revoke all on table scylla.worker from public;
 
 drop function scylla.submit(text, jsonb, text, bigint, uuid, text, text, timestamptz, uuid[], text, integer, interval, interval, interval, boolean, text);
 create function scylla.submit(
@@ -497,6 +515,11 @@ returns table (
 )
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_task_0_2';
 comment on function scylla.own_task is 'leases one ready task, by its id, to a worker';
+
+drop function scylla.register_worker();
+create function scylla.register_worker(meta jsonb default '{}') returns text
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_register_worker_0_2';
+comment on function scylla.register_worker is 'a worker name that was never handed out before';
 
 drop function scylla.schedule(text, text, text, jsonb, text, bigint, text, text, text, integer, interval, interval, interval, timestamptz, timestamptz);
 create function scylla.schedule(
@@ -725,9 +748,18 @@ from (
         and f.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(f.queue)
 ) p;
 
+-- As above.
+create or replace view scylla.workers as
+select w.worker, w.queue, w.running, w.last_seen, w.next_deadline,
+    coalesce(r.meta, '{}') as meta, coalesce(r.draining, false) as draining
+from scylla._known_workers(pg_catalog.clock_timestamp()) w
+left join scylla.worker r on r.name operator(pg_catalog.=) w.worker collate "C";
+
 comment on column scylla.schedules.meta is 'what a client noted about the runs; null: nothing';
 comment on column scylla.tasks.meta is 'what a client noted about the task; null: nothing';
 comment on column scylla.workers.queue is 'the queue that it serves; null: it has not asked for tasks yet';
+comment on column scylla.workers.meta is 'what it told of itself when it registered';
+comment on column scylla.workers.draining is 'whether it is asked to stop, and owns nothing more';
 
 create function scylla.own_any(
     worker text,
@@ -767,5 +799,20 @@ create function scylla.about() returns jsonb
 language c stable parallel safe as 'MODULE_PATHNAME', 'scylla_about';
 comment on function scylla.about is 'what serves here: edition, version, protocol and features, for clients';
 grant execute on function scylla.about to public;
+
+create function scylla.drain_worker(worker text) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_drain_worker';
+comment on function scylla.drain_worker is
+    'asks a worker to stop: it owns nothing more; false when there is no such worker';
+grant execute on function scylla.drain_worker to public;
+
+create procedure scylla.wait_for_event(
+    worker text, queues text[], timeout interval default '30 s', actions text[] default null,
+    inout event text default null, inout queue text default null
+)
+language c as 'MODULE_PATHNAME', 'scylla_wait_for_event';
+comment on procedure scylla.wait_for_event is
+    'waits for what a worker has to do: work, signal (a lease ended without it) or drain; null when the time is over';
+grant execute on procedure scylla.wait_for_event to public;
 
 select scylla.refresh();

@@ -515,6 +515,23 @@ create sequence scylla.worker_number;
 
 comment on sequence scylla.worker_number is 'numbers the workers that register';
 
+-- Workers that told something of themselves, or are asked to stop.
+create table scylla.worker (
+    name       text        not null collate "C",
+    meta       jsonb       not null default '{}',
+    draining   boolean     not null default false,
+    since      timestamptz not null default pg_catalog.clock_timestamp(),
+    constraint worker_pkey primary key (name)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+comment on table scylla.worker is
+    'workers that told something of themselves or are asked to stop; a row goes after its worker';
+comment on column scylla.worker.name is 'the worker''s name';
+comment on column scylla.worker.meta is 'what it told of itself';
+comment on column scylla.worker.draining is 'whether it is asked to stop, and owns nothing more';
+comment on column scylla.worker.since is 'when it registered, or was asked to stop';
+comment on constraint worker_pkey on scylla.worker is 'finds a worker by its name';
+
 create sequence scylla.created_until;
 
 comment on sequence scylla.created_until is

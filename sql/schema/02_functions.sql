@@ -100,10 +100,16 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_own_any';
 comment on function scylla.own_any is
     'leases the best ready tasks of 1 to 16 queues, in the order given, to a worker';
 
-create function scylla.register_worker() returns text
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_register_worker';
+create function scylla.register_worker(meta jsonb default '{}') returns text
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_register_worker_0_2';
 
 comment on function scylla.register_worker is 'a worker name that was never handed out before';
+
+create function scylla.drain_worker(worker text) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_drain_worker';
+
+comment on function scylla.drain_worker is
+    'asks a worker to stop: it owns nothing more; false when there is no such worker';
 
 -- Keeping and returning
 
@@ -261,6 +267,15 @@ language c as 'MODULE_PATHNAME', 'scylla_wait_for_any';
 
 comment on procedure scylla.wait_for_any is
     'waits until one of 1 to 16 queues has a ready task; the first that has, null when the time is over';
+
+create procedure scylla.wait_for_event(
+    worker text, queues text[], timeout interval default '30 s', actions text[] default null,
+    inout event text default null, inout queue text default null
+)
+language c as 'MODULE_PATHNAME', 'scylla_wait_for_event';
+
+comment on procedure scylla.wait_for_event is
+    'waits for what a worker has to do: work, signal (a lease ended without it) or drain; null when the time is over';
 
 create procedure scylla.wait_for_task(
     id uuid, timeout interval default '1 minute',

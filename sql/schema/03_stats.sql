@@ -160,8 +160,10 @@ comment on column scylla.groups.oldest_ready is
 
 -- As above.
 create view scylla.workers with (security_barrier) as
-select w.worker, w.queue, w.running, w.last_seen, w.next_deadline
-from scylla._known_workers(pg_catalog.clock_timestamp()) w;
+select w.worker, w.queue, w.running, w.last_seen, w.next_deadline,
+    coalesce(r.meta, '{}') as meta, coalesce(r.draining, false) as draining
+from scylla._known_workers(pg_catalog.clock_timestamp()) w
+left join scylla.worker r on r.name operator(pg_catalog.=) w.worker collate "C";
 
 comment on view scylla.workers is
     'the workers of each queue: those with tasks, and those that called within the last hour';
@@ -172,3 +174,5 @@ comment on column scylla.workers.last_seen is
     'when it last asked for tasks of the queue, or extended or returned one';
 comment on column scylla.workers.next_deadline is
     'when the first of its leases expires; null: none does';
+comment on column scylla.workers.meta is 'what it told of itself when it registered';
+comment on column scylla.workers.draining is 'whether it is asked to stop, and owns nothing more';

@@ -32,7 +32,16 @@ sql_functions!(
 );
 
 /// What this version can do that an earlier one cannot, for clients.
-const FEATURES: &[&str] = &["meta", "return_many", "yield_run_at", "heartbeat", "own_any"];
+const FEATURES: &[&str] = &[
+    "meta",
+    "return_many",
+    "yield_run_at",
+    "heartbeat",
+    "own_any",
+    "worker_meta",
+    "drain_worker",
+    "wait_for_event",
+];
 
 /// `about() → jsonb`
 ///

@@ -1,10 +1,12 @@
-//! `own_tasks`, `own_task`, `own_any`, `register_worker`, `extend`, `extend_tasks` and `heartbeat`.
+//! `own_tasks`, `own_task`, `own_any`, `register_worker`,
+//! `drain_worker`, `extend`, `extend_tasks` and `heartbeat`.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate::{self, ACTIONS_MAX, ELEMENTS_MAX};
 use crate::error::{self, Result};
 use crate::ops::lease::extend;
 use crate::ops::lease::own::{self, Owned};
+use crate::ops::lease::worker;
 use crate::pg::datum::{self, BOOLS, FLOATS, TEXTS};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
@@ -15,7 +17,8 @@ sql_functions!(
     own_tasks as "own_tasks_0_2",
     own_task as "own_task_0_2",
     own_any,
-    register_worker,
+    register_worker as "register_worker_0_2",
+    drain_worker,
     extend,
     extend_tasks,
     heartbeat
@@ -114,13 +117,23 @@ fn own_task(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `register_worker() → text`
+/// `register_worker(meta) → text`
 ///
-/// Takes nothing. Returns a name that no other call ever returns.
+/// Takes a JSON object that the worker tells of itself. Returns a name that no other call ever returns.
 fn register_worker(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.register_worker()")?;
-    let name = format!("worker-{}", own::next_worker(&current_database()));
+    let meta = validate::worker_meta(call.jsonb(0, "meta")?)?;
+    let name = worker::register(&current_database(), meta);
     Ok(Some(datum::varlena(name.as_bytes())))
+}
+
+/// `drain_worker(worker) → boolean`
+///
+/// Takes a worker, and asks it to stop. Returns false when there is no such worker.
+fn drain_worker(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.drain_worker()")?;
+    let name = validate::worker(call.text(0, "worker")?)?;
+    Ok(Some(Datum::from(worker::drain(&current_database(), &name))))
 }
 
 /// `extend(id, token, timeout, progress) → boolean`

@@ -11,6 +11,7 @@ sql_functions!(
     outdated as "submit_many",
     outdated as "own_tasks",
     outdated as "own_task",
+    outdated as "register_worker",
     outdated as "schedule",
     outdated as "alter_schedule",
     outdated as "run_sql",

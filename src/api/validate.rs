@@ -237,6 +237,22 @@ pub fn meta(datum: Datum) -> Result<Datum> {
     }
 }
 
+/// The longest object that a worker tells of itself, in bytes: any role may register workers.
+const WORKER_META_MAX: usize = 8_192;
+
+/// What a worker tells of itself: a JSON object; `None`: it is empty.
+pub fn worker_meta(datum: Datum) -> Result<Option<Datum>> {
+    // SAFETY: the callers pass jsonb.
+    let (bytes, value) = unsafe { (jsonb::size(datum), jsonb::read(datum)) };
+    match value {
+        Json::Object(_) if bytes > WORKER_META_MAX => {
+            Err(error::worker_meta_too_large(bytes, WORKER_META_MAX))
+        }
+        Json::Object(object) => Ok((!jsonb::inside(object).is_empty()).then_some(datum)),
+        _ => Err(error::wrong_type("meta", "an object")),
+    }
+}
+
 /// The id of a message.
 pub fn message_id(text: Vec<u8>) -> Result<Vec<u8>> {
     // SAFETY: counts the characters of whole bytes, in the database's encoding.

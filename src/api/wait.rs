@@ -1,16 +1,16 @@
-//! `wait_for_work`, `wait_for_any` and `wait_for_task`: procedures, since they end their
+//! `wait_for_work`, `wait_for_any`, `wait_for_event` and `wait_for_task`: procedures, since they end their
 //! transaction to wait.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate::{self, ACTIONS_MAX, ELEMENTS_MAX};
 use crate::error::{self, Result};
-use crate::ops::query::wait;
+use crate::ops::query::wait::{self, Heard};
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::time;
-use board::{Micros, Monotonic};
+use board::{Micros, Monotonic, WorkerEvent};
 use pgrx::pg_sys::{self, Datum};
 
-sql_functions!(wait_for_work, wait_for_any, wait_for_task);
+sql_functions!(wait_for_work, wait_for_any, wait_for_event, wait_for_task);
 
 /// `wait_for_work(queue, timeout, actions, available)`
 ///
@@ -37,15 +37,54 @@ fn wait_for_any(call: &mut Call) -> Result<Option<Datum>> {
 
 /// Waits with the other arguments of the call. Returns the index of the first queue that has work.
 fn wait_for_queues(call: &Call, function: &str, queues: &[Vec<u8>]) -> Result<Option<usize>> {
-    let until = deadline(call)?;
-    let actions = call.optional_array(2, "actions", TEXTS, ACTIONS_MAX)?;
+    let wish = wish(call, 1, function)?;
+    let queues: Vec<&[u8]> = queues.iter().map(Vec::as_slice).collect();
+    let actions = wish.actions();
+    Ok(nonatomic(|| wait::wait_for_work(&queues, actions.as_deref(), wish.until)))
+}
+
+/// `wait_for_event(worker, queues, timeout, actions, event, queue)`
+///
+/// Takes a worker, and the arguments of `wait_for_any`. Returns a row: what happened, `work`, `signal`
+/// or `drain`, and the queue that has work; nulls after the timeout.
+fn wait_for_event(call: &mut Call) -> Result<Option<Datum>> {
+    let worker = validate::worker(call.text(0, "worker")?)?;
+    let queues = call.array(1, "queues", TEXTS, ELEMENTS_MAX)?;
+    let queues = validate::queues(queues, validate::queue)?;
+    queues.iter().try_for_each(|queue| call.permit(queue))?;
+    let wish = wish(call, 2, "scylla.wait_for_event()")?;
+    let names: Vec<&[u8]> = queues.iter().map(Vec::as_slice).collect();
+    let actions = wish.actions();
+    let heard = nonatomic(|| wait::wait_for_event(&worker, &names, actions.as_deref(), wish.until));
+    let (event, queue) = match heard {
+        None => (None, None),
+        Some(Heard::Work(at)) => (Some("work"), Some(datum::varlena(&queues[at]))),
+        Some(Heard::Worker(WorkerEvent::Signal)) => (Some("signal"), None),
+        Some(Heard::Worker(WorkerEvent::Drain)) => (Some("drain"), None),
+    };
+    Ok(Some(call.row([event.map(|event| datum::varlena(event.as_bytes())), queue])))
+}
+
+/// What a caller waits for, and how long.
+struct Wish {
+    until: Monotonic,
+    actions: Option<Vec<Vec<u8>>>,
+}
+
+impl Wish {
+    fn actions(&self) -> Option<Vec<&[u8]>> {
+        self.actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect())
+    }
+}
+
+/// The timeout and the actions, from an argument on, of a call that may wait here.
+fn wish(call: &Call, first: usize, function: &str) -> Result<Wish> {
+    let until = deadline(call, first)?;
+    let actions = call.optional_array(first + 1, "actions", TEXTS, ACTIONS_MAX)?;
     let actions = actions.map(validate::actions).transpose()?;
     call.require_primary(function)?;
     call.require_top_level(function)?;
-    let queues: Vec<&[u8]> = queues.iter().map(Vec::as_slice).collect();
-    let actions: Option<Vec<&[u8]>> =
-        actions.as_ref().map(|actions| actions.iter().map(Vec::as_slice).collect());
-    Ok(nonatomic(|| wait::wait_for_work(&queues, actions.as_deref(), until)))
+    Ok(Wish { until, actions })
 }
 
 /// `wait_for_task(id, timeout, status, result)`
@@ -54,7 +93,7 @@ fn wait_for_queues(call: &Call, function: &str, queues: &[Vec<u8>]) -> Result<Op
 /// settled, nulls after the timeout.
 fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
-    let until = deadline(call)?;
+    let until = deadline(call, 1)?;
     call.permit_tasks(&[id])?;
     call.require_top_level("scylla.wait_for_task()")?;
     let copy = datum::copy_to_caller_context();
@@ -65,9 +104,9 @@ fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(call.row([status, result.flatten()])))
 }
 
-/// The end of the timeout, the second argument of both procedures.
-fn deadline(call: &Call) -> Result<Monotonic> {
-    let (_, length) = call.interval(1).ok_or_else(|| error::missing("timeout"))?;
+/// The end of the timeout, which is an argument.
+fn deadline(call: &Call, number: usize) -> Result<Monotonic> {
+    let (_, length) = call.interval(number).ok_or_else(|| error::missing("timeout"))?;
     if length < Micros::ZERO {
         return Err(error::negative("timeout"));
     }

@@ -93,6 +93,12 @@ pub fn delays_too_long() -> Error {
         .detail("The delays of all retries are longer than an interval can be.")
 }
 
+/// What a worker tells of itself, of `got` bytes, where `most` are allowed.
+pub fn worker_meta_too_large(got: usize, most: usize) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED, "meta is too large")
+        .detail(format!("The meta has {got} bytes, and a worker's may have {most} bytes."))
+}
+
 /// A spec, a result or an error of `got` bytes, where `most` are allowed.
 pub fn too_large(argument: &str, got: usize, most: usize) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED, format!("{argument} is too large"))

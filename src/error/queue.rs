@@ -20,6 +20,12 @@ pub fn no_such_queue(queue: &[u8]) -> Error {
         .detail("A queue exists when it has settings, or has had a task.")
 }
 
+/// The worker is asked to stop, and owns nothing more.
+pub fn worker_drains(worker: &[u8]) -> Error {
+    wrong_state(format!("worker \"{}\" drains", datum::printable(worker)))
+        .detail("scylla.drain_worker() has asked it to stop.")
+}
+
 /// Why a queue does not hand out the task that the caller asks for.
 pub fn blocked(why: Blocked, queue: &[u8], database: &str) -> Error {
     let queue = datum::printable(queue);

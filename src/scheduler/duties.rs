@@ -3,6 +3,7 @@
 use crate::error;
 use crate::guc;
 use crate::ops::dependencies::count_down;
+use crate::ops::lease::worker;
 use crate::ops::maintenance::expire::{self, Batch};
 use crate::ops::maintenance::{QUARANTINE, identity, load_board, notify, persist_leases};
 use crate::ops::supply::survey as lanes;
@@ -12,7 +13,7 @@ use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::rows::ROWS_PER_TX;
-use board::{Micros, Monotonic, NotifyRound};
+use board::{Micros, Monotonic, NotifyRound, Wall};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -155,6 +156,11 @@ pub fn persist(db: &Database, entry: u32) {
     if over > 0 && clear().is_none() {
         with_board(|board| board.entry_mut(entry).ended_persisted += over);
     }
+}
+
+/// Forgets workers that are gone, and tells the board which ones drain.
+pub fn keep_workers(db: &Database, entry: u32, since: Wall) {
+    in_extension_transaction(db, "keep workers", Commit::Ahead, || worker::keep(db, entry, since));
 }
 
 /// Wakes processes that wait for queues which have a permit again.

@@ -22,7 +22,7 @@ use crate::shmem::on_board::owners_differ;
 use crate::shmem::schedulers;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;
-use board::{Board, BuildState, Counted, Micros, Monotonic};
+use board::{Board, BuildState, Counted, Micros, Monotonic, Wall};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -109,9 +109,15 @@ struct Scheduler<'h> {
     retention: Retention,
     retains: bool,
     was_served: bool,
+    /// Since when it hears of workers, and when it looks after them next.
+    hears_since: Wall,
+    next_workers: Monotonic,
     /// Since when something is withheld that is not durable.
     withheld_since: Option<Monotonic>,
 }
+
+/// How often it looks after workers.
+const WORKERS_INTERVAL: Micros = Micros::from_secs(30);
 
 /// What the scheduler finds when it wakes.
 struct Wakeup {
@@ -145,6 +151,8 @@ impl Scheduler<'_> {
             retention: Retention::default(),
             retains: false,
             was_served: false,
+            hears_since: time::now().wall,
+            next_workers: Monotonic::MIN,
             withheld_since: None,
         }
     }
@@ -184,6 +192,10 @@ impl Scheduler<'_> {
             duties::cover(self.db, entry, &mut self.cover_pause, &mut self.next_cover);
             let interval = guc::sweep_interval().min(persist_interval());
             self.next_sweep = time::monotonic() + interval;
+            if self.next_workers <= time::monotonic() {
+                self.next_workers = time::monotonic() + WORKERS_INTERVAL;
+                duties::keep_workers(self.db, entry, self.hears_since);
+            }
         }
         self.schedules.count(self.db, entry);
         self.next_sql = self.sql.turn(self.db, entry, is_served(entry));

@@ -10,7 +10,7 @@ use crate::shmem::segment::{broadcast, discard_board, wake_launcher, wake_schedu
 use board::{
     Board, Bucket, Counts, FreedPlace, GroupHash, GroupPlace, Id, LaneName, LaneRef, Micros,
     Monotonic, Name, Offered, QUEUE_MAX, QueueSettings, Rank, RowHint, RunningPlace, Ticket,
-    Timestamp, WaitFor, Wall,
+    Timestamp, WORKER_MAX, WaitFor, Wall,
 };
 use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
@@ -128,6 +128,8 @@ pub enum Change {
     Configure(Box<(Name<QUEUE_MAX>, QueueSettings)>),
     /// Only critical queues hand out tasks, or all again.
     CriticalOnly(bool),
+    /// A worker is asked to stop.
+    Drain(Box<Name<WORKER_MAX>>),
     /// What happened in a queue.
     Count(Box<QueueCounts>),
     /// Events of a queue are in the table of totals.
@@ -504,6 +506,7 @@ fn apply(pending: &[PendingChange], withholds: bool) {
             board.unpin_queue(entry, it.0.as_bytes());
         }
         Change::CriticalOnly(enabled) => board.entry_mut(entry).critical_only = *enabled,
+        Change::Drain(worker) => board.drain_worker(entry, worker.as_bytes(), true, wall),
         Change::Count(it) => board.count(entry, &it.queue, &it.counts, transaction, wall),
         Change::Written(it) => board.note_written(entry, &it.queue, &it.counts.events),
         Change::Refresh | Change::Create | Change::Drop => {}
@@ -622,6 +625,7 @@ fn revert(pending: &[PendingChange]) {
         | Change::Create
         | Change::Drop
         | Change::CriticalOnly(_)
+        | Change::Drain(_)
         | Change::Written(_) => {}
     });
     for created in pending.iter().filter(|it| matches!(it.change, Change::Create)) {

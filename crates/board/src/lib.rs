@@ -38,7 +38,7 @@ pub use board::queues::limits::{Blocked, Bucket, Freed, FreedPlace, GroupPlace, 
 pub use board::queues::order::NoteRef;
 pub use board::refill::NeedsRefill;
 pub use board::shares::Room;
-pub use board::waiters::WaitFor;
+pub use board::waiters::{WaitFor, WorkerEvent};
 pub use board::{Board, MAX_CONFIGURED, Parts, Sizes, Usage};
 pub use layout::entry::{BuildState, DatabaseEntry, MAX_DATABASES};
 pub use layout::header::Header;

@@ -4,7 +4,7 @@ mod memory;
 
 use board::{
     ActionFilter, Board, BuildState, LaneName, Micros, Monotonic, Next, NotifyRound, Rank, Sizes,
-    WaitFor,
+    WaitFor, Wall, WorkerEvent,
 };
 use memory::Memory;
 use memory::small::{
@@ -483,5 +483,84 @@ fn queues_beyond_the_limit_are_not_notified() {
     board.audit();
     let settled = std::iter::from_fn(|| board.next_settled(0)).count();
     assert_eq!(settled, (4_096 + 2 * 4) / 4);
+    board.audit();
+}
+
+fn wait_as(board: &mut Board, process: u32, worker: &[u8], queues: &[&[u8]]) {
+    board.wait_for(0, process, WaitFor::Event { queues, filter: ActionFilter::ANY, worker });
+}
+
+#[test]
+fn a_lease_that_ends_without_its_worker_wakes_the_worker() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    for id in 1..=3 {
+        offer(&mut board, b"work", b"do", id);
+    }
+    let taken: Vec<_> = (1..=3).map(|_| own(&mut board, 1)).collect();
+    // It joins the line of its queue, and its own.
+    wait_as(&mut board, 0, b"worker", &[b"other", b"work"]);
+    wait_as(&mut board, 1, b"another", &[b"other"]);
+    wait_as(&mut board, 2, b"worker", &[b"other"]);
+    board.audit();
+    board.remove_task(0, taken[0].id);
+    assert_eq!(signalled(&mut board), [0, 2], "each process of the worker");
+    for process in [0, 2] {
+        wait_as(&mut board, process, b"worker", &[b"other"]);
+        let event = board.take_event(0, process, b"worker");
+        assert_eq!(event, Some(WorkerEvent::Signal));
+        assert_eq!(board.take_event(0, process, b"worker"), None, "once");
+    }
+    assert_eq!(board.take_event(0, 1, b"another"), None);
+    expire(&mut board);
+    assert_eq!(signalled(&mut board), [0, 2], "an expiry");
+    board.audit();
+}
+
+#[test]
+fn a_worker_that_does_not_wait_is_told_when_it_does() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    offer(&mut board, b"work", b"do", 1);
+    let taken = own(&mut board, 1);
+    board.note_worker(0, b"", b"worker", Wall(0));
+    board.remove_task(0, taken.id);
+    assert_eq!(signalled(&mut board), []);
+    wait_as(&mut board, 0, b"worker", &[b"work"]);
+    assert_eq!(board.take_event(0, 0, b"worker"), Some(WorkerEvent::Signal));
+    board.end_wait(0, None);
+    board.audit();
+}
+
+#[test]
+fn a_worker_that_drains_is_woken_and_told_each_time() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    wait_as(&mut board, 0, b"worker", &[b"work"]);
+    assert!(!board.note_worker(0, b"work", b"worker", Wall(0)));
+    board.drain_worker(0, b"worker", true, Wall(0));
+    assert_eq!(signalled(&mut board), [0]);
+    board.drain_worker(0, b"worker", true, Wall(0));
+    assert_eq!(signalled(&mut board), [], "it was told");
+    for _ in 0..2 {
+        wait_as(&mut board, 0, b"worker", &[b"work"]);
+        assert_eq!(board.take_event(0, 0, b"worker"), Some(WorkerEvent::Drain));
+    }
+    assert!(board.note_worker(0, b"work", b"worker", Wall(0)) && board.drains(0, b"worker"));
+    assert!(!board.drains(0, b"other"));
+    board.drain_worker(0, b"worker", false, Wall(0));
+    assert!(!board.drains(0, b"worker"));
+    board.audit();
+}
+
+#[test]
+fn a_process_with_all_its_lines_in_one_is_woken_once() {
+    let mut memory = small(8, 4);
+    let mut board = memory.board();
+    let queues = [&b"work"[..]; 16];
+    wait_as(&mut board, 0, b"worker", &queues);
+    wait_as(&mut board, 1, b"worker", &queues);
+    board.drain_worker(0, b"worker", true, Wall(0));
+    assert_eq!(signalled(&mut board), [0, 1]);
     board.audit();
 }

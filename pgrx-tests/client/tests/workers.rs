@@ -241,3 +241,28 @@ fn each_lease_of_a_full_board_has_its_worker() {
     let owners = "select count(distinct owner) from scylla.tasks where status = 'running'";
     assert_eq!((s.count(busy), s.count(owners)), (64, 64));
 }
+
+/// A request to stop survives a crash; a worker that was not heard of for a minute may have its name
+/// again.
+#[test]
+fn a_worker_still_drains_after_a_crash() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    let worker = s.text("select scylla.register_worker('{\"host\": \"a\"}')");
+    assert!(s.value::<bool>("select scylla.drain_worker($1)", &[&worker]));
+    s.submit_many("q", 2);
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    let own = "select count(*) from scylla.own_tasks($1, 'q')";
+    // The first look after workers may be still to come: it owns one of the two at most.
+    eventually(seconds(20), "the board knows", || {
+        s.value::<i64>("select count(*) from scylla.own_any($1, '{none}')", &[&worker]);
+        let shown =
+            "select draining and meta = '{\"host\": \"a\"}' from scylla.workers where worker = $1";
+        let shown = s.try_value::<bool>(shown, &[&worker]).unwrap_or(false);
+        (shown && s.value::<i64>(own, &[&worker]) == 0).then_some(())
+    });
+    assert_eq!(s.value::<i64>("select count(*) from scylla.own_tasks('other', 'q', 9)", &[]), 2);
+}

@@ -83,7 +83,7 @@ pub enum LeaseState {
     Cancelled,
     /// The task has completed, or was aborted.
     Settled,
-    /// The task is live, and the lease is another worker's, or there is none.
+    /// The task is live, and another worker owns it, or no worker does.
     Lost,
     /// There is no such task.
     Gone,

@@ -3,3 +3,4 @@
 pub mod extend;
 pub mod own;
 pub mod release_worker;
+pub mod worker;

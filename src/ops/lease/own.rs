@@ -17,7 +17,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
-use crate::storage::rows::{BoardKey, session, session_of, settled, share};
+use crate::storage::rows::{BoardKey, session, settled, share};
 use board::{
     Blocked, Board, Claim, Claimed, Event, Events, Freed, GroupPlace, Micros, Next, Room, State,
     TokenHash, Wall, bucket,
@@ -25,7 +25,6 @@ use board::{
 use pgrx::pg_sys::{self, Datum};
 
 statement!(FIND, "lease/find", [UUID]);
-statement!(NEXT_WORKER, "lease/next_worker", []);
 
 /// A task that a worker owns now. The data live until the next one is shown.
 pub struct Owned {
@@ -68,10 +67,13 @@ enum Stop {
     NoTask(Next),
     /// The queue hands out nothing now.
     Blocked(Blocked),
+    /// The worker is asked to stop.
+    Draining,
 }
 
 /// The result of reserving one task by its id.
 enum Found {
+    Draining,
     Blocked(Blocked),
     Full,
     Running,
@@ -167,7 +169,7 @@ pub fn own_tasks(
             Stop::Blocked(why) if may_use_own(why, &mut freed) => {}
             Stop::Blocked(_) => break,
             Stop::Full if owned == 0 => return Err(full(db)),
-            Stop::Full => break,
+            Stop::Full | Stop::Draining => break,
         }
     }
     Ok(owned)
@@ -222,6 +224,9 @@ pub fn own_task(
     let groups = xact::endings_in_groups();
     let found = loop {
         let (found, early) = db.on_board(|board, entry| {
+            if board.drains(entry, worker) {
+                return (Found::Draining, (false, entry));
+            }
             let queue = board.find_queue(entry, &place.queue);
             let found = match board.blocked(entry, queue, claim.now.monotonic, freed) {
                 Some(why) => Found::Blocked(why),
@@ -244,6 +249,7 @@ pub fn own_task(
         }
     };
     match found {
+        Found::Draining => Err(error::worker_drains(worker)),
         Found::Blocked(why) => Err(error::blocked(why, &place.queue, &db.database_name())),
         Found::Full => Err(full(db)),
         Found::Running => Err(error::wrong_status(id, "running")),
@@ -307,10 +313,13 @@ fn take(
     let mut taken = Vec::with_capacity(wanted);
     xact::reserve(wanted);
     let (entry, stop, wakes_scheduler) = db.on_board(|board, entry| {
-        board.note_worker(entry, queue, claim.worker, claim.now.wall);
+        let drains = board.note_worker(entry, queue, claim.worker, claim.now.wall);
         let found = board.find_queue(entry, queue);
         let mut room = board.room_of(entry);
         let stop = loop {
+            if drains {
+                break Stop::Draining;
+            }
             if !served_inline
                 && board.entry(entry).scheduler == 0
                 && inline::is_wanted(board, entry, claim.now)
@@ -497,10 +506,4 @@ fn owned(
         max_tries: max_tries(limit.map(|it| it.value() as i32)),
         meta,
     }
-}
-
-/// The next number of the workers' sequence.
-pub fn next_worker(db: &Database) -> i64 {
-    let session = session_of(db.table(c"worker_number"));
-    datum::number(session.run(&NEXT_WORKER, &[]).first())
 }

@@ -1,12 +1,14 @@
 //! Waiting: for work of queues, and for the end of a task.
 
 use crate::error::{self, Result};
+use crate::ops::lease::extend::NO_QUEUE;
 use crate::ops::query::unserved;
 use crate::ops::supply::order::Wait;
 use crate::ops::supply::search::Asked;
 use crate::ops::supply::{Supplied, Supply};
 use crate::pg::datum::{self, UUID};
 use crate::pg::lock;
+use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
@@ -14,7 +16,7 @@ use crate::shmem::database::Database;
 use crate::shmem::on_board::current_database;
 use crate::shmem::{latch_wait, xact};
 use crate::storage::rows::session;
-use board::{ActionFilter, LaneRef, Monotonic, Next, WaitFor};
+use board::{ActionFilter, LaneRef, Monotonic, Next, WaitFor, WorkerEvent};
 use pgrx::pg_sys::Datum;
 use std::cell::Cell;
 
@@ -38,6 +40,45 @@ pub fn wait_for_work(
             None => xact::found_nothing(),
         }
         found.map(|(at, _)| at)
+    })
+}
+
+/// What a worker hears that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// The queue at this index has work.
+    Work(usize),
+    Worker(WorkerEvent),
+}
+
+/// As `wait_for_work`, for a worker that is to hear, too, of leases that end without it, and when it is
+/// asked to stop.
+pub fn wait_for_event(
+    worker: &[u8],
+    queues: &[&[u8]],
+    actions: Option<&[&[u8]]>,
+    until: Monotonic,
+) -> Option<Heard> {
+    let filter = ActionFilter::new(actions);
+    latch_wait::poll_until(until, || {
+        let db = lasting_database();
+        xact::wait_for(&db, WaitFor::Event { queues, filter, worker });
+        let now = time::now().wall;
+        let event = db.on_board(|board, entry| {
+            board.note_worker(entry, NO_QUEUE, worker, now);
+            board.take_event(entry, process::number(), worker)
+        });
+        if let Some(event) = event {
+            xact::end_wait(None);
+            return Some(Heard::Worker(event));
+        }
+        let find = |(at, queue): (usize, &&[u8])| Some((at, find_work(&db, queue, actions)?));
+        let found = queues.iter().enumerate().find_map(find);
+        match found {
+            Some((_, lane)) => xact::end_wait(Some(lane)),
+            None => xact::found_nothing(),
+        }
+        found.map(|(at, _)| Heard::Work(at))
     })
 }
 

@@ -10,8 +10,10 @@ use pgrx::pg_sys::Datum;
 
 /// Aborts the task of a command that can never run, if its lease is valid still.
 pub fn abort(db: &Database, id: Uuid, token_hash: TokenHash, why: &Failure) {
-    let it = Return { id, token_hash, result: None, error: Some(error_of(why)) };
-    _ = return_tasks(db, &[it], Outcome::Aborted, None);
+    let error = Some(error_of(why));
+    let outcome = Outcome::Aborted;
+    let it = Return { id, token_hash, outcome, result: None, error, run_at: None };
+    _ = return_tasks(db, &[it]);
 }
 
 /// Returns the task of a command that has ended, if its lease is valid still. The texts are in the

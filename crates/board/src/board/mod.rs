@@ -25,7 +25,7 @@ use crate::layout::queue::{Group, GroupNote, Queue};
 use crate::layout::rank::Id;
 use crate::layout::slot::{Flag, Slot, State, Ticket};
 use crate::layout::stats::{QueueStats, Recount};
-use crate::layout::waiter::{MAX_WAIT_QUEUES, Notice, Place, Waiter};
+use crate::layout::waiter::{Notice, PLACES, Place, Waiter};
 use crate::layout::worker::Worker;
 
 /// How many queues without lanes are kept to be announced; more are not announced.
@@ -94,7 +94,7 @@ impl Sizes {
 
     /// How many places in lines it holds.
     pub fn places(&self) -> usize {
-        self.waiters * MAX_WAIT_QUEUES
+        self.waiters * PLACES
     }
 
     /// How many workers it holds, with or without leases: each lease has one.
@@ -154,7 +154,7 @@ pub struct Board<'a> {
     pub(crate) notices: Pool<'a, Notice>,
     pub(crate) notes: Pool<'a, GroupNote>,
     pub(crate) waiters: &'a mut [Waiter],
-    /// The waiters' places in lines, `MAX_WAIT_QUEUES` each.
+    /// The waiters' places in lines, `PLACES` each.
     pub(crate) places: &'a mut [Place],
     /// The lines of waiters; as many as a power of two.
     pub(crate) lines: &'a mut [ListHead],

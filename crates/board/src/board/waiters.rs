@@ -1,7 +1,7 @@
 //! Processes that wait for work, or for the end of a task.
 //!
 //! A *line* is a first-in, first-out list of waiting processes. Each queue and each task that
-//! processes wait for has one. A process joins its lines before it looks for what it waits for, so
+//! processes wait for has one, and each worker that waits. A process joins its lines before it looks for what it waits for, so
 //! that it cannot miss what happens in between: a line for the task, or one for each queue. A
 //! process that is woken leaves all its lines at once. It joins them again before it looks.
 
@@ -11,7 +11,7 @@ use crate::containers::list::{self, ListNodes};
 use crate::layout::lane::LaneRef;
 use crate::layout::nodes::{Link, NIL};
 use crate::layout::rank::Id;
-use crate::layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, Place, Waiter, WaiterState};
+use crate::layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, PLACES, Place, Waiter, WaiterState};
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,26 @@ pub enum WaitFor<'a> {
         /// The actions.
         filter: ActionFilter,
     },
+    /// As `Work`, or what concerns a worker.
+    Event {
+        /// The names of the queues.
+        queues: &'a [&'a [u8]],
+        /// The actions.
+        filter: ActionFilter,
+        /// The worker's name.
+        worker: &'a [u8],
+    },
     /// The end of a task.
     Settled(Id),
+}
+
+/// What concerns a worker that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorkerEvent {
+    /// A lease of the worker ended without it.
+    Signal,
+    /// The worker is asked to stop.
+    Drain,
 }
 
 impl ActionFilter {
@@ -72,9 +90,14 @@ impl ListNodes for [Place] {
     }
 }
 
+/// The hash of a worker's line.
+fn worker_hash(entry: u32, worker: &[u8]) -> u32 {
+    hash(hash(entry, b"worker"), worker)
+}
+
 /// The indexes of a waiter's places.
 fn places(process: u32, lines: u32) -> std::ops::Range<u32> {
-    let first = process * MAX_WAIT_QUEUES as u32;
+    let first = process * PLACES as u32;
     first..first + lines
 }
 
@@ -86,7 +109,7 @@ impl Board<'_> {
 
     /// The process that has a place.
     pub(crate) fn process_at(&self, place: u32) -> u32 {
-        place / MAX_WAIT_QUEUES as u32
+        place / PLACES as u32
     }
 
     pub(crate) fn waiter_at(&self, place: u32) -> &Waiter {
@@ -96,12 +119,23 @@ impl Board<'_> {
     /// Makes a process wait. A process that waits for this already keeps its places; one that was
     /// woken joins at the ends of its lines.
     pub fn wait_for(&mut self, entry: u32, process: u32, wait: WaitFor) {
-        let mut hashes = [0; MAX_WAIT_QUEUES];
+        let mut hashes = [0; PLACES];
+        let mut join = |queues: &[&[u8]]| {
+            let lines = queues.len().min(MAX_WAIT_QUEUES);
+            hashes
+                .iter_mut()
+                .zip(&queues[..lines])
+                .for_each(|(it, queue)| *it = hash(entry, queue));
+            lines
+        };
+        let mut for_worker = false;
         let (lines, filter, for_work) = match wait {
-            WaitFor::Work { queues, filter } => {
-                let lines = queues.len().min(MAX_WAIT_QUEUES);
-                hashes.iter_mut().zip(queues).for_each(|(it, queue)| *it = hash(entry, queue));
-                (lines as u32, filter, true)
+            WaitFor::Work { queues, filter } => (join(queues) as u32, filter, true),
+            WaitFor::Event { queues, filter, worker } => {
+                let lines = join(queues);
+                hashes[lines] = worker_hash(entry, worker);
+                for_worker = true;
+                (lines as u32 + 1, filter, true)
             }
             WaitFor::Settled(id) => {
                 hashes[0] = self.id_hash(entry, id);
@@ -129,6 +163,8 @@ impl Board<'_> {
             lines,
             state: WaiterState::Waiting,
             for_work,
+            for_worker,
+            signalled: waiter.signalled && for_worker,
         };
         for (at, hash) in places(process, lines).zip(hashes) {
             self.places[at as usize] = Place { link: Link::NONE, hash };
@@ -146,6 +182,7 @@ impl Board<'_> {
         self.leave_lines(process);
         let waiter = &mut self.waiters[process as usize];
         waiter.state = WaiterState::Idle;
+        waiter.signalled = false;
         let woken_for = std::mem::replace(&mut waiter.woken_for, LaneRef::NONE);
         if !found.is_some_and(|found| self.is_used(woken_for, found)) {
             self.pass_on(woken_for);
@@ -229,6 +266,53 @@ impl Board<'_> {
             if !waiter.for_work && waiter.entry == entry && place.hash == hash {
                 self.signal(process, LaneRef::NONE);
             }
+        }
+    }
+
+    /// A lease of a worker has ended without it: the worker is told when it waits, or at once.
+    pub(crate) fn signal_worker(&mut self, entry: u32, worker: &[u8]) {
+        if let Some(it) = self.find_worker(entry, b"", worker) {
+            self.workers[it].signalled = true;
+        }
+        self.wake_worker(entry, worker, true);
+    }
+
+    /// Wakes the processes in which a worker waits.
+    pub(crate) fn wake_worker(&mut self, entry: u32, worker: &[u8], signalled: bool) {
+        if self.globals.waiting == 0 {
+            return;
+        }
+        let hash = worker_hash(entry, worker);
+        let line = self.line(hash);
+        let mut at = self.lines[line].first;
+        while at != NIL {
+            let (process, place) = (self.process_at(at), self.places[at as usize]);
+            let waiter = &mut self.waiters[process as usize];
+            let is_worker = waiter.for_worker && at + 1 == places(process, waiter.lines).end;
+            if is_worker && waiter.entry == entry && place.hash == hash {
+                waiter.signalled |= signalled;
+                self.signal(process, LaneRef::NONE);
+                // It has left this line, maybe with several places.
+                at = self.lines[line].first;
+            } else {
+                at = place.link.next;
+            }
+        }
+    }
+
+    /// What a worker is to be told, which waits in a process. A signal is told once.
+    pub fn take_event(&mut self, entry: u32, process: u32, worker: &[u8]) -> Option<WorkerEvent> {
+        let mut signalled = std::mem::take(&mut self.waiters[process as usize].signalled);
+        let mut drains = false;
+        if let Some(it) = self.find_worker(entry, b"", worker) {
+            let it = &mut self.workers[it];
+            signalled |= std::mem::take(&mut it.signalled);
+            drains = it.draining;
+        }
+        match (signalled, drains) {
+            (true, _) => Some(WorkerEvent::Signal),
+            (false, true) => Some(WorkerEvent::Drain),
+            (false, false) => None,
         }
     }
 

@@ -59,6 +59,8 @@ pub struct DatabaseEntry {
     pub(crate) idle_workers: ListHead,
     /// How many workers `idle_workers` has.
     pub(crate) idle_workers_len: u32,
+    /// How many workers are asked to stop.
+    pub(crate) draining: u32,
     /// How many slots cannot be evicted: reserved, leased or ending ones.
     pub(crate) held: u32,
     /// Lanes that can be spilled, the one that is idle longest first.
@@ -148,6 +150,7 @@ impl DatabaseEntry {
         timer: NIL,
         idle_workers: ListHead::EMPTY,
         idle_workers_len: 0,
+        draining: 0,
         held: 0,
         idle: ListHead::EMPTY,
         idle_len: 0,

@@ -7,6 +7,9 @@ use crate::layout::rank::Id;
 /// How many queues a process may wait for at once.
 pub const MAX_WAIT_QUEUES: usize = 16;
 
+/// How many places a process has in lines: one for each queue, and one for its worker.
+pub(crate) const PLACES: usize = MAX_WAIT_QUEUES + 1;
+
 /// A process that waits for work of queues or for the end of a task. A process waits for one of
 /// these at a time, so that its waiter has the process's own index.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +30,10 @@ pub struct Waiter {
     pub(crate) state: WaiterState,
     /// Whether it waits for work, or for the end of a task.
     pub(crate) for_work: bool,
+    /// Whether its last line is that of its worker.
+    pub(crate) for_worker: bool,
+    /// A lease of its worker ended without the worker, which was not told yet.
+    pub(crate) signalled: bool,
 }
 
 /// What a waiter does.
@@ -48,12 +55,12 @@ pub enum WaiterState {
 #[repr(C)]
 pub struct ActionFilter(pub(crate) u128);
 
-/// A waiter's place in the line of one queue, or of one task.
+/// A waiter's place in the line of one queue, of its worker, or of one task.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Place {
     pub(crate) link: Link,
-    /// The hash of the queue's name, or of the task's id. Different ones that have the same hash
+    /// The hash of the queue's name, of the worker's, or of the task's id. Different ones that have the same hash
     /// share their line: a process may be woken for the wrong one.
     pub(crate) hash: u32,
 }
@@ -69,6 +76,8 @@ impl Waiter {
         lines: 0,
         state: WaiterState::Idle,
         for_work: false,
+        for_worker: false,
+        signalled: false,
     };
 }
 

@@ -35,6 +35,10 @@ pub struct Worker {
     /// How many of its slots are reserved or leased, those included that a transaction in flight
     /// ends.
     pub running: u32,
+    /// It is asked to stop, and owns nothing more. Of the record in no queue.
+    pub draining: bool,
+    /// A lease ended without the worker, which was not told yet. Of the record in no queue.
+    pub(crate) signalled: bool,
     /// The worker's name. Empty: the record is free.
     pub name: Name<WORKER_MAX>,
     /// The queue's name. Empty: the record is about the worker in no queue.

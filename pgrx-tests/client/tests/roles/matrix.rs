@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 96] = [
+const CALLS: [(&str, &str); 98] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -39,6 +39,7 @@ const CALLS: [(&str, &str); 96] = [
     ),
     ("`wait_for_work`", "call scylla.wait_for_work('q', '0')"),
     ("`wait_for_any`", "call scylla.wait_for_any('{q}', '0')"),
+    ("`wait_for_event`", "call scylla.wait_for_event('w', '{q}', '0')"),
     ("`cancel`", "select scylla.cancel('{y}')"),
     ("`cancel_tasks`", "select scylla.cancel_tasks(array['{y}']::uuid[])"),
     ("`cancel_group`", "select scylla.cancel_group('q', 'g')"),
@@ -81,6 +82,7 @@ const CALLS: [(&str, &str); 96] = [
     ("`pause`", "select scylla.pause('q')"),
     ("`resume`", "select scylla.resume('q')"),
     ("`critical_only`", "select scylla.critical_only(true)"),
+    ("`drain_worker`", "select scylla.drain_worker('w')"),
     ("`release_worker`", "select scylla.release_worker('w')"),
     ("`refresh`", "select scylla.refresh()"),
     ("`open`", "select scylla.open()"),

@@ -6,6 +6,7 @@
 mod actions;
 mod any;
 mod clients;
+mod event;
 mod manners;
 mod task;
 mod work;

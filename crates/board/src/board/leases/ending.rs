@@ -128,6 +128,9 @@ impl Board<'_> {
     }
 
     fn end_lease(&mut self, at: u32, expired: bool) {
+        if expired {
+            self.signal_lease_ended(at);
+        }
         let slot = &mut self.slots[at];
         slot.flags.set(Flag::InHistory, expired);
         slot.claimed_by = 0;
@@ -167,6 +170,9 @@ impl Board<'_> {
         self.wake_all(entry, id);
         if let Some(at) = self.find_slot(entry, id) {
             self.note_group_of(at);
+            if matches!(self.slots[at].state, State::Leased | State::Reserved) {
+                self.signal_lease_ended(at);
+            }
             self.drop_slot(at);
         }
     }
@@ -180,6 +186,15 @@ impl Board<'_> {
         if let Some(at) = self.find_slot(entry, id).filter(is_free) {
             self.note_group_of(at);
             self.drop_slot(at);
+        }
+    }
+
+    /// Tells the worker of a slot that its lease has ended without it.
+    fn signal_lease_ended(&mut self, at: u32) {
+        if self.slots[at].has_token() {
+            let worker = &self.workers[self.slots[at].worker];
+            let (entry, name) = (worker.entry, worker.name);
+            self.signal_worker(entry, name.as_bytes());
         }
     }
 

@@ -83,6 +83,8 @@ impl Board<'_> {
             idle_link: Link::NONE,
             last_seen: now,
             running: 0,
+            draining: false,
+            signalled: false,
             name: Name::new(name),
             queue: Name::new(queue),
         };
@@ -104,6 +106,9 @@ impl Board<'_> {
     /// Frees the record of an idle worker.
     fn free_worker(&mut self, worker: u32) {
         self.remove_idle_worker(worker);
+        if self.workers[worker].draining {
+            self.entry_mut(self.workers[worker].entry).draining -= 1;
+        }
         self.workers[worker].name = Name::EMPTY;
         self.workers.free(worker);
         self.called = NIL;
@@ -121,14 +126,39 @@ impl Board<'_> {
         list::remove(&mut self.workers, &mut entry.idle_workers, worker);
     }
 
-    /// Notes that a worker asked for tasks of a queue.
-    pub fn note_worker(&mut self, entry: u32, queue: &[u8], name: &[u8], now: Wall) {
+    /// Notes that a worker asked for tasks of a queue, or called about no queue. Whether it may own
+    /// nothing.
+    pub fn note_worker(&mut self, entry: u32, queue: &[u8], name: &[u8], now: Wall) -> bool {
+        let drains = self.drains(entry, name);
         // Without a record it is shown no sooner than with its first lease.
-        let Some(worker) = self.find_or_add_worker(entry, queue, name, now) else { return };
-        self.workers[worker].last_seen = now;
-        if self.workers[worker].slots == 0 {
-            self.remove_idle_worker(worker);
-            self.push_idle_worker(worker);
+        if let Some(worker) = self.find_or_add_worker(entry, queue, name, now) {
+            self.workers[worker].last_seen = now;
+            if self.workers[worker].slots == 0 {
+                self.remove_idle_worker(worker);
+                self.push_idle_worker(worker);
+            }
+        }
+        drains
+    }
+
+    /// Whether a worker is asked to stop: it owns nothing more.
+    pub fn drains(&self, entry: u32, name: &[u8]) -> bool {
+        self.entry(entry).draining > 0
+            && self.find_worker(entry, b"", name).is_some_and(|it| self.workers[it].draining)
+    }
+
+    /// Asks a worker to stop, or does not any more. Nothing where there is no record for it.
+    pub fn drain_worker(&mut self, entry: u32, name: &[u8], drains: bool, now: Wall) {
+        let found = match drains {
+            true => self.find_or_add_worker(entry, b"", name, now),
+            false => self.find_worker(entry, b"", name),
+        };
+        let Some(worker) = found else { return };
+        let before = std::mem::replace(&mut self.workers[worker].draining, drains);
+        let it = self.entry_mut(entry);
+        it.draining = it.draining + u32::from(drains) - u32::from(before);
+        if drains && !before {
+            self.wake_worker(entry, name, false);
         }
     }
 
