@@ -46,99 +46,6 @@ comment on index scylla.task_first is
 comment on index scylla.task_behind is
     'the tasks that an older one of their group runs before, in the order of submission';
 
--- Each part has one status, so that a query by status reads no other part.
-create or replace view scylla.tasks with (security_barrier) as
-select p.id, p.queue, p.action, p.key, p.spec, p.priority, p.status, p.progress, p.created, p.updated,
-    p.run_at, p.deadline, p.owner, p.tries, p.max_tries, p.num_failures, p.after, p.errors, p.result,
-    p.history, p.group_key, p.resubmitted_from,
-    -- A command may contain a secret.
-    pg_catalog.pg_get_userbyid(p.role::pg_catalog.oid) as role, p.database,
-    case when pg_catalog.pg_has_role(p.role::pg_catalog.oid, 'usage') then p.command end as command
-from (
-    -- Owned: the board knows the worker. A lease that ends meanwhile has no deadline any more.
-    -- By _is_owned, which costs more than an index, no plan reads all tasks to find these.
-    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-        'running'::pg_catalog.text collate "C" as status, coalesce(l.progress, 0) as progress,
-        t.created, t.updated, t.run_at, l.deadline, o.owner collate "C" as owner,
-        t.tries operator(pg_catalog.+) (not coalesce(l.recorded, false))::pg_catalog.int4 as tries,
-        t.max_tries, t.num_failures,
-        coalesce(t.after, '{}') as after, t.errors, null::pg_catalog.jsonb as result,
-        scylla._history_with(
-            t.history, o.owner, case when not l.recorded then l.owned_at end) as history,
-        t.group_key, t.resubmitted_from, t.role, t.database, t.command
-    from scylla._owned(true) o
-    join scylla.task t
-        on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
-        and scylla._is_owned(t.id)
-    left join lateral scylla._leases(t.id) l on true
-    union all
-    -- Reserved by another open transaction: it has an owner already.
-    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
-        null::pg_catalog.timestamptz, o.owner collate "C", t.tries, t.max_tries, t.num_failures,
-        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
-    from scylla._owned(false) o
-    join scylla.task t
-        on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
-        and scylla._is_owned(t.id)
-    union all
-    -- Ready and not owned. Tasks of groups have an index of their own, and those behind others.
-    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
-        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
-        t.num_failures,
-        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
-    from scylla.task t
-    where t.ready and not t.behind and t.group_key is null and not scylla._is_owned(t.id)
-        and t.queue operator(pg_catalog.>=) scylla._first_queue()
-        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
-    union all
-    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
-        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
-        t.num_failures,
-        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
-    from scylla.task t
-    where t.ready and not t.behind and t.group_key is not null and not scylla._is_owned(t.id)
-        and t.queue operator(pg_catalog.>=) scylla._first_queue()
-        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
-    union all
-    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
-        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
-        t.num_failures,
-        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
-    from scylla.task t
-    where t.ready and t.behind and not scylla._is_owned(t.id)
-        and t.queue operator(pg_catalog.>=) scylla._first_queue()
-        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
-    union all
-    -- A task whose lease has expired a moment ago is still owned, and waits already.
-    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
-        'waiting'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
-        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
-        t.num_failures,
-        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
-    from scylla.task t
-    where not t.ready and not scylla._is_owned(t.id)
-        and t.queue operator(pg_catalog.>=) scylla._first_queue()
-        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
-    union all
-    select f.id, f.queue, f.action, f.key, f.spec, f.priority,
-        f.status, f.progress, f.created, f.updated, f.run_at,
-        null::pg_catalog.timestamptz, f.owner, f.tries, f.max_tries, f.num_failures,
-        coalesce(f.after, '{}'), f.errors, f.result,
-        scylla._history_with(f.history, f.owner, f.owned_at), f.group_key, f.resubmitted_from,
-        f.role, f.database, f.command
-    from scylla.finished f
-    where f.queue operator(pg_catalog.>=) scylla._first_queue()
-        and f.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(f.queue)
-) p;
 -- SQL tasks: the processes are shared by roles.
 create index task_command on scylla.task
     ((role::pg_catalog.oid), (operator(pg_catalog.-) priority), created, id)
@@ -148,91 +55,6 @@ comment on index scylla.task_command is 'the ready SQL commands of each role, th
 alter table scylla.schedule add column group_key text collate "C";
 comment on column scylla.schedule.group_key is
     'the group of the runs of an SQL command; null: that of their role';
-
-create temporary table grown_sql as
-select p.proname as name, p.proowner as owner, p.proacl as access, i.initprivs as first_access
-from pg_catalog.pg_proc p
-left join pg_catalog.pg_init_privs i
-    on i.objoid operator(pg_catalog.=) p.oid
-    and i.classoid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-where p.pronamespace operator(pg_catalog.=) 'scylla'::pg_catalog.regnamespace
-    and p.proname operator(pg_catalog.=) any ('{run_sql, schedule_sql}');
-
-drop function scylla.run_sql(text, name, text, text, bigint, timestamptz, uuid[], text, integer, interval, interval, interval, boolean);
-create function scylla.run_sql(
-    command text,
-    database name default null,
-    key text default null,
-    on_conflict text default 'error',
-    priority bigint default 0,
-    run_at timestamptz default null,
-    after uuid[] default null,
-    on_failure text default 'abort',
-    max_tries integer default 1,
-    retry_interval interval default null,
-    retry_jitter interval default null,
-    timeout interval default null,
-    post_result boolean default false,
-    group_key text default null
-) returns uuid
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_run_sql_0_2';
-
-comment on function scylla.run_sql is
-    'submits an SQL command that the server runs as the calling role; returns the task''s id';
-
-drop function scylla.schedule_sql(text, text, text, name, text, text, text, integer, interval, interval, interval, timestamptz, timestamptz);
-create function scylla.schedule_sql(
-    name text,
-    schedule text,
-    command text,
-    database name default null,
-    time_zone text default null,
-    misfire text default 'once',
-    overlap text default 'skip',
-    max_tries integer default 1,
-    retry_interval interval default null,
-    retry_jitter interval default null,
-    timeout interval default null,
-    starts_at timestamptz default null,
-    ends_at timestamptz default null,
-    group_key text default null
-) returns bigint
-language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_sql_0_2';
-
-comment on function scylla.schedule_sql is
-    'registers a schedule of an SQL command, or replaces the one of that name; returns its number';
-
--- The grants that the script makes count as the extension's own, which pg_dump leaves out: what a
--- function was created with is restored after them.
-do $upgrade$
-declare
-    was record;
-    now pg_catalog.oid;
-    item record;
-begin
-    for was in select * from pg_temp.grown_sql loop
-        select p.oid into strict now
-        from pg_catalog.pg_proc p
-        where p.pronamespace operator(pg_catalog.=) 'scylla'::pg_catalog.regnamespace
-            and p.proname operator(pg_catalog.=) was.name;
-        execute pg_catalog.format('revoke all on function %s from public', now::pg_catalog.regprocedure);
-        for item in
-            select * from pg_catalog.aclexplode(
-                coalesce(was.access, pg_catalog.acldefault('f', was.owner))) a
-        loop
-            execute pg_catalog.format('grant execute on function %s to %s%s',
-                now::pg_catalog.regprocedure,
-                case when item.grantee operator(pg_catalog.=) 0 then 'public'
-                    else item.grantee::pg_catalog.regrole::text end,
-                case when item.is_grantable then ' with grant option' end);
-        end loop;
-        update pg_catalog.pg_init_privs set initprivs = was.first_access
-        where objoid operator(pg_catalog.=) now
-            and classoid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass;
-    end loop;
-end $upgrade$;
-
-drop table pg_temp.grown_sql;
 
 -- The keys of the runs of SQL commands have a space of their own.
 drop index scylla.task_key;
@@ -581,6 +403,7 @@ create function scylla.run_sql(
     retry_jitter interval default null,
     timeout interval default null,
     post_result boolean default false,
+    group_key text default null,
     meta jsonb default null
 ) returns uuid
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_run_sql_0_2';
@@ -602,6 +425,7 @@ create function scylla.schedule_sql(
     timeout interval default null,
     starts_at timestamptz default null,
     ends_at timestamptz default null,
+    group_key text default null,
     meta jsonb default null
 ) returns bigint
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_sql_0_2';
@@ -702,7 +526,7 @@ from (
         on t.queue operator(pg_catalog.=) o.queue and t.id operator(pg_catalog.=) any (o.tasks)
         and scylla._is_owned(t.id)
     union all
-    -- Ready and not owned. Tasks of groups have an index of their own.
+    -- Ready and not owned. Tasks of groups have an index of their own, and those behind others.
     select t.id, t.queue, t.action, t.key, t.spec, t.priority,
         'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
         null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
@@ -710,7 +534,7 @@ from (
         coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
         t.resubmitted_from, t.role, t.database, t.command, t.meta
     from scylla.task t
-    where t.ready and t.group_key is null and not scylla._is_owned(t.id)
+    where t.ready and not t.behind and t.group_key is null and not scylla._is_owned(t.id)
         and t.queue operator(pg_catalog.>=) scylla._first_queue()
         and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
     union all
@@ -721,7 +545,18 @@ from (
         coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
         t.resubmitted_from, t.role, t.database, t.command, t.meta
     from scylla.task t
-    where t.ready and t.group_key is not null and not scylla._is_owned(t.id)
+    where t.ready and not t.behind and t.group_key is not null and not scylla._is_owned(t.id)
+        and t.queue operator(pg_catalog.>=) scylla._first_queue()
+        and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
+    union all
+    select t.id, t.queue, t.action, t.key, t.spec, t.priority,
+        'ready'::pg_catalog.text collate "C", 0::pg_catalog.float8, t.created, t.updated, t.run_at,
+        null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
+        t.num_failures,
+        coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
+    from scylla.task t
+    where t.ready and t.behind and not scylla._is_owned(t.id)
         and t.queue operator(pg_catalog.>=) scylla._first_queue()
         and t.queue operator(pg_catalog.<=) scylla._last_queue() and scylla._may_look(t.queue)
     union all
@@ -749,7 +584,7 @@ from (
 ) p;
 
 -- As above.
-create or replace view scylla.workers as
+create or replace view scylla.workers with (security_barrier) as
 select w.worker, w.queue, w.running, w.last_seen, w.next_deadline,
     coalesce(r.meta, '{}') as meta, coalesce(r.draining, false) as draining
 from scylla._known_workers(pg_catalog.clock_timestamp()) w

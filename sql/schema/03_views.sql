@@ -87,7 +87,7 @@ from (
         null::pg_catalog.timestamptz, null::pg_catalog.text collate "C", t.tries, t.max_tries,
         t.num_failures,
         coalesce(t.after, '{}'), t.errors, null::pg_catalog.jsonb, t.history, t.group_key,
-        t.resubmitted_from, t.role, t.database, t.command
+        t.resubmitted_from, t.role, t.database, t.command, t.meta
     from scylla.task t
     where t.ready and t.behind and not scylla._is_owned(t.id)
         and t.queue operator(pg_catalog.>=) scylla._first_queue()

@@ -423,7 +423,7 @@ fn take_found(
                         is_full = true;
                         break;
                     }
-                    Found::Blocked(_) | Found::Running => {}
+                    Found::Blocked(_) | Found::Draining | Found::Running => {}
                 }
             }
             (entry, blocked, board.wants_scheduler(entry))
