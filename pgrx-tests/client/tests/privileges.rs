@@ -17,7 +17,10 @@ fn handed_over(database: &Database, owner: &str) -> Session {
     ));
     let hand_over = s.text(&format!(
         "select string_agg(format('alter table %s owner to {owner}', c.oid::regclass), ';')
-         from pg_class c where c.relnamespace = 'scylla'::regnamespace and c.relkind in ('r', 'p')"
+         from pg_class c where c.relnamespace = 'scylla'::regnamespace and (c.relkind in ('r', 'p')
+             -- A sequence of a column follows its table.
+             or c.relkind = 'S' and not exists (
+                 select from pg_depend d where d.objid = c.oid and d.deptype in ('a', 'i')))"
     ));
     s.run(&hand_over);
     s
@@ -72,7 +75,6 @@ fn deferred_trigger_of_the_tables_owner_never_runs_as_a_superuser() {
     assert!(!is_superuser(&mut s, "defers"));
     s.submit("q");
     assert_eq!(s.text("select string_agg(by, ',') from defers.seen"), "defers");
-    // The sequence still belongs to the superuser.
     s.text("select scylla.register_worker()");
     drop_role(&mut s, "defers");
 }

@@ -100,12 +100,14 @@ fn every_reason_of_a_queue_has_its_text() {
     let command = s.value::<Uuid>("select scylla.run_sql('select 1')", &[]);
 
     let of_group_text = "its group runs as many tasks as max_running_per_group allows";
+    let of_commands = "ready, and waits for a process that runs SQL commands; no process does, \
+                       since scylla.sql_workers is 0";
     let of_queues = [
         ("paused", paused, "its queue is paused; scylla.resume() lets it hand out tasks"),
         ("max_running", full, "its queue runs as many tasks as max_running allows"),
         ("max_per_second", slow, "its queue hands out no more tasks than max_per_second allows"),
         ("max_running_per_group", of_group, of_group_text),
-        ("SQL command", command, "ready, and waits for a process that runs SQL commands"),
+        ("SQL command", command, of_commands),
         ("no group", of_none, "ready, and waits for a worker and for the turn of its group"),
         ("another group", first, "ready, and waits for a worker and for the turn of its group"),
         ("not the first", second, &behind),
