@@ -9,15 +9,18 @@ select j.jobid, j.schedule, j.command,
     (select r.oid from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) j.username),
     j.active, j.jobname::pg_catalog.text,
     case
-        when pg_catalog.cardinality(pg_catalog.regexp_split_to_array(pg_catalog.btrim(j.schedule), '\s+')) > 5
+        when pg_catalog.cardinality(pg_catalog.regexp_split_to_array(pg_catalog.btrim(j.schedule), '\s+'))
+            operator(pg_catalog.>) 5
             then 'the schedule has more than five fields, of which pg_cron ignores the others'
         -- Processes of the server connect to no node.
         when pg_catalog.current_setting('cron.use_background_workers', true)::pg_catalog.bool then null
-        when j.nodename not in ('localhost', '', '127.0.0.1', '::1') and j.nodename not like '/%'
+        when j.nodename operator(pg_catalog.<>) all ('{localhost,"",127.0.0.1,::1}')
+                and j.nodename operator(pg_catalog.!~~) '/%'
             or j.nodeport operator(pg_catalog.<>) pg_catalog.current_setting('port')::pg_catalog.int4
-            then 'the job runs on the server at ' || j.nodename || ':' || j.nodeport::pg_catalog.text
+            then pg_catalog.format('the job runs on the server at %s:%s', j.nodename, j.nodeport)
     end,
-    nullif(nullif(pg_catalog.current_setting('cron.timezone', true), ''), 'GMT')
+    case when pg_catalog.current_setting('cron.timezone', true) operator(pg_catalog.<>) all ('{"",GMT}')
+        then pg_catalog.current_setting('cron.timezone', true) end
 from cron.job j
 order by j.jobid
 for update

@@ -1,13 +1,11 @@
 //! The SQL functions: check the arguments, call one operation, answer.
 
 mod access;
-mod dependencies;
 mod fcinfo;
 mod finish;
 mod inspect;
 mod json;
 mod lease;
-mod outdated;
 mod queues;
 mod retry;
 mod schedules;

@@ -34,11 +34,11 @@ impl Trigger<'_> {
         }
     }
 
-    fn old(&self) -> HeapTuple {
+    fn old_tuple(&self) -> HeapTuple {
         self.0.tg_trigtuple
     }
 
-    fn new(&self) -> HeapTuple {
+    fn new_tuple(&self) -> HeapTuple {
         match self.event() {
             Event::Update => self.0.tg_newtuple,
             _ => self.0.tg_trigtuple,
@@ -47,12 +47,12 @@ impl Trigger<'_> {
 
     /// The row before, to be returned where it has changed.
     pub fn old_row(&self) -> Datum {
-        Datum::from(self.old())
+        Datum::from(self.old_tuple())
     }
 
     /// The row after.
     pub fn new_row(&self) -> Datum {
-        Datum::from(self.new())
+        Datum::from(self.new_tuple())
     }
 
     /// The row after, with another value of a column.
@@ -63,7 +63,7 @@ impl Trigger<'_> {
             let mut number = pg_sys::SPI_fnumber(descriptor, column.as_ptr());
             let (mut value, mut is_null) = (value, false);
             let row = pg_sys::heap_modify_tuple_by_cols(
-                self.new(),
+                self.new_tuple(),
                 descriptor,
                 1,
                 &mut number,
@@ -76,12 +76,12 @@ impl Trigger<'_> {
 
     /// The text of a value of the row before; `None`: null.
     pub fn old_value(&self, column: &CStr) -> Option<Vec<u8>> {
-        self.value(self.old(), column)
+        self.value(self.old_tuple(), column)
     }
 
     /// The text of a value of the row after; `None`: null.
     pub fn new_value(&self, column: &CStr) -> Option<Vec<u8>> {
-        self.value(self.new(), column)
+        self.value(self.new_tuple(), column)
     }
 
     fn value(&self, row: HeapTuple, column: &CStr) -> Option<Vec<u8>> {

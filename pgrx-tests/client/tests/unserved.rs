@@ -27,18 +27,18 @@ fn a_database_without_a_scheduler_says_so() {
     let missing = format!("the scylla scheduler of database \"{}\" is not running", database.name);
     let setting = "max_worker_processes";
     s.run("create extension scylla");
-    assert_eq!(warned(&mut s, setting), [missing.clone()]);
+    assert_eq!(warned(&mut s, setting), std::slice::from_ref(&missing));
     let id = s.submit_with("q", "run_at => now() + interval '1 hour', post_result => true");
     // Without a scheduler, the first call builds the board, and says so.
     s.warnings();
     let text = why(&mut s, id);
     assert!(text.starts_with("due in ") && text.contains("max_worker_processes"), "{text}");
-    assert_eq!(warned(&mut s, setting), [missing.clone()]);
+    assert_eq!(warned(&mut s, setting), std::slice::from_ref(&missing));
     s.run(&format!("call scylla.wait_for_task('{id}', timeout => '10 ms')"));
-    assert_eq!(warned(&mut s, setting), [missing.clone()]);
+    assert_eq!(warned(&mut s, setting), std::slice::from_ref(&missing));
     for call in ["run_sql('select 1')", "schedule_sql('s', '@daily', 'select 1')"] {
         s.run(&format!("select scylla.{call}"));
-        assert_eq!(warned(&mut s, setting), [missing.clone()], "{call}");
+        assert_eq!(warned(&mut s, setting), std::slice::from_ref(&missing), "{call}");
     }
     s.run("select scylla.enable_cron_api(); select cron.schedule('@daily', 'select 1')");
     assert_eq!(warned(&mut s, setting), [missing]);

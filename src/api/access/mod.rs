@@ -1,6 +1,7 @@
 //! `grant` and `revoke`, what views ask about the caller, and the type of a granted role.
 
 pub mod needs;
+mod outdated;
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;

@@ -8,7 +8,6 @@ use crate::error::{self, Result};
 use crate::guc;
 use crate::ops::query::unserved;
 use crate::ops::schedules::definition::{COLUMNS, Values};
-use crate::ops::schedules::groups;
 use crate::ops::schedules::register::{self, Existing};
 use crate::ops::sql::{QUEUE, rights};
 use crate::ops::submit::draft::{Draft, SqlCommand};
@@ -96,7 +95,7 @@ fn schedule_sql(call: &mut Call) -> Result<Option<Datum>> {
     let may_change = |found: &Existing| permit_change(call, &name, found);
     let db = current_database();
     let id = register::register(&db, &name, &values, role, sql, may_change)?;
-    groups::set_group(&db, id, group.as_deref());
+    register::set_group(&db, id, group.as_deref());
     unserved::warn_of(&db, QUEUE);
     Ok(Some(Datum::from(id)))
 }

@@ -1,5 +1,6 @@
 //! `submit`, `submit_tasks`, `submit_many` and `resubmit`.
 
+mod dependencies;
 pub mod fields;
 mod messages;
 

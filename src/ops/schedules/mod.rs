@@ -6,7 +6,6 @@ pub mod cron;
 pub mod cron_table;
 pub mod definition;
 pub mod fire;
-pub mod groups;
 pub mod owner;
 pub mod register;
 pub mod runs;

@@ -29,6 +29,7 @@ statement!(NEXT_NUMBER, "schedules/next_number", []);
 statement!(INSERT, "schedules/insert", INSERT_KINDS);
 statement!(UPDATE, "schedules/update", UPDATE_KINDS);
 statement!(DELETE, "schedules/delete", [BIGINT]);
+statement!(SET_GROUP, "schedules/set_group", [BIGINT, TEXT]);
 statement!(FORGET_MISSED, "schedules/forget_missed", [BIGINTS]);
 
 /// The job of a name and of a role, as the index schedule_job has it. A role that is gone has none.
@@ -328,4 +329,9 @@ fn find(session: &Session, which: Which) -> Option<Found> {
 fn now() -> Wall {
     // SAFETY: reads this backend's transaction state.
     Wall(unsafe { pg_sys::GetCurrentTransactionStartTimestamp() })
+}
+
+/// Sets the group of a schedule's runs; `None`: that of their role.
+pub fn set_group(db: &Database, schedule: i64, group: Option<&[u8]>) {
+    session(db).run(&SET_GROUP, &[Some(Datum::from(schedule)), group.map(datum::varlena)]);
 }
