@@ -231,7 +231,7 @@ const CHANGES: [(&str, bool, &str, &str); 18] = [
              tries integer not null, retry_jitter interval, retry_interval interval, max_tries integer,
              timeout interval, run_at timestamptz, updated timestamptz not null, created timestamptz not null, post_result boolean not null,
              priority bigint not null, action text not null collate \"C\", queue text not null collate \"C\",
-             id uuid not null, database_oid scylla.database,
+             id uuid not null, meta jsonb, database_oid scylla.database, resubmitted_as uuid,
              constraint finished_role check (command is null or scylla._may_act_as(role)));
          alter table reversed drop column gone;
          alter table scylla.finished attach partition reversed
