@@ -62,7 +62,7 @@ pub fn table(extension: Oid, name: &CStr) -> Option<Oid> {
 }
 
 /// The tables and sequences that statements use.
-pub const TABLES: [&CStr; 15] = [
+pub const TABLES: [&CStr; 16] = [
     c"task",
     c"dependency",
     c"countdown",
@@ -71,6 +71,7 @@ pub const TABLES: [&CStr; 15] = [
     c"lease",
     c"queue",
     c"privilege",
+    c"worker",
     c"worker_number",
     c"created_until",
     c"incarnation",
