@@ -177,9 +177,15 @@ fn a_tick_is_short_however_many_rows_there_are() {
     // The blocks that the scheduler reads while no row is past the retention, in ticks of a second.
     let read = "select heap_blks_hit + heap_blks_read from pg_statio_user_tables where relid = $1::text::regclass";
     let mut watch = database.connect();
+    let mut watch_end = database.connect();
     let mut reads = || watch.value::<i64>(read, &[&partition]);
-    // What this session has read is reported when it ends.
+    // What this session has read is reported when it ends, before its process is seen to be gone.
+    let pid: i32 = s.value("select pg_backend_pid()", &[]);
     drop(s);
+    let gone = "select not exists (select from pg_stat_activity where pid = $1)";
+    eventually(seconds(30), "the session has ended", || {
+        watch_end.value::<bool>(gone, &[&pid]).then_some(())
+    });
     let mut before = reads();
     for _ in 0..2 {
         eventually(seconds(30), "the scheduler has looked", || {
