@@ -30,16 +30,26 @@ fn submit_groups(s: &mut Session, queue: &str, options: &str, groups: i32) {
 
 /// Owns tasks in a transaction of its own, and checks how much of the table that has read.
 fn own_by_few_scans(s: &mut Session, most: i32, options: &str) -> Vec<Lease> {
+    own_by_scans(s, SCANS, most, options)
+}
+
+fn own_by_scans(s: &mut Session, scans: i64, most: i32, options: &str) -> Vec<Lease> {
+    let read = |s: &mut Session| -> (i64, i64) {
+        let sql = "select coalesce(sum(seq_scan), 0)::int8, coalesce(sum(idx_scan), 0)::int8
+                   from pg_stat_xact_all_tables where relid = 'scylla.task'::regclass";
+        let row = s.query_one(sql, &[]).expect("a row");
+        (row.get(0), row.get(1))
+    };
     s.run("begin");
+    // What earlier transactions have read, and have not reported yet.
+    let before = read(s);
     let leases = s.own_with("w", "q", most, options);
-    let read = "select coalesce(sum(seq_scan), 0)::int8, coalesce(sum(idx_scan), 0)::int8
-                from pg_stat_xact_all_tables where relid = 'scylla.task'::regclass";
-    let row = s.query_one(read, &[]).expect("a row");
-    let (sequential, by_index): (i64, i64) = (row.get(0), row.get(1));
+    let after = read(s);
     s.run("commit");
+    let (sequential, by_index) = (after.0 - before.0, after.1 - before.1);
     assert_eq!(sequential, 0, "{options}");
     // Each task that is handed out is read by its id.
-    assert!(by_index <= SCANS + i64::from(most) * 4, "{options}: {by_index} scans");
+    assert!(by_index <= scans + i64::from(most) * 4, "{options}: {by_index} scans");
     leases
 }
 
@@ -129,6 +139,60 @@ fn leases_in_many_groups(slots: i64, leases: i64) {
     server.assert_log_is_clean();
 }
 
+/// I4, B29: however many priorities tasks with aging have, a call reads those that may come first; the order
+/// is that of the priorities, raised by age.
+fn the_best_of_many_priorities(slots: i64, priorities: i32) {
+    let server = server(slots);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("select scylla.configure_queue('q', aging => '10 ms')");
+    let [raised, left] = [-200, -300].map(|below| priorities + below);
+    let submit = |s: &mut Session, options: &str| -> Uuid {
+        s.value(&format!("select scylla.submit('q', {options})"), &[])
+    };
+    let raised = submit(&mut s, &format!("priority => {raised}, action => 'old'"));
+    submit(&mut s, &format!("priority => {left}, action => 'old'"));
+    // As long as a task gains points, and longer.
+    sleep(seconds(4));
+    s.run("select scylla.configure_queue('q', aging => '1 hour')");
+    s.run("select scylla.configure_queue('q', aging => '10 ms')");
+    let sql =
+        "select count(scylla.submit('q', priority => n)) from generate_series(1, $1::integer) n";
+    assert_eq!(s.value::<i64>(sql, &[&priorities]), i64::from(priorities));
+    // The search of each action reads 255 priorities below the tenth, three times at most.
+    let scans = 3 * 270;
+    let first = own_by_scans(&mut s, scans, 10, "actions => '{old,\"\"}'");
+    assert_eq!(first.len(), 10, "on {slots} slots");
+    assert!(first.iter().any(|it| it.id == raised), "{first:?} on {slots} slots");
+    let priority = "select priority from scylla.tasks where id = $1";
+    for lease in first.iter().filter(|it| it.id != raised) {
+        assert!(s.value::<i64>(priority, &[&lease.id]) > i64::from(priorities) - 255);
+    }
+    server.assert_log_is_clean();
+}
+
+/// I4: a worker that names no action gets tasks of all in turns, however many there are.
+fn any_of_many_actions(slots: i64, actions: i32) {
+    let server = server(slots);
+    let database = server.database();
+    let mut s = database.connect();
+    let sql = "select count(scylla.submit('q', action => to_char(n / 2, 'fm000000')))
+               from generate_series(2, $1::integer * 2 + 1) n";
+    assert_eq!(s.value::<i64>(sql, &[&actions]), i64::from(2 * actions));
+    // The actions are read 2,048 at a time.
+    let mut seen = Vec::new();
+    for _ in 0..=actions / 2_048 {
+        let leases = own_by_scans(&mut s, 4 * 2_048 + SCANS, 1, "actions => null");
+        assert_eq!(leases.len(), 1, "on {slots} slots");
+        seen.push(leases[0].action.parse::<i32>().expect("a number") / 2_049);
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    let is_searched = actions > slots as i32 + 1_000;
+    assert!(!is_searched || seen.len() as i32 >= actions / 2_049, "{seen:?} on {slots} slots");
+    server.assert_log_is_clean();
+}
+
 /// How many times as much: SCYLLA_SIZE, 1 unless it is set.
 fn times(number: i32) -> i32 {
     number * std::env::var("SCYLLA_SIZE").map_or(1, |it| it.parse().expect("a number"))
@@ -144,6 +208,18 @@ fn each_action_of_aging_groups_is_found() {
 #[test]
 fn one_of_many_actions_is_found() {
     BOARDS.into_iter().for_each(|slots| one_of_many_actions(slots, times(3_000)));
+}
+
+/// I4, B29
+#[test]
+fn the_best_of_many_priorities_comes_first() {
+    [64, 1_024].into_iter().for_each(|slots| the_best_of_many_priorities(slots, times(10_000)));
+}
+
+/// I4
+#[test]
+fn any_of_many_actions_has_its_turn() {
+    BOARDS.into_iter().for_each(|slots| any_of_many_actions(slots, times(10_000)));
 }
 
 /// I4

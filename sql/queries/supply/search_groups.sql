@@ -2,7 +2,7 @@
 -- owned: hops from one group to the next, however many tasks each has.
 -- Parameters: $1 queue, $2 actions, $3 the first hash that counts, $4 the last one, $5 how many groups
 --   of each action, $6 how many tasks of each group, $7 whether the queue has aging: as many of each
---   priority.
+--   priority, as in search_levels.sql.
 -- Result: id, priority, created, timeout, run_at, where the row is, the action, the group's hash, and
 --   which of the action's groups it is. A group that is full, or of which all tasks are held, has one
 --   row without a task.
@@ -69,9 +69,9 @@ left join lateral (
     union all
     select f.*
     from (
-        with recursive level (rank) as (
+        with recursive level (rank, above, last) as (
             (
-                select -t.priority
+                select -t.priority, 0::bigint, 9223372036854775807
                 from scylla.task t
                 where g.may_run
                     and $7
@@ -85,8 +85,29 @@ left join lateral (
                 limit 1
             )
             union all
-            select n.rank
+            select n.rank, e.above, e.last
             from level l
+            cross join lateral (
+                select
+                    l.above + pg_catalog.count(*) as above,
+                    case
+                        when l.above < $6 and l.above + pg_catalog.count(*) >= $6 then l.rank + 255
+                        else l.last
+                    end as last
+                from (
+                    select
+                    from scylla.task t
+                    where t.queue = $1
+                        and t.action = g.action
+                        and t.ready
+                        and not t.behind
+                        and t.group_key is not null
+                        and scylla._group_hash(t.group_key) = g.hash
+                        and -t.priority = l.rank
+                        and scylla._may_own(t.id, t.xmin)
+                    limit $6 - l.above
+                ) t
+            ) e
             cross join lateral (
                 select -t.priority as rank
                 from scylla.task t
@@ -97,6 +118,7 @@ left join lateral (
                     and t.group_key is not null
                     and scylla._group_hash(t.group_key) = g.hash
                     and -t.priority > l.rank
+                    and -t.priority <= e.last
                 order by -t.priority
                 limit 1
             ) n

@@ -16,14 +16,19 @@ use crate::shmem::xact::{self, Offer};
 use crate::storage::rows::{id_at, rank, row_hint_at};
 use board::{Blocked, GroupHash, LaneName, Micros, Rank, RowHint, State, Wall, raised};
 use pgrx::pg_sys::Datum;
+use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-statement!(ACTIONS, "supply/actions", [TEXT]);
+statement!(ACTIONS, "supply/actions", [TEXT, TEXT, BIGINT]);
 statement!(SEARCH, "supply/search", [TEXT, TEXTS, BIGINT]);
 statement!(SEARCH_LEVELS, "supply/search_levels", [TEXT, TEXTS, BIGINT]);
 statement!(SEARCH_GROUPS, "supply/search_groups", [TEXT, TEXTS, UUID, UUID, BIGINT, BIGINT, BOOL]);
+
+/// How many actions are searched at once, for those who name none.
+const MOST_ACTIONS: usize = 2_048;
 
 /// How many lanes of groups a page has at least and at most, of all actions together.
 const LEAST_LANES: usize = 32;
@@ -103,6 +108,7 @@ impl Found {
 
 /// How far a search has come.
 pub struct Search {
+    actions: Actions,
     /// Of groups: where it began.
     start: GroupHash,
     /// The groups that are still to be read: up to the last hash, then up to where it began.
@@ -119,32 +125,31 @@ impl Search {
             let queue = board.find_queue(entry, asked.queue);
             (board.next_group(queue), board.aging(queue))
         });
-        let before = start.checked_sub(1).map(|last| 0..=last);
-        let left = before.into_iter().chain([start..=GroupHash::MAX]).collect();
-        Search { start, left, read_plain: false, aging }
+        Search { actions: Actions::begin(asked), start, left: Vec::new(), read_plain: true, aging }
     }
 
     /// The next page, in the order in which its tasks are to be handed out; `None`: there are none.
     pub fn next(&mut self, session: &Session, asked: &Asked) -> Option<Vec<Found>> {
-        let actions = match asked.actions {
-            Some(actions) => texts(actions.iter().copied()),
-            None => {
-                let rows = session.run(&ACTIONS, &[Some(datum::varlena(asked.queue))]);
-                let names = (0..rows.len()).map(|row| datum::text(rows.get(row, 0)));
-                let names: Vec<Vec<u8>> = names.collect();
-                texts(names.iter().map(Vec::as_slice))
-            }
-        };
         let mut page = Vec::new();
-        while page.is_empty() && !(self.read_plain && self.left.is_empty()) {
+        while page.is_empty() {
             pgrx::check_for_interrupts!();
+            if self.read_plain && self.left.is_empty() {
+                if !self.actions.go_on(session, asked.queue) {
+                    return None;
+                }
+                let before = self.start.checked_sub(1).map(|last| 0..=last);
+                self.left = before.into_iter().chain([self.start..=GroupHash::MAX]).collect();
+                self.read_plain = false;
+            }
+            let actions = self.actions.page.iter();
+            let actions = texts(actions.map(Vec::as_slice));
             if !std::mem::replace(&mut self.read_plain, true) {
                 self.read_plain(session, asked, actions, &mut page);
             }
             self.read_groups(session, asked, actions, &mut page);
         }
         self.sort(&mut page);
-        (!page.is_empty()).then_some(page)
+        Some(page)
     }
 
     /// Reads the first tasks of the lanes without a group.
@@ -216,6 +221,59 @@ impl Search {
         }
         let place = |group: Option<GroupHash>| group.map(|it| it.wrapping_sub(self.start));
         page.sort_by_key(|it| (Reverse(it.raised), it.turn, place(it.group), it.rank));
+    }
+}
+
+/// The actions of a search: those that were asked for, or all that the queue has, some at once.
+struct Actions {
+    page: Vec<Vec<u8>>,
+    asked: Option<Vec<Vec<u8>>>,
+    /// The ranges that are still to be read, the next one last: from an action on, up to one or to the
+    /// end.
+    left: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+thread_local! {
+    /// The actions with which this process goes on, of the queues that it has not read to the end.
+    static NEXT_ACTIONS: RefCell<HashMap<Vec<u8>, Vec<u8>>> = RefCell::new(HashMap::new());
+}
+
+impl Actions {
+    fn begin(asked: &Asked) -> Actions {
+        if let Some(actions) = asked.actions {
+            let named = actions.iter().map(|it| it.to_vec()).collect();
+            return Actions { page: Vec::new(), asked: Some(named), left: Vec::new() };
+        }
+        let start = NEXT_ACTIONS.with_borrow(|next| next.get(asked.queue).cloned());
+        let before = start.clone().map(|start| (Vec::new(), Some(start)));
+        let left = before.into_iter().chain([(start.unwrap_or_default(), None)]).collect();
+        Actions { page: Vec::new(), asked: None, left }
+    }
+
+    /// Goes on to the next ones; false: there are none.
+    fn go_on(&mut self, session: &Session, queue: &[u8]) -> bool {
+        self.page = self.asked.take().unwrap_or_default();
+        while self.page.is_empty()
+            && let Some((from, until)) = self.left.pop()
+        {
+            let values = [datum::varlena(queue), datum::varlena(&from), Datum::from(MOST_ACTIONS)];
+            let rows = session.run(&ACTIONS, &values.map(Some));
+            let read = (0..rows.len()).map(|row| datum::text(rows.get(row, 0)));
+            self.page =
+                read.take_while(|it| until.as_ref().is_none_or(|until| it < until)).collect();
+            let next = (self.page.len() == MOST_ACTIONS).then(|| {
+                let last = self.page.last().map_or(&[][..], Vec::as_slice);
+                // No text has a byte of zero.
+                [last, &[1]].concat()
+            });
+            NEXT_ACTIONS.with_borrow_mut(|known| match &next {
+                Some(next) => known.insert(queue.to_vec(), next.clone()),
+                None => known.remove(queue),
+            });
+            self.left.extend(next.map(|next| (next, until)));
+            rows.free();
+        }
+        !self.page.is_empty()
     }
 }
 
