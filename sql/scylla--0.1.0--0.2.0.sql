@@ -650,4 +650,17 @@ comment on procedure scylla.wait_for_event is
     'waits for what a worker has to do: work, signal (a lease ended without it) or drain; null when the time is over';
 grant execute on procedure scylla.wait_for_event to public;
 
+-- A restored database is closed from its first transaction.
+
+create function scylla._note_identity() returns trigger
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_note_identity';
+
+comment on function scylla._note_identity is 'closes a database that was copied or restored, from the commit on';
+grant execute on function scylla._note_identity to public;
+
+create trigger note_identity after insert or update or delete on scylla.incarnation
+for each statement execute function scylla._note_identity();
+
+comment on trigger note_identity on scylla.incarnation is 'a restored row closes the database';
+
 select scylla.refresh();

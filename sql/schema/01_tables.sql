@@ -566,6 +566,16 @@ comment on column scylla.incarnation.used is
     'whether it has made partitions of scylla.finished itself';
 comment on column scylla.incarnation.critical_only is 'whether only critical queues hand out tasks';
 
+create function scylla._note_identity() returns trigger
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_note_identity';
+
+comment on function scylla._note_identity is 'closes a database that was copied or restored, from the commit on';
+
+create trigger note_identity after insert or update or delete on scylla.incarnation
+for each statement execute function scylla._note_identity();
+
+comment on trigger note_identity on scylla.incarnation is 'a restored row closes the database';
+
 select pg_catalog.pg_extension_config_dump('scylla.task', '');
 select pg_catalog.pg_extension_config_dump('scylla.dependency', '');
 select pg_catalog.pg_extension_config_dump('scylla.countdown', '');

@@ -28,6 +28,7 @@ sql_functions!(
     queue_stats,
     known_workers,
     refresh,
+    note_identity,
     open
 );
 
@@ -249,4 +250,12 @@ fn open(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.open()")?;
     identity::open(&current_database(), call.bool(0, "enabled")?);
     Ok(None)
+}
+
+/// The trigger after changes of `scylla.incarnation`: a row that comes from another database closes this
+/// one.
+fn note_identity(call: &mut Call) -> Result<Option<Datum>> {
+    call.trigger().ok_or_else(error::not_a_trigger)?;
+    identity::note(&current_database());
+    Ok(Some(Datum::from(0)))
 }

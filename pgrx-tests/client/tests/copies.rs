@@ -179,13 +179,6 @@ fn dumps_come_out_equal_and_closed() {
         server.tool(tool, &[&["-d", &restored.name], options, &[&path(file)]].concat());
         let mut r = restored.connect();
         assert_eq!(all(&mut r), before, "{name}");
-        eventually(seconds(3), "it is closed", || {
-            let ready: Uuid = r.value(
-                "select id from scylla.tasks where queue = 'q' and status = 'ready' limit 1",
-                &[],
-            );
-            r.value::<String>("select scylla.why($1)", &[&ready]).contains("closed").then_some(())
-        });
         assert_closed(&mut r);
         r.run("select scylla.open()");
         assert_eq!(r.own("w", "paused", 10).len(), 0, "{name}: it has its settings at once");

@@ -88,6 +88,8 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     ("outdated", Nothing),
     // Manage on all queues, which its body checks once the extension is of the library's version.
     ("refresh", Nothing),
+    // It reads what was changed, as the tables' owner.
+    ("note_identity", Nothing),
     ("retry_worst_case", Nothing),
     ("next_runs", Nothing),
     // Of the statements of a search, which run as the tables' owner.

@@ -44,6 +44,15 @@ pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
     Some(open)
 }
 
+/// Closes the database from the commit on, if this transaction has made it a copy.
+pub fn note(db: &Database) {
+    let session = session(db);
+    let rows = session.run(&INCARNATION, &[]);
+    if datum::number(rows.get(0, 0)) == 0 {
+        xact::at_commit(db, [Change::Open(false)]);
+    }
+}
+
 /// Opens or closes the database from the commit on.
 pub fn open(db: &Database, enabled: bool) {
     // What a restored database has is read before its tasks are handed out.
