@@ -189,3 +189,27 @@ fn idle_lanes_make_room() {
     let left: Vec<Vec<u8>> = left.map(|it| it.action).collect();
     assert!(!left.contains(&b"99".to_vec()) && left.contains(&b"100".to_vec()));
 }
+
+/// A queue that found no room is left its share by one that has its own, until some time has passed.
+#[test]
+fn a_queue_that_was_refused_is_left_its_share() {
+    let mut memory = served(1);
+    let mut board = memory.board();
+    offer(&mut board, 0, 2 * SLOTS, false);
+    let left = |board: &mut Board, queue: Option<u32>, now: i64| {
+        let mut room = board.room_for(0, queue, Monotonic(now));
+        std::iter::from_fn(|| board.fits(&mut room).then_some(())).count()
+    };
+    assert_eq!(own(&mut board, 0), SLOTS);
+    let greedy = board.find_queue(0, b"work");
+    board.note_refused(0, greedy, Monotonic(0));
+    for ended in 1..=3 * SHARE {
+        let (ticket, _) = expire(&mut board, 0);
+        board.commit_end(ticket);
+        assert_eq!(left(&mut board, greedy, 0), ended, "a queue that has its share is left nothing");
+    }
+    board.note_refused(0, None, Monotonic(0));
+    assert_eq!(left(&mut board, greedy, 59_999_999), 2 * SHARE);
+    assert_eq!(left(&mut board, None, 0), 3 * SHARE);
+    assert_eq!(left(&mut board, greedy, 60_000_000), 3 * SHARE);
+}

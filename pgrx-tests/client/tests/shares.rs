@@ -57,6 +57,23 @@ fn one_database_leaves_the_others_their_share() {
     server.assert_log_is_clean();
 }
 
+/// A queue that was refused gets its share of what is returned.
+#[test]
+fn one_queue_leaves_the_others_their_share() {
+    let server = board();
+    let [database] = served(&server);
+    let mut s = database.connect();
+    s.submit_many("q", 2_000);
+    s.submit_many("late", 100);
+    let leases = take_all(&mut s);
+    assert_eq!(leases.len(), BOARD);
+    assert_eq!(failure(s.try_own("w", "late", 1, FOR_EVER), "late").code().code(), "53400");
+    leases[..SHARE + 10].iter().for_each(|lease| s.complete(lease));
+    assert_eq!(s.own_with("w", "q", 100, FOR_EVER).len(), 10);
+    assert_eq!(s.own_with("w", "late", 100, FOR_EVER).len(), SHARE);
+    server.assert_log_is_clean();
+}
+
 /// What was leased before a restart counts after it.
 #[test]
 fn restored_leases_count() {

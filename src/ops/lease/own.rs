@@ -233,11 +233,14 @@ pub fn own_task(
                 None => match board.ensure_slot(entry, place.lane(), place.rank, place.timeout) {
                     None => Found::Full,
                     Some(at) => {
-                        let mut room = board.room_of(entry);
+                        let mut room = board.room_for(entry, queue, claim.now.monotonic);
                         reserve(board, entry, at, &claim, hashed, &groups, &mut room)
                     }
                 },
             };
+            if matches!(found, Found::Full) {
+                board.note_refused(entry, queue, claim.now.monotonic);
+            }
             (found, (board.wants_scheduler(entry), entry))
         });
         if early.0 {
@@ -315,7 +318,7 @@ fn take(
     let (entry, stop, wakes_scheduler) = db.on_board(|board, entry| {
         let drains = board.note_worker(entry, queue, claim.worker, claim.now.wall);
         let found = board.find_queue(entry, queue);
-        let mut room = board.room_of(entry);
+        let mut room = board.room_for(entry, found, claim.now.monotonic);
         let stop = loop {
             if drains {
                 break Stop::Draining;
@@ -346,6 +349,9 @@ fn take(
                 next => break Stop::NoTask(next),
             }
         };
+        if matches!(stop, Stop::Full) {
+            board.note_refused(entry, found, claim.now.monotonic);
+        }
         (entry, stop, board.wants_scheduler(entry))
     });
     xact::at_commit(db, taken.iter().map(|(taken, _)| Change::Own(taken.ticket)));
@@ -395,7 +401,8 @@ fn take_found(
         let end = page.len().min(at + AT_ONCE);
         let before = taken.len();
         let (entry, blocked, wakes_scheduler) = db.on_board(|board, entry| {
-            let mut room = board.room_of(entry);
+            let found = board.find_queue(entry, queue);
+            let mut room = board.room_for(entry, found, claim.now.monotonic);
             let mut blocked = None;
             while at < end && taken.len() < tokens.len() {
                 let found = board.find_queue(entry, queue);
@@ -425,6 +432,9 @@ fn take_found(
                     }
                     Found::Blocked(_) | Found::Draining | Found::Running => {}
                 }
+            }
+            if is_full {
+                board.note_refused(entry, board.find_queue(entry, queue), claim.now.monotonic);
             }
             (entry, blocked, board.wants_scheduler(entry))
         });

@@ -16,7 +16,7 @@ use crate::shmem::database::Database;
 use crate::shmem::on_board::current_database;
 use crate::shmem::{latch_wait, xact};
 use crate::storage::rows::session;
-use board::{ActionFilter, LaneRef, Monotonic, Next, WaitFor, WorkerEvent};
+use board::{ActionFilter, Board, LaneRef, Monotonic, Next, Timestamp, WaitFor, WorkerEvent};
 use pgrx::pg_sys::Datum;
 use std::cell::Cell;
 
@@ -107,7 +107,7 @@ fn find_work(db: &Database, queue: &[u8], actions: Option<&[&[u8]]>) -> Option<L
             }
             let next = board.next_in_queue(entry, found, actions, now.wall);
             let task = match next {
-                Next::Task(at) => Some((board.lane_of(at), board.fits(&mut board.room_of(entry)))),
+                Next::Task(at) => Some((board.lane_of(at), has_room(board, entry, found, now))),
                 _ => None,
             };
             (entry, next, task)
@@ -124,13 +124,24 @@ fn find_work(db: &Database, queue: &[u8], actions: Option<&[&[u8]]>) -> Option<L
         match supply.bring(db, &session, entry, &asked, next) {
             Supplied::Again => {}
             Supplied::Found(_) => {
-                let has_room = db.on_board(|board, entry| board.fits(&mut board.room_of(entry)));
+                let has_room = db.on_board(|board, entry| {
+                    has_room(board, entry, board.find_queue(entry, queue), now)
+                });
                 return has_room.then_some(LaneRef::NONE);
             }
             Supplied::Nothing if wait.wait(db, queue) => supply.found(),
             Supplied::Nothing => return None,
         }
     }
+}
+
+/// Whether one more task of a queue could be owned.
+fn has_room(board: &mut Board, entry: u32, queue: Option<u32>, now: Timestamp) -> bool {
+    let fits = board.fits(&mut board.room_for(entry, queue, now.monotonic));
+    if !fits {
+        board.note_refused(entry, queue, now.monotonic);
+    }
+    fits
 }
 
 /// Waits until a task has settled, and shows its status and result to `show`; `None` when it has

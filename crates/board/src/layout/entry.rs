@@ -63,6 +63,8 @@ pub struct DatabaseEntry {
     pub(crate) draining: u32,
     /// How many slots cannot be evicted: reserved, leased or ending ones.
     pub(crate) held: u32,
+    /// Until then queues that hold their share leave as much to others.
+    pub(crate) refused_until: Monotonic,
     /// Lanes that can be spilled, the one that is idle longest first.
     pub(crate) idle: ListHead,
     /// How many lanes `idle` has.
@@ -152,6 +154,7 @@ impl DatabaseEntry {
         idle_workers_len: 0,
         draining: 0,
         held: 0,
+        refused_until: Monotonic(0),
         idle: ListHead::EMPTY,
         idle_len: 0,
         permits: NIL,
