@@ -230,7 +230,12 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_delete_ru
 
 comment on function scylla._cron_delete_run is 'deletes the task of a row of cron.job_run_details';
 
-grant execute on function scylla._cron_write_job, scylla._cron_delete_run to public;
+create function scylla._command_pid(task uuid) returns integer
+language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_command_pid';
+
+comment on function scylla._command_pid is 'the process that runs a command; null: none does';
+
+grant execute on function scylla._cron_write_job, scylla._cron_delete_run, scylla._command_pid to public;
 -- The API of 0.2.
 
 -- Grown functions are dropped and created, which would forget their access lists. These are kept

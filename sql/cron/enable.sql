@@ -74,7 +74,7 @@ select t.schedule as jobid,
     ('x0' operator(pg_catalog.||) pg_catalog.substr(t.digits, 1, 12)
         operator(pg_catalog.||) pg_catalog.substr(t.digits, 14, 3)
     )::pg_catalog.bit(64)::pg_catalog.int8 as runid,
-    null::pg_catalog.int4 as job_pid,
+    t.job_pid,
     coalesce(t.database, pg_catalog.current_database()::pg_catalog.text) as database,
     pg_catalog.pg_get_userbyid(t.role::pg_catalog.oid)::pg_catalog.text as username,
     t.command,
@@ -104,14 +104,14 @@ select t.schedule as jobid,
 from (
     select pg_catalog.replace(l.id::pg_catalog.text, '-', '') as digits,
         l.schedule, l.role, l.database, l.command, l.updated, o.owned_at, l.errors, l.history,
-        null::pg_catalog.jsonb as result,
+        null::pg_catalog.jsonb as result, scylla._command_pid(l.id) as job_pid,
         case when o.owned_at is not null then 'running' else 'ready' end as status
     from scylla.task l
     left join scylla._leases() o on o.id operator(pg_catalog.=) l.id
     union all
     select pg_catalog.replace(f.id::pg_catalog.text, '-', ''),
         f.schedule, f.role, f.database, f.command, f.updated, f.owned_at, f.errors, f.history,
-        f.result, f.status
+        f.result, null, f.status
     from scylla.finished f
 ) t
 where t.schedule is not null and t.command is not null and exists (

@@ -90,6 +90,11 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_alter';
 
 comment on function scylla._cron_alter is 'changes a job for cron.alter_job()';
 
+create function scylla._command_pid(task uuid) returns integer
+language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_command_pid';
+
+comment on function scylla._command_pid is 'the process that runs a command; null: none does';
+
 create function scylla._cron_write_job() returns trigger
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_write_job';
 

@@ -145,7 +145,9 @@ pub fn too_many_databases() -> Error {
 /// A lease needs a slot, and every slot has a lease or is another database's share.
 pub fn board_full(database: &str) -> Error {
     limit_exceeded(format!("too many leases in database \"{database}\""))
-        .detail("Every slot of the board has a lease, or is kept free for other databases or queues.")
+        .detail(
+            "Every slot of the board has a lease, or is kept free for other databases or queues.",
+        )
         .hint("Return some tasks, or raise scylla.board_size and restart the server.")
 }
 

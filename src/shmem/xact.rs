@@ -569,7 +569,9 @@ fn wake_released(pending: &PendingChange) {
 /// Registers the database if it is new: this is how a new extension gets its scheduler.
 fn ask_for_refresh(database: u32, extension: u32) {
     let entry = with_board(|board| {
+        let is_new = board.find_entry(database, extension).is_none();
         let entry = board.register(database, extension)?;
+        board.entry_mut(entry).is_new |= is_new;
         board.entry_mut(entry).ask_for_survey();
         Some(entry)
     });

@@ -206,7 +206,11 @@ fn a_queue_that_was_refused_is_left_its_share() {
     for ended in 1..=3 * SHARE {
         let (ticket, _) = expire(&mut board, 0);
         board.commit_end(ticket);
-        assert_eq!(left(&mut board, greedy, 0), ended, "a queue that has its share is left nothing");
+        assert_eq!(
+            left(&mut board, greedy, 0),
+            ended,
+            "a queue that has its share is left nothing"
+        );
     }
     board.note_refused(0, None, Monotonic(0));
     assert_eq!(left(&mut board, greedy, 59_999_999), 2 * SHARE);

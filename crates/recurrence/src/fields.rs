@@ -53,7 +53,7 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@HOURLY", "0 * * * *"),
 ];
 const KNOWN_NICKNAMES: &str =
-    "@yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly";
+    "@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @reboot and @restart";
 
 /// The six fields of an expression, seconds first, with numbers for names.
 pub fn fields(text: &str) -> Result<[String; 6], Invalid> {

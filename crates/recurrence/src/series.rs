@@ -26,10 +26,15 @@ pub enum Recurrence {
     Cron(Box<Cron>),
     /// Again and again after the same time, whatever clocks do.
     Every(Micros),
+    /// When the server starts: at no time that is known before.
+    AtStart,
 }
 
+/// The words for `Recurrence::AtStart`.
+const STARTS: [&str; 2] = ["@reboot", "@restart"];
+
 impl Recurrence {
-    /// Reads an expression: `every` and an interval, or cron. `interval` reads an interval and tells its
+    /// Reads an expression: `every` and an interval, cron, or a word for starts. `interval` reads an interval and tells its
     /// length, if it has a fixed one.
     pub fn parse(
         text: &str,
@@ -40,6 +45,9 @@ impl Recurrence {
             word.eq_ignore_ascii_case("every")
                 && rest.starts_with(|c: char| c.is_ascii_whitespace())
         });
+        if STARTS.iter().any(|it| text.eq_ignore_ascii_case(it)) {
+            return Ok(Recurrence::AtStart);
+        }
         if let Some(length) = seconds(text) {
             return Ok(Recurrence::Every(length));
         }
@@ -59,6 +67,7 @@ impl Recurrence {
         match self {
             Recurrence::Every(length) => *length,
             Recurrence::Cron(cron) => cron.shortest().map_or(Micros::MAX, Micros::from_secs),
+            Recurrence::AtStart => Micros::MAX,
         }
     }
 }
@@ -96,6 +105,7 @@ impl Series<'_> {
                 let after = latest_local(self.zone, seconds_before(from));
                 wall(instant(self.zone, cron.after(after)?))?
             }
+            Recurrence::AtStart => return None,
         };
         (first <= self.end()).then_some(first)
     }
@@ -113,6 +123,7 @@ impl Series<'_> {
                 let latest = latest_local(self.zone, seconds_before(until));
                 wall(instant(self.zone, cron.until(latest)?))?
             }
+            Recurrence::AtStart => return None,
         };
         (last >= start).then_some(last)
     }
@@ -126,6 +137,7 @@ impl Series<'_> {
             return 0;
         }
         match self.recurrence {
+            Recurrence::AtStart => 0,
             Recurrence::Every(_) => (self.index(until) - self.index(from)) as u64,
             Recurrence::Cron(cron) => {
                 let (from, until) = (seconds_before(from), seconds_before(until));

@@ -225,7 +225,9 @@ fn any_of_many_actions_has_its_turn() {
 /// I4
 #[test]
 fn leases_are_limited_by_slots_alone() {
-    for (slots, leases) in [(64, 60), (1_024, 924), (4_096, 3_000), (131_072, i64::from(times(4_950)))] {
+    for (slots, leases) in
+        [(64, 60), (1_024, 924), (4_096, 3_000), (131_072, i64::from(times(4_950)))]
+    {
         leases_in_many_groups(slots, leases);
     }
 }

@@ -365,10 +365,10 @@ fn jobs_of_pg_cron_are_imported() {
     let numbers = "select string_agg(jobid::text, ' ' order by schedule, jobname) from cron.job
         where coalesce(jobname, 'near') in ('plain', 'off', 'near')";
     let before = s.text(numbers);
-    assert_eq!(s.value::<i64>("select scylla.import_cron_jobs()", &[]), 4);
+    assert_eq!(s.value::<i64>("select scylla.import_cron_jobs()", &[]), 5);
     let left = "select string_agg(jobname, ' ' order by jobname) from cron.job";
-    assert_eq!(s.text(left), "away never port reboot six taken");
-    for name in ["away", "never", "port", "reboot", "six", "taken"] {
+    assert_eq!(s.text(left), "away never port six taken");
+    for name in ["away", "never", "port", "six", "taken"] {
         assert!(
             server.log().contains(&format!(" \"{name}\" of pg_cron was not imported")),
             "{name}"
@@ -381,7 +381,8 @@ fn jobs_of_pg_cron_are_imported() {
     let look = "select string_agg(concat_ws(' ', jobname, schedule, command, database, username, active), ', '
         order by schedule) from cron.job";
     let jobs = "plain 0 1 * * * select 1 jobs postgres t, 0 2 * * * select 2 jobs postgres t, \
-                off 0 3 * * * vacuum other anna f, near 0 6 * * * select 1 jobs postgres t";
+                off 0 3 * * * vacuum other anna f, near 0 6 * * * select 1 jobs postgres t, \
+         reboot @reboot select 1 jobs postgres t";
     assert_eq!(s.text(look), jobs);
     assert_eq!(s.text(numbers), before, "jobs keep their numbers");
     let later = "select cron.schedule('later', '@daily', 'select 1')";
@@ -439,6 +440,9 @@ fn views_are_written_as_the_functions_do_it() {
     s.run("update cron.job set schedule = '1 second', command = 'select pg_sleep(60)'");
     let running = "select count(*) from cron.job_run_details where status = 'running'";
     eventually(seconds(20), "a run has begun", || (s.count(running) == 1).then_some(()));
+    let process = "select count(*) from cron.job_run_details d
+        join pg_stat_activity a on a.pid = d.job_pid and a.query like '%pg_sleep(60)%'";
+    eventually(seconds(5), "its process is shown", || (s.count(process) == 1).then_some(()));
     s.run("delete from cron.job_run_details where status = 'running'");
     assert_eq!(s.count(running), 1);
     s.run("delete from cron.job");

@@ -17,7 +17,7 @@ insert into bad (call) values
     ($$schedule(repeat('n', 10000), '@daily', 'q')$$), ($$schedule(repeat('ü', 65), '@daily', 'q')$$),
     ($$schedule('s', null, 'q')$$), ($$schedule('s', '', 'q')$$), ($$schedule('s', repeat(' ', 1001), 'q')$$),
     ($$schedule('s', '0 0 30 2 *', 'q')$$), ($$schedule('s', '61 * * * * *', 'q')$$), ($$schedule('s', 'daily', 'q')$$),
-    ($$schedule('s', '@reboot', 'q')$$), ($$schedule('s', 'every 0.9 s', 'q')$$), ($$schedule('s', 'every 1 month', 'q')$$),
+    ($$schedule('s', '@fortnightly', 'q')$$), ($$schedule('s', 'every 0.9 s', 'q')$$), ($$schedule('s', 'every 1 month', 'q')$$),
     ($$schedule('s', 'every -1 day', 'q')$$), ($$schedule('s', 'every day', 'q')$$), ($$schedule('s', 'every 1 day ago', 'q')$$),
     ($$schedule('s', '@daily', null)$$), ($$schedule('s', '@daily', '')$$), ($$schedule('s', '@daily', repeat('q', 49))$$),
     ($$schedule('s', '@daily', 'q', null)$$), ($$schedule('s', '@daily', 'q', 'null')$$),

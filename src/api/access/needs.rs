@@ -100,6 +100,7 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     ("owned", Nothing),
     ("is_owned", Nothing),
     ("front", Nothing),
+    ("command_pid", Nothing),
     ("oldest_ready", Nothing),
     ("queue_stats", Nothing),
     ("known_workers", Nothing),

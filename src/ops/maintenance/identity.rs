@@ -9,6 +9,7 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, Change};
 use crate::storage::rows::session;
+use board::BuildState;
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{self, Datum};
 
@@ -34,6 +35,9 @@ pub fn check_identity(db: &Database, entry: u32) -> Option<bool> {
         let entry = board.entry_mut(entry);
         if used {
             entry.note_use();
+        }
+        if entry.build_state == BuildState::Unbuilt {
+            entry.starts = open && !entry.is_new;
         }
         entry.critical_only = critical_only;
         entry.set_paused(!open)

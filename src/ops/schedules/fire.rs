@@ -4,7 +4,9 @@
 use crate::ops::schedules::runs::{self, Step, bigints};
 use crate::pg::datum::{self, BIGINT, BIGINTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::{Session, statement};
+use crate::pg::time;
 use crate::shmem::database::Database;
+use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{self, session};
 use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;
@@ -12,6 +14,7 @@ use recurrence::decide;
 use std::collections::HashSet;
 
 statement!(DUE, "schedules/due", [TIMESTAMPTZ, BIGINT, TIMESTAMPTZ, BIGINT]);
+statement!(START, "schedules/start", [TIMESTAMPTZ, TIMESTAMPTZ]);
 statement!(STILL_DUE, "schedules/still_due", [BIGINTS, TIMESTAMPTZ]);
 statement!(NOTE_MISSED, "schedules/note_missed", [BIGINTS, TIMESTAMPTZS, TIMESTAMPTZS]);
 
@@ -31,6 +34,18 @@ pub type DueKey = (Wall, i64);
 pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKey>, Option<Wall>) {
     let from = (from.0, Datum::from(from.1));
     rows::read_due(db, &DUE, from, until, most, |rows, row| datum::number(rows.get(row, 0)))
+}
+
+/// Makes the schedules due that run at a start, which was at a time. Returns how many are left, since
+/// other transactions have them locked.
+pub fn start(db: &Database, at: Wall) -> i64 {
+    let now = time::now().wall.max(at);
+    let rows = session(db).run(&START, &[at, now].map(|it| Some(datum::timestamptz(it))));
+    let [due, left] = [0, 1].map(|column| datum::number(rows.get(0, column)));
+    if due > 0 {
+        xact::at_commit(db, [Change::Run(now)]);
+    }
+    left
 }
 
 /// What firing did.

@@ -10,6 +10,8 @@ use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
+use crate::shmem::segment::sql_slots;
+use crate::shmem::sql_slot::SqlSlot;
 use crate::storage::rows::{ids, ids_in, ids_of, session};
 use board::{Micros, NEVER, TokenHash};
 use pgrx::pg_sys::{Datum, Oid};
@@ -91,4 +93,13 @@ pub fn read(db: &Database, id: Uuid) -> Option<Result<Command, Refusal>> {
 /// Which of some tasks are live commands.
 pub fn live(db: &Database, wanted: &[Uuid]) -> Vec<Uuid> {
     ids_of(&session(db), &LIVE, wanted.iter().copied())
+}
+
+/// The process that runs the command of a task; `None`: none does.
+pub fn pid(db: &Database, task: Uuid) -> Option<i32> {
+    let runs = |it: &&SqlSlot| {
+        let assignment = it.assignment();
+        it.state().has_command() && (assignment.home, assignment.id) == (db.key(), task.0)
+    };
+    sql_slots().iter().find(runs)?.pid()
 }

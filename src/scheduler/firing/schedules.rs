@@ -68,6 +68,8 @@ impl Due for DueSchedules {
 
 pub struct Schedules {
     firing: Firing<DueSchedules>,
+    /// A start for which schedules are to run.
+    start: Option<Wall>,
     /// The last missed runs of the round that were looked at.
     missed: MissedKey,
     next_count: Monotonic,
@@ -78,7 +80,7 @@ impl Schedules {
         // An earlier scheduler may have left missed runs.
         let table = DueSchedules { missed_before: Wall::MIN, has_missed: true };
         let (firing, missed) = (Firing::new(table), catch_up::FIRST);
-        Schedules { firing, missed, next_count: Monotonic::MIN }
+        Schedules { firing, start: None, missed, next_count: Monotonic::MIN }
     }
 
     /// Looks at the whole tables with the next batch.
@@ -90,6 +92,17 @@ impl Schedules {
     /// Fires a batch of the runs that are due, then one of those that were missed. True when there
     /// may be more.
     pub fn fire(&mut self, db: &Database, entry: u32) -> bool {
+        let now = time::now().wall;
+        let starts = with_board(|board| {
+            let entry = board.entry_mut(entry);
+            std::mem::take(&mut entry.starts).then(|| entry.runs_since(now))
+        });
+        self.start = starts.or(self.start);
+        if let Some(at) = self.start {
+            let what = "fire the schedules of a start";
+            let left = in_extension_transaction(db, what, Commit::Ahead, || fire::start(db, at));
+            self.start = self.start.filter(|_| left != Some(0));
+        }
         self.firing.fire(db, entry) | self.catch_up(db)
     }
 

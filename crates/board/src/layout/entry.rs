@@ -36,6 +36,10 @@ pub struct DatabaseEntry {
     pub next_run: Wall,
     /// As `wall_offset`, without the advance by which tasks fire early.
     pub runs_offset: Micros,
+    /// Whether the extension was created since the server started.
+    pub is_new: bool,
+    /// Whether the schedules that run at a start of the server are to run.
+    pub starts: bool,
     /// Since when the runs of schedules fire; `NEVER`: they do not yet.
     runs_since: Wall,
     /// When the newest task was submitted, as far as the board knows.
@@ -141,6 +145,8 @@ impl DatabaseEntry {
         wall_offset: Micros::ZERO,
         next_run: Wall::NEVER,
         runs_offset: Micros::ZERO,
+        is_new: false,
+        starts: false,
         runs_since: Wall::NEVER,
         last_created: Wall::MIN,
         created_until: Wall::MIN,

@@ -62,7 +62,7 @@ fn what_is_no_expression_is_refused() {
         ("hello", "five or six fields, not 1"),
         ("* * * *", "not 4"),
         ("* * * * * * *", "not 7"),
-        ("@reboot", "not one of @yearly"),
+        ("@restarts", "not one of @yearly"),
         ("@", "not one of @yearly"),
         ("60 * * * *", "minute is from 0 to 59, not 60"),
         ("61 * * * * *", "second is from 0 to 59, not 61"),

@@ -101,3 +101,45 @@ fn a_closed_database_fires_nothing() {
     eventually(seconds(5), "it fires", || (counts(&mut s, "a").0 > before).then_some(()));
     assert!(counts(&mut s, "a").1 >= 2, "{:?}", counts(&mut s, "a"));
 }
+
+/// A schedule of starts runs once after each one of the server, however it ended; not when the scheduler
+/// alone starts again, or a closed database is opened.
+#[test]
+fn a_schedule_of_starts_runs_once_after_each() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run(
+        "select scylla.schedule('at start', ' @Reboot ', 'q', overlap => 'allow'),
+                  scylla.schedule('off', '@restart', 'q'),
+                  scylla.schedule('over', '@restart', 'q', ends_at => now()),
+                  scylla.schedule('often', 'every 1 second', 'q')",
+    );
+    s.run("select scylla.alter_schedule('off', active => false)");
+    // What fires after the start shows that this one's turn is over.
+    let fired_after = |s: &mut Session, starts: i64| {
+        let often = counts(s, "often").0;
+        eventually(seconds(20), "others fire", || (counts(s, "often").0 > often + 1).then_some(()));
+        assert_eq!(
+            ["at start", "off", "over"].map(|name| counts(s, name)),
+            [(starts, 0), (0, 0), (0, 0)]
+        );
+    };
+    fired_after(&mut s, 0);
+    let pid = database.scheduler();
+    s.run(&format!("select pg_terminate_backend({pid})"));
+    fired_after(&mut s, 0);
+    server.stop("fast");
+    server.start_again();
+    let mut s = database.connect();
+    fired_after(&mut s, 1);
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    fired_after(&mut s, 2);
+    s.run("select scylla.open(false)");
+    s.run("select scylla.open()");
+    fired_after(&mut s, 2);
+    assert_no_time_twice(&mut s);
+    server.assert_log_is_clean();
+}
