@@ -1,7 +1,7 @@
 //! Commands that concern schedulers: DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE
 //! … RENAME or SET TABLESPACE need a database that no process is connected to. Its scheduler is
 //! ended before the command, and the launcher starts it again after. What is dropped leaves the
-//! board.
+//! board. DROP EXTENSION locks things in the order of others.
 
 use crate::memory;
 use crate::pg::compat::catalog;
@@ -72,11 +72,37 @@ unsafe extern "C-unwind" fn utility(
 ) {
     // SAFETY: a whole statement, as PostgreSQL calls the hook; passes the arguments on unchanged.
     unsafe {
-        if COMMANDS.contains(&(*(*statement).utilityStmt).type_) {
+        let command = (*(*statement).utilityStmt).type_;
+        if COMMANDS.contains(&command) {
             make_way(statement, context);
+        } else if command == pg_sys::NodeTag::T_DropStmt {
+            lock_in_order((*statement).utilityStmt.cast());
         }
         let next = BEFORE.unwrap_or(standard_ProcessUtility);
         next(statement, text, tree, context, parameters, environment, receiver, completion);
+    }
+}
+
+/// Locks what others lock first before DROP EXTENSION locks the rest, so that they do not deadlock: the
+/// views, as queries do, then the table of tasks, as the scheduler does.
+#[pg_guard]
+unsafe extern "C-unwind" fn lock_in_order(drop: *mut pg_sys::DropStmt) {
+    // SAFETY: a whole statement, as PostgreSQL calls the hook: the objects are names of extensions. The
+    // locks are this transaction's.
+    unsafe {
+        if (*drop).removeType != pg_sys::ObjectType::OBJECT_EXTENSION {
+            return;
+        }
+        let names = CStr::from_ptr(pg_sys::NameListToString((*drop).objects));
+        let is_ours = names.to_bytes().split(|byte| *byte == b'.').any(|name| name == b"scylla");
+        let Some(extension) = members::extension().filter(|_| is_ours) else { return };
+        for relation in members::locked_first(extension) {
+            // Others may not drop the extension.
+            let owner = members::owner(relation);
+            if owner.is_some_and(|it| role::has_privileges_of(role::current(), it)) {
+                pg_sys::LockRelationOid(relation, pg_sys::AccessExclusiveLock as i32);
+            }
+        }
     }
 }
 

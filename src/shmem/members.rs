@@ -81,6 +81,13 @@ pub const TABLES: [&CStr; 16] = [
     c"queue_total",
 ];
 
+/// What queries and the scheduler lock before other things: the views, then the table of tasks.
+pub fn locked_first(extension: Oid) -> impl Iterator<Item = Oid> {
+    let names =
+        [c"failed", c"groups", c"queues", c"schedules", c"stats", c"tasks", c"workers", c"task"];
+    names.into_iter().filter_map(move |name| table(extension, name))
+}
+
 /// Those that are there, with their names.
 pub fn tables(extension: Oid) -> Vec<(&'static CStr, Oid)> {
     TABLES.into_iter().filter_map(|name| Some((name, table(extension, name)?))).collect()

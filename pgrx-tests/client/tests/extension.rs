@@ -1,6 +1,8 @@
 //! The extension is created, dropped and changed directly in the tables; the scheduler follows.
 
 use client::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// Asserts that the scheduler runs: a lease of this database expires.
 #[track_caller]
@@ -20,6 +22,37 @@ fn each_database_gets_its_scheduler() {
     assert_ne!(a, b);
     assert_scheduler_runs(&second);
     assert_scheduler_runs(&first);
+}
+
+/// DROP EXTENSION and a query of a view wait for each other in one order only.
+#[test]
+fn views_are_queried_while_the_extension_is_dropped() {
+    let server = Server::start(&["deadlock_timeout = '50 ms'"]);
+    let database = server.database();
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for view in ["tasks", "failed", "schedules", "queues", "workers", "stats", "groups"] {
+            let (database, ends) = (&database, &ends);
+            scope.spawn(move || {
+                let mut s = database.connect();
+                while !ends.load(Ordering::Relaxed) {
+                    let failed = s.query(&format!("select count(*) from scylla.{view}"), &[]).err();
+                    let code = failed.as_ref().and_then(|it| it.code()).map(|it| it.code());
+                    assert_ne!(code, Some("40P01"), "{view}");
+                }
+            });
+        }
+        let mut s = database.connect();
+        let mut failed = Vec::new();
+        for _ in 0..40 {
+            for command in ["drop extension scylla", "create extension scylla"] {
+                failed.extend(s.query(command, &[]).err());
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+        assert!(failed.is_empty(), "{failed:?}");
+    });
+    assert!(!server.log().contains("deadlock detected"));
 }
 
 /// Databases share neither queues nor tokens.

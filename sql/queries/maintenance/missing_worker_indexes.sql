@@ -15,7 +15,8 @@ cross join lateral (
 ) b
 where p.inhparent = $1
     and b.until < pg_catalog.now() - interval '1 hour'
-    and pg_catalog.pg_relation_size(c.oid) > 0
+    -- It locks the relation: of others it is not asked, in whichever order these are joined.
+    and case when c.relispartition then pg_catalog.pg_relation_size(c.oid) > 0 end
     and not exists (
         select
         from pg_catalog.pg_index i
