@@ -274,6 +274,29 @@ comment on column scylla.worker.since is 'when it registered, or was asked to st
 comment on constraint worker_pkey on scylla.worker is 'finds a worker by its name';
 revoke all on table scylla.worker from public;
 
+-- Keys that stay taken for a time after their submission, whether or not the tasks have settled.
+create table scylla.kept_key (
+    queue      text        not null collate "C",
+    key        text        not null collate "C",
+    task       uuid        not null,
+    until      timestamptz not null,
+    constraint kept_key_pkey primary key (queue, key)
+);
+
+create index kept_key_until on scylla.kept_key (until);
+
+comment on table scylla.kept_key is
+    'keys of tasks that were submitted with unique_for; a row goes when its time is over';
+comment on column scylla.kept_key.queue is 'the queue';
+comment on column scylla.kept_key.key is 'the key';
+comment on column scylla.kept_key.task is 'the task that was submitted with it';
+comment on column scylla.kept_key.until is 'until when no other task of the queue may have it';
+comment on constraint kept_key_pkey on scylla.kept_key is 'a key is kept for one task';
+comment on index scylla.kept_key_until is 'the keys whose time is over';
+
+select pg_catalog.pg_extension_config_dump('scylla.kept_key', '');
+revoke all on table scylla.kept_key from public;
+
 drop function scylla.submit(text, jsonb, text, bigint, uuid, text, text, timestamptz, uuid[], text, integer, interval, interval, interval, boolean, text);
 create function scylla.submit(
     queue text,
@@ -292,7 +315,8 @@ create function scylla.submit(
     timeout interval default null,
     post_result boolean default false,
     group_key text default null,
-    meta jsonb default null
+    meta jsonb default null,
+    unique_for interval default null
 ) returns uuid
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_0_2';
 comment on function scylla.submit is 'submits one task; returns its id';

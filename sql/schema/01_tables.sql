@@ -532,6 +532,26 @@ comment on column scylla.worker.draining is 'whether it is asked to stop, and ow
 comment on column scylla.worker.since is 'when it registered, or was asked to stop';
 comment on constraint worker_pkey on scylla.worker is 'finds a worker by its name';
 
+-- Keys that stay taken for a time after their submission, whether or not the tasks have settled.
+create table scylla.kept_key (
+    queue      text        not null collate "C",
+    key        text        not null collate "C",
+    task       uuid        not null,
+    until      timestamptz not null,
+    constraint kept_key_pkey primary key (queue, key)
+);
+
+create index kept_key_until on scylla.kept_key (until);
+
+comment on table scylla.kept_key is
+    'keys of tasks that were submitted with unique_for; a row goes when its time is over';
+comment on column scylla.kept_key.queue is 'the queue';
+comment on column scylla.kept_key.key is 'the key';
+comment on column scylla.kept_key.task is 'the task that was submitted with it';
+comment on column scylla.kept_key.until is 'until when no other task of the queue may have it';
+comment on constraint kept_key_pkey on scylla.kept_key is 'a key is kept for one task';
+comment on index scylla.kept_key_until is 'the keys whose time is over';
+
 create sequence scylla.created_until;
 
 comment on sequence scylla.created_until is
@@ -582,6 +602,7 @@ select pg_catalog.pg_extension_config_dump('scylla.countdown', '');
 select pg_catalog.pg_extension_config_dump('scylla.finished', '');
 select pg_catalog.pg_extension_config_dump('scylla.finished_default', '');
 select pg_catalog.pg_extension_config_dump('scylla.queue', '');
+select pg_catalog.pg_extension_config_dump('scylla.kept_key', '');
 select pg_catalog.pg_extension_config_dump('scylla.privilege', '');
 select pg_catalog.pg_extension_config_dump('scylla.worker_number', '');
 select pg_catalog.pg_extension_config_dump('scylla.created_until', '');

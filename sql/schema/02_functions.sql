@@ -17,7 +17,8 @@ create function scylla.submit(
     timeout interval default null,
     post_result boolean default false,
     group_key text default null,
-    meta jsonb default null
+    meta jsonb default null,
+    unique_for interval default null
 ) returns uuid
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_submit_0_2';
 

@@ -44,6 +44,7 @@ const FEATURES: &[&str] = &[
     "worker_meta",
     "drain_worker",
     "wait_for_event",
+    "unique_for",
 ];
 
 /// `about() → jsonb`

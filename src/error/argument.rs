@@ -32,6 +32,12 @@ pub fn negative(argument: &str) -> Error {
     invalid(format!("{argument} must not be negative"))
 }
 
+/// A key is to be kept, and there is none.
+pub fn keyless() -> Error {
+    invalid("unique_for needs a key".to_owned())
+        .hint("Give the task a key, which stays taken for that time.")
+}
+
 /// The JSON value `null`, which is not an SQL null.
 pub fn json_null(argument: &str) -> Error {
     invalid(format!("{argument} must not be JSON null"))

@@ -42,19 +42,26 @@ pub fn not_inserted(id: Uuid, suppressors: Option<&str>) -> Error {
 }
 
 /// A key that a live task has. `holder`: that task; `None`: the caller may not look at it.
-pub fn duplicate_key(queue: &[u8], key: &[u8], holder: Option<Uuid>) -> Error {
+pub fn duplicate_key(queue: &[u8], key: &[u8], holder: Option<Uuid>, is_live: bool) -> Error {
     let [queue, key] = [queue, key].map(datum::printable);
     let error = Error::new(
         PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
         format!("key \"{key}\" already exists in queue \"{queue}\""),
     );
+    let (detail, hint) = match is_live {
+        true => (
+            "holds it",
+            "Set on_conflict to \"ignore\" to get that task, or to \"replace\" to cancel it.",
+        ),
+        false => {
+            ("has settled, and keeps it", "Set on_conflict to \"ignore\" to get that task's id.")
+        }
+    };
     let error = match holder {
-        Some(holder) => error.detail(format!("Task {holder} holds it.")),
+        Some(holder) => error.detail(format!("Task {holder} {detail}.")),
         None => error,
     };
-    error
-        .constraint(c"task_key")
-        .hint("Set on_conflict to \"ignore\" to get that task, or to \"replace\" to cancel it.")
+    error.constraint(c"task_key").hint(hint)
 }
 
 /// A key of two elements of an array.
@@ -71,6 +78,12 @@ pub fn repeated_key(queue: &[u8], key: &[u8]) -> Error {
 pub fn not_replaceable(holder: Option<Uuid>) -> Error {
     let task = holder.map_or("the task".to_owned(), |id| format!("task {id}"));
     in_use(format!("cannot replace {task} because it is running"))
+}
+
+/// A settled task keeps its key for some time (`unique_for`).
+pub fn keeps_its_key(holder: Option<Uuid>) -> Error {
+    let task = holder.map_or("the task".to_owned(), |id| format!("task {id}"));
+    in_use(format!("cannot replace {task} because it has settled and keeps its key"))
 }
 
 /// Dependencies in a cycle: each task waits for the next one, and the last for the first.

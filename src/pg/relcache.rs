@@ -63,6 +63,22 @@ pub fn catch_up() {
     unsafe { pg_sys::AcceptInvalidationMessages() };
 }
 
+/// How many blocks a table has; none where it is not there. Its lock is kept until the end of the
+/// transaction.
+pub fn blocks(table: Oid) -> u32 {
+    // SAFETY: opens the table, if it is there, and closes it.
+    unsafe {
+        let table = pg_sys::try_table_open(table, pg_sys::AccessShareLock as i32);
+        if table.is_null() {
+            return 0;
+        }
+        let main = pg_sys::ForkNumber::MAIN_FORKNUM;
+        let blocks = pg_sys::RelationGetNumberOfBlocksInFork(table, main);
+        pg_sys::table_close(table, pg_sys::NoLock as i32);
+        blocks
+    }
+}
+
 /// Tells all sessions at the commit, and this one at once, that a table has changed.
 pub fn announce_change(table: Oid) {
     // SAFETY: a table that exists.

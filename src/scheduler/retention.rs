@@ -4,6 +4,7 @@
 use crate::guc;
 use crate::ops::maintenance::retention::{self, Day, Past};
 use crate::ops::maintenance::worker_indexes;
+use crate::ops::submit::kept;
 use crate::pg::time;
 use crate::scheduler::duties::in_extension_transaction;
 use crate::scheduler::helper;
@@ -64,6 +65,8 @@ impl Retention {
             });
             self.next = now + if made == Some(true) { PARTITIONS_EVERY } else { PARTITIONS_AGAIN };
         }
+        let what = "free keys whose time is over";
+        let more_keys = in_extension_transaction(db, what, Commit::Ahead, || kept::free_past(db));
         let Some(days) =
             in_extension_transaction(db, "list partitions", Commit::Ahead, || retention::days(db))
         else {
@@ -88,7 +91,7 @@ impl Retention {
         self.walks.retain(|oid, _| days.iter().any(|day| day.oid == *oid));
         let cut = days.iter().filter(|day| past.cuts(day) && !past.covers(day));
         let until = time::monotonic() + TURN;
-        cut.fold(false, |more, day| {
+        cut.fold(more_keys == Some(true), |more, day| {
             let walk = self.walks.entry(day.oid).or_default();
             more | walk.go_on(db, past, day, until)
         })

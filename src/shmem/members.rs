@@ -62,7 +62,7 @@ pub fn table(extension: Oid, name: &CStr) -> Option<Oid> {
 }
 
 /// The tables and sequences that statements use.
-pub const TABLES: [&CStr; 16] = [
+pub const TABLES: [&CStr; 17] = [
     c"task",
     c"dependency",
     c"countdown",
@@ -70,6 +70,7 @@ pub const TABLES: [&CStr; 16] = [
     c"finished_default",
     c"lease",
     c"queue",
+    c"kept_key",
     c"privilege",
     c"worker",
     c"worker_number",

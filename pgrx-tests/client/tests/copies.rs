@@ -16,6 +16,7 @@ fn fill(s: &mut Session) {
     let first = s.submit_with("q", "key => 'k', max_tries => 3, timeout => '2 s'");
     s.submit_with("later", &format!("after => array['{first}'::uuid], on_failure => 'run'"));
     s.value::<String>("select scylla.register_worker()", &[]);
+    s.submit_with("kept", "key => 'k', unique_for => '1 year'");
     s.submit("paused");
     s.run("select scylla.pause('paused'), scylla.configure_queue('q', retention => '20 d')");
 }
@@ -26,6 +27,7 @@ fn all(s: &mut Session) -> Vec<String> {
                union all select to_jsonb(d)::text from scylla.dependency d
                union all select to_jsonb(f)::text from scylla.finished f
                union all select to_jsonb(q)::text from scylla.queue q
+               union all select to_jsonb(k)::text from scylla.kept_key k
                union all select to_jsonb(w)::text from (select last_value from scylla.worker_number) w
                order by 1";
     s.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect()

@@ -294,3 +294,118 @@ fn owned_task_is_never_replaced() {
     let left = s.own("w", "q", 9).len() as i64;
     assert_eq!(s.count(live), left, "each live task can be owned");
 }
+
+/// A key that is kept stays taken though its task has settled and is gone, until its time is over; over a
+/// crash, too.
+#[test]
+fn a_kept_key_outlives_its_task() {
+    let server = Server::start(&["scylla.retention = '1 s'"]);
+    let database = server.database();
+    let mut s = database.connect();
+    let first = s.submit_with("q", "key => 'k', unique_for => '1 hour'");
+    let soon = s.submit_with("q", "key => 'soon', unique_for => '3 s'");
+    s.submit_with("q", "key => 'free'");
+    for _ in 0..3 {
+        let lease = s.own_one("q");
+        s.complete(&lease);
+    }
+    let gone = "select count(*) from scylla.finished";
+    eventually(seconds(20), "the tasks are past retention", || (s.count(gone) == 0).then_some(()));
+    submit(&mut s, "free", "error").expect("a key that was not kept");
+    server.kill();
+    server.start_again();
+    let mut s = database.connect();
+    assert_eq!(submit(&mut s, "k", "error"), Err("23505".into()));
+    assert_eq!(submit(&mut s, "k", "ignore"), Ok(first));
+    assert_eq!(submit(&mut s, "k", "replace"), Err("55006".into()));
+    assert_eq!(holder(&mut s, "k"), None, "no live task has it");
+    s.submit_with("other", "key => 'k'");
+    let many =
+        "select scylla.submit_many('q', array['1', '2']::jsonb[], keys => array['new', 'k'])";
+    assert_eq!(s.refused(many), "23505");
+    assert_eq!(s.count("select count(*) from scylla.task where key = 'new'"), 0);
+    let batch = json!([
+        {"queue": "q", "key": "k"},
+        {"queue": "q", "key": "k", "on_conflict": "ignore", "unique_for": "1 day"},
+        {"queue": "q", "key": "k2", "unique_for": "1 day"}
+    ]);
+    let rows = s.query("select outcome from scylla.submit_tasks($1, false)", &[&batch]).unwrap();
+    let outcomes: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(outcomes, ["duplicate", "duplicate", "inserted"]);
+    let again =
+        eventually(seconds(10), "its time is over", || submit(&mut s, "soon", "error").ok());
+    assert_ne!(again, soon);
+    // Its row goes by itself; the other two stay.
+    let kept = "select count(*) from scylla.kept_key";
+    eventually(seconds(20), "the row is gone", || (s.count(kept) == 2).then_some(()));
+    server.assert_log_is_clean();
+}
+
+/// A task that is replaced leaves its key to the new one; one that repeats a settled task may have the key.
+#[test]
+fn a_kept_key_goes_to_those_who_take_the_tasks_place() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_with("q", "key => 'k', unique_for => '1 hour'");
+    let second = s.submit_with("q", "key => 'k', on_conflict => 'replace', unique_for => '1 hour'");
+    let lease = s.own_one("q");
+    assert_eq!(lease.id, second);
+    assert_eq!(submit(&mut s, "k", "replace"), Err("55006".into()), "it runs");
+    s.return_task(&lease, "aborted").unwrap();
+    assert_eq!(submit(&mut s, "k", "replace"), Err("55006".into()), "it has settled");
+    let again: Uuid = s.value("select (scylla.resubmit(array[$1::uuid]))[1]", &[&second]);
+    assert_eq!(holder(&mut s, "k"), Some(again));
+    let lease = s.own_one("q");
+    s.complete(&lease);
+    assert_eq!(submit(&mut s, "k", "ignore"), Ok(second));
+    // One that keeps no key frees that of the task which it replaces.
+    s.submit_with("q", "key => 'once', unique_for => '1 hour'");
+    submit(&mut s, "once", "replace").unwrap();
+    let lease = s.own_one("q");
+    s.complete(&lease);
+    submit(&mut s, "once", "error").unwrap();
+    // What is rolled back keeps nothing.
+    s.run("begin; select scylla.submit('q', key => 'r', unique_for => '1 day'); rollback");
+    submit(&mut s, "r", "error").unwrap();
+    for bad in [
+        "unique_for => '1 day'",
+        "key => 'x', unique_for => '0'",
+        "key => 'x', unique_for => '-1 s'",
+    ] {
+        assert_eq!(s.refused(&format!("select scylla.submit('q', {bad})")), "22023", "{bad}");
+    }
+}
+
+/// While many submit and others settle, one task of each kept key is inserted.
+#[test]
+fn a_kept_key_admits_one_task_among_many_sessions() {
+    const KEYS: i32 = 300;
+    let database = database();
+    let inserted = AtomicI64::new(0);
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let (database, inserted) = (&database, &inserted);
+            scope.spawn(move || {
+                let mut s = database.connect();
+                for key in 0..KEYS {
+                    let key = if n % 2 == 0 { key } else { KEYS - 1 - key };
+                    let sql = "select outcome from scylla.submit_tasks(jsonb_build_array(jsonb_build_object(
+                        'queue', 'q', 'key', $1::text, 'unique_for', '1 day')), false)";
+                    let outcome: String = s.value(sql, &[&format!("key {key}")]);
+                    inserted.fetch_add(i64::from(outcome == "inserted"), Ordering::Relaxed);
+                }
+            });
+            scope.spawn(move || {
+                let mut s = database.connect();
+                while inserted.load(Ordering::Relaxed) < i64::from(KEYS) {
+                    for lease in s.own("w", "q", 5) {
+                        s.complete(&lease);
+                    }
+                }
+            });
+        }
+    });
+    let mut s = database.connect();
+    assert_eq!(inserted.into_inner(), i64::from(KEYS));
+    assert_eq!(s.count("select count(*) from scylla.tasks where queue = 'q'"), i64::from(KEYS));
+}

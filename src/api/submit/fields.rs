@@ -68,6 +68,15 @@ pub static FIELDS: &[Field] = &[
         Text(|it, text| put(&mut it.group_key, validate::group_key(text.to_vec()).map(Some))),
     ),
     nullable("meta", Jsonb(|it, meta| put(&mut it.meta, validate::meta(meta).map(Some)))),
+    nullable(
+        "unique_for",
+        Interval(|it, value| {
+            put(
+                &mut it.unique_for,
+                validate::longer_than_zero("unique_for", value).map(|it| Some(it.1)),
+            )
+        }),
+    ),
 ];
 
 const fn not_null(name: &'static str, setter: Setter) -> Field {

@@ -7,7 +7,7 @@ mod messages;
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::submit::fields::{FIELDS, set_members};
 use crate::api::validate::{self, ELEMENTS_MAX};
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::ops::submit::draft::{Draft, OnConflict};
 use crate::ops::submit::{self, resubmit};
 use crate::pg::datum::{self, JSONBS, TEXTS, UUIDS};
@@ -44,6 +44,9 @@ pub fn submit_draft(call: &Call, mut draft: Draft) -> Result<Option<Datum>> {
 /// learn.
 fn permit(call: &Call, draft: &mut Draft) -> Result<()> {
     call.permit(&draft.queue)?;
+    if draft.unique_for.is_some() && draft.key.is_none() {
+        return Err(error::keyless());
+    }
     if draft.on_conflict == OnConflict::Replace {
         call.permit_with(Privileges::CANCEL, &draft.queue)?;
     }

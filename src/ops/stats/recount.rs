@@ -3,6 +3,7 @@
 
 use crate::pg::datum;
 use crate::pg::process;
+use crate::pg::relcache;
 use crate::pg::spi::{snapshot, statement};
 use crate::pg::time;
 use crate::shmem::database::Database;
@@ -10,7 +11,6 @@ use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::rows::session;
 use board::Gauges;
-use pgrx::pg_sys;
 
 statement!(COUNT_TASKS, "stats/count_tasks", []);
 
@@ -19,18 +19,7 @@ const FEW_BLOCKS: u32 = 1_024;
 
 /// Whether the tasks are few enough to be counted between other duties.
 pub fn is_short(db: &Database) -> bool {
-    // SAFETY: opens the table, if it is there, and closes it; its lock is kept until the end of the
-    // transaction.
-    unsafe {
-        let table = pg_sys::try_table_open(db.task, pg_sys::AccessShareLock as i32);
-        if table.is_null() {
-            return true;
-        }
-        let main = pg_sys::ForkNumber::MAIN_FORKNUM;
-        let blocks = pg_sys::RelationGetNumberOfBlocksInFork(table, main);
-        pg_sys::table_close(table, pg_sys::NoLock as i32);
-        blocks <= FEW_BLOCKS
-    }
+    relcache::blocks(db.task) <= FEW_BLOCKS
 }
 
 /// Counts the tasks of each queue, unless another process counts. What is found holds once this

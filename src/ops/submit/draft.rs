@@ -36,6 +36,8 @@ pub struct Draft {
     pub key: Option<Vec<u8>>,
     pub group_key: Option<Vec<u8>>,
     pub on_conflict: OnConflict,
+    /// How long the key stays taken after the submission, whether or not the task has settled.
+    pub unique_for: Option<Micros>,
     pub run_at: Option<Wall>,
     pub after: Vec<Uuid>,
     pub run_on_failure: bool,

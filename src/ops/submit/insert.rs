@@ -2,6 +2,7 @@
 
 use crate::error;
 use crate::ops::submit::draft::Entry;
+use crate::ops::submit::kept;
 use crate::pg::datum::{
     self, BIGINTS, BOOLS, INTEGERS, INTERVALS, JSONBS, Kind, OIDS, TEXTS, TIMESTAMPTZS, UUIDS,
 };
@@ -157,17 +158,17 @@ pub const ROUNDS: usize = 3;
 
 /// Inserts tasks; returns the ids of those whose id and key were free, among the live and the
 /// settled.
-pub fn insert(session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
+pub fn insert(db: &Database, session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
     // A table with rules takes no conflict clause.
     let are_new = entries.iter().all(|it| it.draft.id.is_none() && it.draft.key.is_none());
-    insert_by(if are_new { &INSERT_NEW } else { &INSERT }, session, entries)
+    insert_by(if are_new { &INSERT_NEW } else { &INSERT }, db, session, entries)
 }
 
 /// Inserts a task that was passed over although its id and key were free. Raises PostgreSQL's error
 /// if an index or a constraint refuses the row. False: another task has the key, or the row was
 /// suppressed.
-pub fn insert_alone(session: &Session, entry: &Entry) -> bool {
-    insert_by(&INSERT_UNLESS_KEYED, session, &[entry]).contains(&entry.id)
+pub fn insert_alone(db: &Database, session: &Session, entry: &Entry) -> bool {
+    insert_by(&INSERT_UNLESS_KEYED, db, session, &[entry]).contains(&entry.id)
 }
 
 /// Raises an error that names what suppresses a row.
@@ -180,7 +181,12 @@ pub fn suppressors(session: &Session) -> Option<String> {
     session.run(&SUPPRESSORS, &[]).first().map(|it| datum::string(Some(it)))
 }
 
-fn insert_by(statement: &Statement, session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
+fn insert_by(
+    statement: &Statement,
+    db: &Database,
+    session: &Session,
+    entries: &[&Entry],
+) -> HashSet<Uuid> {
     let column = |column: &Column| {
         let values: Vec<Option<Datum>> = entries.iter().map(|it| (column.value)(it)).collect();
         let is_used = values.iter().any(Option::is_some);
@@ -198,12 +204,19 @@ fn insert_by(statement: &Statement, session: &Session, entries: &[&Entry]) -> Ha
     // the insertion, so that a task that settles meanwhile is seen in one table or the other.
     let given = entries.iter().filter(|entry| entry.draft.id.is_some()).map(|entry| entry.id);
     if given.clone().next().is_some() {
-        let taken = settled(session, given);
-        let taken: Vec<Uuid> =
-            taken.into_iter().map(|(id, _)| id).filter(|id| inserted.remove(id)).collect();
-        if !taken.is_empty() {
-            session.run(&DISCARD, &[ids(taken.into_iter())]);
-        }
+        let taken: Vec<Uuid> = settled(session, given).into_iter().map(|(id, _)| id).collect();
+        take_back(session, &mut inserted, taken.into_iter());
     }
+    let new: Vec<&Entry> =
+        entries.iter().filter(|entry| inserted.contains(&entry.id)).copied().collect();
+    take_back(session, &mut inserted, kept::keep(db, session, &new).into_iter());
     inserted
+}
+
+/// Takes back tasks of which something is taken.
+fn take_back(session: &Session, inserted: &mut HashSet<Uuid>, taken: impl Iterator<Item = Uuid>) {
+    let taken: Vec<Uuid> = taken.filter(|id| inserted.remove(id)).collect();
+    if !taken.is_empty() {
+        session.run(&DISCARD, &[ids(taken.into_iter())]);
+    }
 }

@@ -1,10 +1,11 @@
-//! Keys: at most one live task per queue and key. Submitting a duplicate is refused, ignored, or
+//! Keys: at most one live task per queue and key, and one that keeps its key for some time. Submitting a duplicate is refused, ignored, or
 //! replaces the live task.
 
 use crate::error;
 use crate::ops::finish::cancel;
 use crate::ops::submit::draft::{Entry, KeyName, OnConflict, Submitted};
 use crate::ops::submit::insert::{ROUNDS, insert, insert_alone, suppressors};
+use crate::ops::submit::kept;
 use crate::ops::submit::numbers::Numbers;
 use crate::pg::datum::{self, BOOL, TEXTS};
 use crate::pg::spi::{Session, statement};
@@ -50,9 +51,9 @@ pub fn insert_all(
         pgrx::check_for_interrupts!();
         replace(db, session, entries, &mut todo, answers, &mut replaced);
         let chosen: Vec<&Entry> = todo.iter().map(|at| &entries[*at]).collect();
-        let inserted = insert(session, &chosen);
+        let inserted = insert(db, session, &chosen);
         todo.retain(|at| !inserted.contains(&entries[*at].id));
-        let unexplained = refuse_taken(session, entries, &mut todo, ids, answers);
+        let unexplained = refuse_taken(db, session, entries, &mut todo, ids, answers);
         rounds += 1;
         if rounds >= ROUNDS
             && let Some(at) = unexplained.first()
@@ -99,6 +100,9 @@ fn replace(
     let of = |at: &usize| holders.get(at).copied().filter(|_| !taken.contains(&entries[*at].id));
     let wanted: Vec<Uuid> = replacing.iter().filter_map(of).collect();
     let (kept, cancelled) = cancel::cancel_free(db, session, &wanted);
+    let ended: Vec<Uuid> = cancelled.iter().map(|it| it.id).collect();
+    let chosen: Vec<&Entry> = replacing.iter().map(|at| &entries[*at]).collect();
+    kept::free(db, session, &chosen, &ended);
     todo.retain(|at| match of(at) {
         Some(holder) if kept.contains(&holder) => {
             let shown = entries[*at].draft.shows_holder.then_some(holder);
@@ -116,6 +120,7 @@ fn replace(
 /// Sets the answers of entries that were not inserted because their id or key is taken; the others
 /// stay in `todo`. Returns those whose id and key are free.
 fn refuse_taken(
+    db: &Database,
     session: &Session,
     entries: &[Entry],
     todo: &mut Vec<usize>,
@@ -127,9 +132,16 @@ fn refuse_taken(
         return unexplained;
     }
     let taken = taken_ids(session, entries, todo);
-    let holders = holders(session, entries, todo);
+    let mut holders = holders(session, entries, todo);
+    let chosen: Vec<&Entry> = todo.iter().map(|at| &entries[*at]).collect();
+    let settled: HashMap<usize, Uuid> = (kept::kept_by(db, session, &chosen).into_iter())
+        .map(|(place, id)| (todo[place], id))
+        .filter(|(at, _)| !holders.contains_key(at))
+        .collect();
+    holders.extend(&settled);
     todo.retain(|at| {
         let entry = &entries[*at];
+        let shown = |holder: &Uuid| entry.draft.shows_holder.then_some(*holder);
         answers[*at] = match (holders.get(at), entry.draft.on_conflict) {
             _ if taken.contains(&entry.id) => Err(error::duplicate_id(entry.id)),
             (Some(holder), OnConflict::Ignore) => {
@@ -138,12 +150,14 @@ fn refuse_taken(
             }
             (Some(holder), OnConflict::Error) => {
                 let (queue, key) = entry.key().unwrap_or_default();
-                let shown = entry.draft.shows_holder.then_some(*holder);
-                Err(error::duplicate_key(queue, key, shown))
+                Err(error::duplicate_key(queue, key, shown(holder), !settled.contains_key(at)))
+            }
+            (Some(holder), OnConflict::Replace) if settled.contains_key(at) => {
+                Err(error::keeps_its_key(shown(holder)))
             }
             (Some(_), OnConflict::Replace) => return true,
             // The other task has ended meanwhile, or an unknown index refuses the row.
-            (None, _) if insert_alone(session, entry) => return false,
+            (None, _) if insert_alone(db, session, entry) => return false,
             (None, _) => {
                 unexplained.push(*at);
                 return true;

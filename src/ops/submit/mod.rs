@@ -20,6 +20,7 @@ pub mod created;
 pub mod delay;
 pub mod draft;
 pub mod insert;
+pub mod kept;
 pub mod keys;
 pub mod messages;
 pub mod numbers;
