@@ -650,4 +650,13 @@ comment on procedure scylla.wait_for_event is
     'waits for what a worker has to do: work, signal (a lease ended without it) or drain; null when the time is over';
 grant execute on procedure scylla.wait_for_event to public;
 
+-- Operators and dashboards.
+
+create function scylla.list_tasks(filter jsonb, after uuid default null, max_tasks integer default 100)
+returns setof scylla.tasks
+language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_list_tasks';
+comment on function scylla.list_tasks is
+    'a page of the tasks that a filter takes, the newest first; after: the last id of the page before';
+grant execute on function scylla.list_tasks to public;
+
 select scylla.refresh();

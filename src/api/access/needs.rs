@@ -51,6 +51,7 @@ const FUNCTIONS: &[(&str, Needs)] = &[
     ("delete_tasks", On(CANCEL)),
     ("task", On(LOOK)),
     ("why", On(LOOK)),
+    ("list_tasks", On(LOOK)),
     ("task_id", On(LOOK)),
     ("wait_for_task", On(LOOK)),
     ("add_dependencies", On(LOOK)),

@@ -8,7 +8,8 @@ use crate::pg::compat::search_path;
 use crate::pg::datum::Kind;
 use crate::pg::planner;
 use pgrx::pg_sys;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::ptr;
 
@@ -139,6 +140,37 @@ impl Session {
         }
     }
 
+    /// As `run_under`, with a text that differs from call to call, but not in its values: its plan is
+    /// kept for the next call with this text.
+    pub fn run_variant(
+        &self,
+        text: String,
+        kinds: &[Kind],
+        arguments: &[Option<pg_sys::Datum>],
+        snapshot: pg_sys::Snapshot,
+    ) -> Rows {
+        assert_eq!(arguments.len(), kinds.len());
+        memory::replenish();
+        self.begin();
+        let plan = variant(text, kinds);
+        let (mut values, nulls) = spread(arguments);
+        // SAFETY: the plan is kept. There is a value and a null for each parameter, of its type.
+        unsafe {
+            let status = pg_sys::SPI_execute_snapshot(
+                plan,
+                values.as_mut_ptr(),
+                nulls.as_ptr(),
+                snapshot,
+                ptr::null_mut(),
+                false,
+                true,
+                0,
+            );
+            assert!(status > 0, "a kept plan runs: SPI status {status}");
+            Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
+        }
+    }
+
     /// Runs a text once, for names that differ, such as those of partitions.
     pub fn run_text(
         &self,
@@ -179,6 +211,38 @@ impl Session {
             Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
         }
     }
+}
+
+/// How many plans of variants a backend keeps.
+const VARIANTS_MAX: usize = 64;
+
+thread_local! {
+    static VARIANTS: RefCell<VecDeque<(String, pg_sys::SPIPlanPtr)>> =
+        const { RefCell::new(VecDeque::new()) };
+}
+
+/// The kept plan of a text, made at its first use.
+fn variant(text: String, kinds: &[Kind]) -> pg_sys::SPIPlanPtr {
+    let known = VARIANTS.with_borrow(|kept| kept.iter().find(|it| it.0 == text).map(|it| it.1));
+    if let Some(plan) = known {
+        return plan;
+    }
+    let generic = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
+    let code = CString::new(text.as_str()).unwrap_or_default();
+    let plan = prepare(&code, kinds, generic | planner::OURS);
+    // SAFETY: the plan was just made. The one that makes room is used by no statement: each has ended.
+    unsafe {
+        pg_sys::SPI_keepplan(plan);
+        VARIANTS.with_borrow_mut(|kept| {
+            if kept.len() == VARIANTS_MAX
+                && let Some((_, oldest)) = kept.pop_front()
+            {
+                pg_sys::SPI_freeplan(oldest);
+            }
+            kept.push_back((text, plan));
+        });
+    }
+    plan
 }
 
 /// Plans a text in the current SPI session, with parameters of these types.

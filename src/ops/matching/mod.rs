@@ -1,0 +1,4 @@
+//! The tasks that a filter takes: a page of them, or all.
+
+pub mod filter;
+pub mod list;
