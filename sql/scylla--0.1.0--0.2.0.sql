@@ -659,4 +659,28 @@ comment on function scylla.list_tasks is
     'a page of the tasks that a filter takes, the newest first; after: the last id of the page before';
 grant execute on function scylla.list_tasks to public;
 
+create function scylla.cancel_matching(
+    filter jsonb, max_tasks integer default null, dry_run boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_matching';
+comment on function scylla.cancel_matching is
+    'cancels the unfinished tasks that a filter takes; returns how many';
+grant execute on function scylla.cancel_matching to public;
+
+create function scylla.resubmit_matching(
+    filter jsonb, max_tasks integer default null, dry_run boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_resubmit_matching';
+comment on function scylla.resubmit_matching is
+    'resubmits the aborted and cancelled tasks that a filter takes, each once; returns how many';
+grant execute on function scylla.resubmit_matching to public;
+
+create function scylla.delete_matching(
+    filter jsonb, max_tasks integer default null, dry_run boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_delete_matching';
+comment on function scylla.delete_matching is
+    'deletes the tasks that a filter takes, live and settled ones; returns how many';
+grant execute on function scylla.delete_matching to public;
+
 select scylla.refresh();

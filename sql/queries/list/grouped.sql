@@ -8,7 +8,7 @@ with recursive here as (
         select t.queue
         from scylla.task t
         where t.ready and t.group_key is not null
-            and t.queue >= $11 and t.queue <= $12
+            and t.queue >= $11 and t.queue <= $12 -- if any_queue
             and t.queue = $1 -- if queue
         order by t.queue
         limit 1
@@ -20,8 +20,8 @@ with recursive here as (
         select t.queue
         from scylla.task t
         where t.ready and t.group_key is not null
-            and t.queue > h.queue and t.queue <= $12
-            and t.queue = $1 -- if queue
+            and t.queue > h.queue and t.queue <= $12 -- if any_queue
+            and false -- if queue
         order by t.queue
         limit 1
     ) n

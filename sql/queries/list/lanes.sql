@@ -8,7 +8,7 @@ with recursive lane as (
         select t.queue, t.action, - t.priority as rank
         from scylla.task t
         where t.ready and not t.behind and t.group_key is null
-            and t.queue >= $11 and t.queue <= $12
+            and t.queue >= $11 and t.queue <= $12 -- if any_queue
             and t.queue = $1 -- if queue
             and t.action = $2 -- if lane_action
         order by t.queue, t.action, - t.priority
@@ -21,10 +21,9 @@ with recursive lane as (
         select t.queue, t.action, - t.priority as rank
         from scylla.task t
         where t.ready and not t.behind and t.group_key is null
-            and t.queue <= $12
-            and (t.queue, t.action, - t.priority) > (l.queue, l.action, l.rank)
-            and t.queue = $1 -- if queue
-            and t.action = $2 -- if lane_action
+            and t.queue <= $12 and (t.queue, t.action, - t.priority) > (l.queue, l.action, l.rank) -- if any_queue
+            and t.queue = $1 and (t.action, - t.priority) > (l.action, l.rank) -- if any_action
+            and t.queue = $1 and t.action = $2 and - t.priority > l.rank -- if lane_action
         order by t.queue, t.action, - t.priority
         limit 1
     ) n

@@ -8,7 +8,7 @@ with recursive here as (
         select t.queue, t.held
         from scylla.task t
         where not t.ready
-            and t.queue >= $11 and t.queue <= $12
+            and t.queue >= $11 and t.queue <= $12 -- if any_queue
             and t.queue = $1 -- if queue
         order by t.queue, t.held
         limit 1
@@ -20,9 +20,8 @@ with recursive here as (
         select t.queue, t.held
         from scylla.task t
         where not t.ready
-            and t.queue <= $12
-            and (t.queue, t.held) > (h.queue, h.held)
-            and t.queue = $1 -- if queue
+            and t.queue <= $12 and (t.queue, t.held) > (h.queue, h.held) -- if any_queue
+            and t.queue = $1 and t.held > h.held -- if queue
         order by t.queue, t.held
         limit 1
     ) n

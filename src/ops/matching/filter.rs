@@ -1,8 +1,9 @@
 //! Which tasks a call is about: the members of a filter, as parameters and conditions of statements.
 
 use crate::pg::datum::{self, JSONB, Kind, TEXT, TIMESTAMPTZ};
+use crate::pg::process;
 use crate::storage::privileges::{Access, Privileges};
-use board::{ABORTED, CANCELLED, COMPLETED, Wall};
+use board::{ABORTED, CANCELLED, COMPLETED, Lease, Wall};
 use pgrx::pg_sys::Datum;
 
 /// What a task must have; `None`: anything.
@@ -57,6 +58,10 @@ impl Status {
     }
 }
 
+/// The statement that tells which of some live tasks a filter takes.
+pub const BY_ID: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/queries/matching/by_id.sql"));
+
 /// The parameters that each statement has for the filter, from `$1` on.
 pub const KINDS: [Kind; 10] =
     [TEXT, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, JSONB, JSONB, TEXT];
@@ -84,7 +89,9 @@ impl Filter {
         let settled = self.status.is_some_and(Status::is_settled);
         let given = [
             (self.queue.is_some(), "queue"),
+            (self.queue.is_none(), "any_queue"),
             (self.action.is_some(), "action"),
+            (self.queue.is_some() && self.action.is_none(), "any_action"),
             (self.queue.is_some() && self.action.is_some(), "lane_action"),
             (self.group_key.is_some(), "group_key"),
             (self.key.is_some(), "key"),
@@ -95,6 +102,8 @@ impl Filter {
             (self.meta.is_some(), "meta"),
             (self.status == Some(Status::Ready), "is_ready"),
             (self.status == Some(Status::Waiting), "is_waiting"),
+            (self.key.is_none() && self.is_of_one_group(), "by_group"),
+            (self.key.is_none() && !self.is_of_one_group(), "by_queue"),
             (settled, "status"),
             (settled && self.status != Some(Status::Completed), "unsuccessful"),
         ];
@@ -111,9 +120,28 @@ impl Filter {
         self.status.is_none_or(Status::is_settled)
     }
 
+    /// Whether it is about one group.
+    pub fn is_of_one_group(&self) -> bool {
+        self.queue.is_some() && self.group_key.is_some()
+    }
+
     /// Whether only the board knows which live tasks match: those that a worker owns.
     pub fn is_of_owned(&self) -> bool {
         self.status == Some(Status::Running) || self.worker.is_some()
+    }
+
+    /// Whether it takes a live task by its lease, or by having none. A ready task that another open
+    /// transaction has reserved has a lease.
+    pub fn takes_lease(&self, lease: Option<&Lease>) -> bool {
+        let Some(lease) = lease else { return !self.is_of_owned() };
+        let is_leased = lease.reserved_by().is_none_or(|it| it == process::id());
+        let takes_status = match self.status {
+            None => true,
+            Some(Status::Running) => is_leased,
+            Some(Status::Ready) => !is_leased,
+            Some(_) => false,
+        };
+        takes_status && self.worker.as_ref().is_none_or(|it| *it == lease.worker.as_bytes())
     }
 
     /// Whether it asks for what only a role that may look at a queue knows of the tasks there.

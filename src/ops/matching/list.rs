@@ -6,13 +6,12 @@
 //! before it. A task settles after it was submitted, so the one order bounds the other.
 
 use crate::error::{self, Result};
-use crate::ops::matching::filter::{Filter, KINDS, Status, with_marks};
+use crate::ops::matching::filter::{BY_ID, Filter, KINDS, Status, with_marks};
 use crate::ops::query::inspect::{self, is_owned};
 use crate::ops::stats::queues;
 use crate::pg::datum::{
     self, BIGINT, BOOLS, FLOATS, Kind, OID, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUID, UUIDS,
 };
-use crate::pg::process;
 use crate::pg::spi::snapshot::{self, Snapshot};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
@@ -375,7 +374,10 @@ impl Page<'_> {
             from += AT_ONCE as u32;
             for (lease, queue, created) in some {
                 let key = (created.0, i64::MAX, lease.id);
-                if self.may_look(queue.as_bytes()) && self.takes_lease(&lease) && key < self.from {
+                if self.may_look(queue.as_bytes())
+                    && self.filter.takes_lease(Some(&lease))
+                    && key < self.from
+                {
                     all.push(key);
                     self.leases.insert(Uuid(lease.id), lease);
                 }
@@ -383,19 +385,6 @@ impl Page<'_> {
         }
         all.sort_unstable_by(|one, other| other.cmp(one));
         self.add(Part::Owned { all, read: 0 }, Vec::new(), FIRST.0);
-    }
-
-    /// Whether the filter takes a live task with this lease, by its status and worker.
-    fn takes_lease(&self, lease: &Lease) -> bool {
-        let is_leased = lease.reserved_by().is_none_or(|it| it == process::id());
-        let takes_status = match self.filter.status {
-            None => true,
-            Some(Status::Running) => is_leased,
-            Some(Status::Ready) => !is_leased,
-            Some(_) => false,
-        };
-        takes_status
-            && self.filter.worker.as_ref().is_none_or(|it| it.as_slice() == lease.worker.as_bytes())
     }
 
     /// Notes those of some live tasks that the filter takes by their status and worker.
@@ -411,11 +400,7 @@ impl Page<'_> {
             });
             for (at, key) in some.iter().enumerate() {
                 let lease = found.get(at).copied().flatten();
-                let is_taken = match &lease {
-                    Some(lease) => self.takes_lease(lease),
-                    None => !self.filter.is_of_owned(),
-                };
-                if is_taken {
+                if self.filter.takes_lease(lease.as_ref()) {
                     self.found.push(Found { key: *key, settled: None });
                     if let Some(lease) = lease {
                         self.leases.insert(Uuid(key.2), lease);
@@ -519,7 +504,7 @@ impl Page<'_> {
                 source.bound = all.get(*read).copied().unwrap_or((i64::MIN, 0, 0));
                 let has_more = *read < all.len();
                 let wanted = ids(some.iter().map(|it| Uuid(it.2)));
-                let rows = self.run(text!("by_id"), &[], &[UUIDS], &[wanted]);
+                let rows = self.run(BY_ID, &[], &[UUIDS], &[wanted]);
                 self.examine(some.len())?;
                 let keys = self.taken(&rows);
                 // Their leases are those by which they were taken.

@@ -181,6 +181,41 @@ impl Session {
         self.run_planned(text, kinds, arguments, planner::OURS)
     }
 
+    /// As `run_text`, for results of any size: passes the rows on, some at a time, as long as `take` wants
+    /// more.
+    pub fn read_text(
+        &self,
+        text: &[u8],
+        kinds: &[Kind],
+        arguments: &[Option<pg_sys::Datum>],
+        mut take: impl FnMut(&Rows) -> bool,
+    ) {
+        assert_eq!(arguments.len(), kinds.len());
+        self.begin();
+        let (mut values, nulls) = spread(arguments);
+        let text = CString::new(text).unwrap_or_default();
+        // SAFETY: there is a value and a null for each parameter, of its type. An error closes the portal
+        // with its transaction.
+        unsafe {
+            let plan = prepare(&text, kinds, planner::OURS);
+            let values = values.as_mut_ptr();
+            let portal = pg_sys::SPI_cursor_open(ptr::null(), plan, values, nulls.as_ptr(), false);
+            loop {
+                memory::replenish();
+                pg_sys::SPI_cursor_fetch(portal, true, READ_AT_ONCE);
+                let rows =
+                    Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize };
+                let has_more = rows.len() > 0 && take(&rows);
+                rows.free();
+                if !has_more {
+                    break;
+                }
+                pgrx::check_for_interrupts!();
+            }
+            pg_sys::SPI_cursor_close(portal);
+        }
+    }
+
     /// As `run_text`, about tables that are not the extension's.
     pub fn run_foreign(
         &self,
@@ -212,6 +247,9 @@ impl Session {
         }
     }
 }
+
+/// How many rows `read_text` passes on at a time.
+const READ_AT_ONCE: i64 = 1_000;
 
 /// How many plans of variants a backend keeps.
 const VARIANTS_MAX: usize = 64;

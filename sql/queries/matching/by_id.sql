@@ -12,5 +12,7 @@ select t.id, t.created, true
     and t.created > $7 -- if created_after
     and t.spec @> $8 -- if spec
     and coalesce(t.meta @> $9, false) -- if meta
+    and t.ready -- if is_locked_ready
+    and not t.ready -- if is_locked_waiting
 from scylla.task t
 where t.id = any ($11)
