@@ -4,6 +4,10 @@
 //! index has in the order of submission, or, of settled tasks, in that of the time they settled. What a
 //! source has not been asked for yet lies behind its bound: a task is the next of the page once no bound is
 //! before it. A task settles after it was submitted, so the one order bounds the other.
+//!
+//! Where many tasks have settled since, they would all have to be read, for the few that were submitted
+//! lately. Then settled tasks are read by their ids instead, which begin with the time of submission where
+//! scylla has made them.
 
 use crate::error::{self, Result};
 use crate::ops::matching::filter::{BY_ID, Filter, KINDS, Status, with_marks};
@@ -14,6 +18,7 @@ use crate::pg::datum::{
 };
 use crate::pg::spi::snapshot::{self, Snapshot};
 use crate::pg::spi::{Rows, Session, statement};
+use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
@@ -44,6 +49,9 @@ pub const COLUMNS: usize = 26;
 /// How many tasks a page examines at most, beyond what it could return.
 const EXAMINED_MAX: usize = 20_000;
 
+/// How many it examines by their ids.
+const EXAMINED_BY_ID_MAX: usize = 50_000;
+
 /// How many lanes, or queues, a page goes through at most.
 const SOURCES_MAX: usize = 1_024;
 
@@ -53,7 +61,10 @@ const CHUNK_MAX: usize = 4_096;
 
 /// How much later than it settled a task may have been submitted: times of submission can be ahead of the
 /// clock.
-const AHEAD: Micros = Micros::from_secs(2);
+const AHEAD: Micros = Micros::from_secs(1);
+
+/// How far the time with which an id begins may be from that of submission.
+const ABOUT: Micros = Micros::from_millis(10);
 
 /// A place in the order, the greatest first: of the time by which the list is ordered, of submission, id.
 type Key = (i64, i64, u128);
@@ -100,6 +111,8 @@ enum Part {
     SettledIn,
     /// Settled ones of all queues that did not complete.
     Unsuccessful,
+    /// Settled ones, by their ids.
+    SettledById,
 }
 
 /// A kind of parts with live tasks.
@@ -160,9 +173,19 @@ struct Page<'p> {
     from: Key,
     most: usize,
     examined: usize,
+    examined_most: usize,
+    /// Whether the ids of all settled tasks that were read begin with their time of submission.
+    has_timed_ids: bool,
+    /// Whether settled tasks are read by their ids.
+    is_by_id: bool,
     sources: Vec<Source>,
     found: BinaryHeap<Found>,
     leases: HashMap<Uuid, Lease>,
+}
+
+/// The time with which an id begins that scylla has made.
+fn time_of(id: Uuid) -> Option<Wall> {
+    id.unix_millis().map(time::of_unix_millis)
 }
 
 /// The rows of a page, in their order: shown to `show` while they live.
@@ -188,6 +211,9 @@ pub fn page(
         from: FIRST,
         most,
         examined: 0,
+        examined_most: EXAMINED_MAX.max(most.saturating_mul(2)),
+        has_timed_ids: true,
+        is_by_id: false,
         sources: Vec::new(),
         found: BinaryHeap::new(),
         leases: HashMap::new(),
@@ -410,20 +436,38 @@ impl Page<'_> {
         }
     }
 
-    fn budget(&self) -> usize {
-        EXAMINED_MAX.max(self.most.saturating_mul(2))
-    }
-
     fn examine(&mut self, count: usize) -> Result<()> {
         self.examined += count;
-        match self.examined > self.budget() {
-            true => Err(error::reads_too_much(self.examined, self.narrower())),
-            false => Ok(()),
+        if self.examined <= self.examined_most {
+            return Ok(());
         }
+        let can_be = self.filter.status.is_none() && self.filter.key.is_none();
+        if self.is_by_id || !can_be || !self.has_timed_ids {
+            return Err(error::reads_too_much(self.examined, self.narrower()));
+        }
+        self.read_by_id();
+        Ok(())
+    }
+
+    /// Goes on to read the settled tasks by their ids.
+    fn read_by_id(&mut self) {
+        self.sources.retain(|it| !matches!(it.part, Part::SettledIn));
+        self.found.retain(|it| it.settled.is_none());
+        self.is_by_id = true;
+        self.examined = 0;
+        self.examined_most = EXAMINED_BY_ID_MAX.max(self.most.saturating_mul(2));
+        let first = Wall(self.from.0.saturating_add(ABOUT.0));
+        let at = match self.from {
+            FIRST => FIRST,
+            _ => (0, 0, Uuid::last_timed(time::unix_millis(first)).0),
+        };
+        let chunk = self.most.clamp(CHUNK_MIN, CHUNK_MAX);
+        let bound = self.from;
+        self.sources.push(Source { part: Part::SettledById, queue: Vec::new(), bound, at, chunk });
     }
 
     fn find_by_key(&mut self) -> Result<()> {
-        let most = Some(Datum::from(self.budget() as i64 + 1));
+        let most = Some(Datum::from(self.examined_most as i64 + 1));
         let rows = self.run(text!("by_key"), &[], &[BIGINT], &[most]);
         self.examine(rows.len())?;
         let mut live = Vec::new();
@@ -455,7 +499,7 @@ impl Page<'_> {
         if self.filter.status == Some(Status::Ready) {
             return Ok(());
         }
-        let most = Some(Datum::from(self.budget() as i64 + 1));
+        let most = Some(Datum::from(self.examined_most as i64 + 1));
         let rows = self.run(text!("never_ready"), &[], &[BIGINT], &[most]);
         self.examine(rows.len())?;
         let keys = self.taken(&rows);
@@ -511,7 +555,9 @@ impl Page<'_> {
                 self.found.extend(keys.into_iter().map(|key| Found { key, settled: None }));
                 has_more
             }
-            Part::SettledIn | Part::Unsuccessful => self.read_settled(&mut source, chunk)?,
+            Part::SettledIn | Part::Unsuccessful | Part::SettledById => {
+                self.read_settled(&mut source, chunk)?
+            }
             _ => self.read_live(&mut source, chunk)?,
         };
         let ends = self.filter.created_after.is_some_and(|after| source.bound.0 <= after.0);
@@ -554,38 +600,54 @@ impl Page<'_> {
     }
 
     fn read_settled(&mut self, source: &mut Source, chunk: usize) -> Result<bool> {
-        let marks: &[&str] = match source.part {
-            Part::SettledIn => &["one_queue"],
-            _ => &[],
+        let is_by_id = matches!(source.part, Part::SettledById);
+        let most = Some(Datum::from(chunk as i64));
+        let rows = if is_by_id {
+            let others = [Some(Uuid(source.at.2).datum()), most];
+            self.run(text!("settled_by_id"), &[], &[UUID, BIGINT], &others)
+        } else {
+            let marks: &[&str] = match source.part {
+                Part::SettledIn => &["one_queue"],
+                _ => &[],
+            };
+            let others = [
+                Some(datum::varlena(&source.queue)),
+                Some(datum::timestamptz(Wall(source.at.0))),
+                Some(datum::timestamptz(Wall(source.at.1))),
+                Some(Uuid(source.at.2).datum()),
+                most,
+            ];
+            let kinds = [TEXT, TIMESTAMPTZ, TIMESTAMPTZ, UUID, BIGINT];
+            self.run(text!("settled"), marks, &kinds, &others)
         };
-        let others = [
-            Some(datum::varlena(&source.queue)),
-            Some(datum::timestamptz(Wall(source.at.0))),
-            Some(datum::timestamptz(Wall(source.at.1))),
-            Some(Uuid(source.at.2).datum()),
-            Some(Datum::from(chunk as i64)),
-        ];
-        let kinds = [TEXT, TIMESTAMPTZ, TIMESTAMPTZ, UUID, BIGINT];
-        let rows = self.run(text!("settled"), marks, &kinds, &others);
-        self.examine(rows.len())?;
         for row in 0..rows.len() {
             let id = id_at(&rows, row, 0);
             let [created, settled] = [1, 2].map(|it| Wall(datum::number(rows.get(row, it))));
             source.at = (settled.0, created.0, id.0);
+            let submitted = time_of(id);
+            self.has_timed_ids &=
+                submitted.is_some_and(|at| (created.0 - at.0).unsigned_abs() < ABOUT.0 as u64);
             let key = self.key(id, created, Some(settled));
             let matches = datum::number(rows.get(row, 4)) != 0;
             if matches && key < self.from && self.may_look(&datum::text(rows.get(row, 3))) {
                 self.found.push(Found { key, settled: Some(settled.0) });
             }
         }
-        let read_to = match self.is_by_settling() {
-            true => source.at,
-            false => (source.at.0.saturating_add(AHEAD.0), i64::MAX, u128::MAX),
+        let bound_at = |at: i64, by: Micros| (at.saturating_add(by.0), i64::MAX, u128::MAX);
+        let read_to = match (self.is_by_settling(), time_of(Uuid(source.at.2))) {
+            (true, _) => source.at,
+            (false, submitted) if is_by_id => submitted.map_or(FIRST, |at| bound_at(at.0, ABOUT)),
+            _ => bound_at(source.at.0, AHEAD),
         };
         source.bound = source.bound.min(read_to);
-        let has_more = rows.len() == chunk;
+        let (count, has_more) = (rows.len(), rows.len() == chunk);
         rows.free();
-        Ok(has_more)
+        if is_by_id && !self.has_timed_ids {
+            return Err(error::reads_too_much(self.examined, self.narrower()));
+        }
+        self.examine(count)?;
+        // They are read by their ids from now on.
+        Ok(has_more && (is_by_id || !self.is_by_id))
     }
 
     fn show(&self, chosen: &[Found], show: &mut impl FnMut([Option<Datum>; COLUMNS])) {
