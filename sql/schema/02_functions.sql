@@ -351,6 +351,12 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_critical_only'
 
 comment on function scylla.critical_only is 'makes only critical queues hand out tasks, or all queues again';
 
+create function scylla.drop_queue(queue text) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_drop_queue';
+
+comment on function scylla.drop_queue is
+    'drops the tasks, settings, grants and counts of a queue; false when there is no such queue';
+
 create function scylla.release_worker(worker text) returns integer
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_release_worker';
 

@@ -66,7 +66,7 @@ fn matching(call: &mut Call, function: &str, action: Action) -> Result<Option<Da
     }
     let own = match action {
         Action::Resubmit => Privileges::MANAGE,
-        Action::Cancel | Action::Delete => Privileges::CANCEL,
+        Action::Cancel | Action::Delete | Action::Drop => Privileges::CANCEL,
     };
     // How many tasks match would tell what is in them.
     let both = [own, Privileges::LOOK];

@@ -46,6 +46,8 @@ pub enum Action {
     Cancel,
     Resubmit,
     Delete,
+    /// As `Delete`, of live tasks, none of which may run.
+    Drop,
 }
 
 impl Matching<'_> {
@@ -61,13 +63,17 @@ impl Matching<'_> {
         live.sort_unstable();
         settled.sort_unstable();
         let mut count = 0;
+        let mut gone: Vec<Uuid> = Vec::new();
         for some in live.chunks(ROWS_PER_TX) {
             count += match action {
-                Action::Delete => self.delete_live(some)?,
+                Action::Delete | Action::Drop => self.delete_live(some, action, &mut gone)?,
                 _ => self.cancel(some)?,
             };
             pgrx::check_for_interrupts!();
         }
+        // One that went as another's dependent counts where it is one of these.
+        gone.sort_unstable();
+        count += live.iter().filter(|id| gone.binary_search(id).is_ok()).count();
         for some in settled.chunks(ROWS_PER_TX) {
             count += match action {
                 Action::Delete => delete::delete_settled(self.db, some.to_vec()).len(),
@@ -86,7 +92,10 @@ impl Matching<'_> {
             self.find_live(left, &mut live);
             left -= live.len();
         }
-        if action != Action::Cancel && self.filter.takes_settled() && left > 0 {
+        if matches!(action, Action::Resubmit | Action::Delete)
+            && self.filter.takes_settled()
+            && left > 0
+        {
             self.find_settled(action, left, &mut settled);
         }
         (live, settled)
@@ -191,7 +200,13 @@ impl Matching<'_> {
         Ok(cancel_locked(self.db, &session, &locked, takes).len())
     }
 
-    fn delete_live(&self, some: &[Uuid]) -> Result<usize> {
+    /// Deletes live tasks, and notes all that went in `all_gone`. Returns how many had settled before.
+    fn delete_live(
+        &self,
+        some: &[Uuid],
+        action: Action,
+        all_gone: &mut Vec<Uuid>,
+    ) -> Result<usize> {
         let access = self.access();
         let permit = |id: Uuid, queue: &[u8]| match access.on(queue).has_any(Privileges::CANCEL) {
             true => Ok(()),
@@ -203,16 +218,21 @@ impl Matching<'_> {
         let gone =
             delete::delete_live(self.db, some.to_vec(), permit, |session, locked, wanted| {
                 let still = self.still(session, locked)?;
-                let is_taken = |id: &Uuid| {
+                let mut taken = Vec::with_capacity(wanted.len());
+                for id in wanted.into_iter().filter(|id| still.contains(id)) {
                     let known = with_board(|board| {
                         board.slot_of(self.db.find(board)?, id.0).map(|it| board.lease(it))
                     });
-                    still.contains(id) && self.takes_lease(known.as_ref())
-                };
-                Ok(wanted.into_iter().filter(is_taken).collect())
+                    if action == Action::Drop && known.as_ref().is_some_and(|it| is_owned(it)) {
+                        return Err(error::queue_runs(
+                            self.filter.queue.as_deref().unwrap_or_default(),
+                        ));
+                    }
+                    taken.extend(self.takes_lease(known.as_ref()).then_some(id));
+                }
+                Ok(taken)
             })?;
-        // One that went as another's dependent counts where it is one of these.
-        let mut count = some.iter().filter(|id| gone.binary_search(id).is_ok()).count();
+        let mut count = 0;
         if self.filter.takes_settled() && !self.filter.is_of_owned() {
             // Those that settled before they could be locked are still what the filter takes.
             let others: Vec<Uuid> =
@@ -221,6 +241,7 @@ impl Matching<'_> {
                 count += delete::delete_settled(self.db, others).len();
             }
         }
+        all_gone.extend(gone);
         Ok(count)
     }
 
