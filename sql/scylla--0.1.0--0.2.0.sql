@@ -691,5 +691,145 @@ create trigger note_identity after insert or update or delete on scylla.incarnat
 for each statement execute function scylla._note_identity();
 
 comment on trigger note_identity on scylla.incarnation is 'a restored row closes the database';
+-- Operators and dashboards.
+
+create function scylla.list_tasks(filter jsonb, after uuid default null, max_tasks integer default 100)
+returns setof scylla.tasks
+language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_list_tasks';
+comment on function scylla.list_tasks is
+    'a page of the tasks that a filter takes, the newest first; after: the last id of the page before';
+grant execute on function scylla.list_tasks to public;
+
+create function scylla.cancel_matching(
+    filter jsonb, max_tasks integer default null, dry_run boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_matching';
+comment on function scylla.cancel_matching is
+    'cancels the unfinished tasks that a filter takes; returns how many';
+grant execute on function scylla.cancel_matching to public;
+
+create function scylla.resubmit_matching(
+    filter jsonb, max_tasks integer default null, dry_run boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_resubmit_matching';
+comment on function scylla.resubmit_matching is
+    'resubmits the aborted and cancelled tasks that a filter takes, each once; returns how many';
+grant execute on function scylla.resubmit_matching to public;
+
+create function scylla.delete_matching(
+    filter jsonb, max_tasks integer default null, dry_run boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_delete_matching';
+comment on function scylla.delete_matching is
+    'deletes the tasks that a filter takes, live and settled ones; returns how many';
+grant execute on function scylla.delete_matching to public;
+
+create function scylla.drop_queue(queue text) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_drop_queue';
+comment on function scylla.drop_queue is
+    'drops the tasks, settings, grants and counts of a queue; false when there is no such queue';
+grant execute on function scylla.drop_queue to public;
+
+alter table scylla.queue_total
+    add column used timestamptz not null default pg_catalog.now(),
+    add column ready_to_owned_sum bigint not null default 0,
+    add column owned_to_settled_sum bigint not null default 0;
+comment on column scylla.queue_total.used is
+    'when something happened last; later where it was looked whether the queue still has something';
+comment on column scylla.queue_total.ready_to_owned_sum is
+    'how long the tasks of ready_to_owned were ready together, in microseconds';
+comment on column scylla.queue_total.owned_to_settled_sum is
+    'how long the ownerships of owned_to_settled took together, in microseconds';
+
+-- What was counted before counts with the middle of its bucket, so that sums fit the counts.
+update scylla.queue_total t
+set ready_to_owned_sum = (
+        select coalesce(pg_catalog.sum(u.count operator(pg_catalog.*) 750 operator(pg_catalog.*)
+            pg_catalog.power(2::pg_catalog.float8, u.n operator(pg_catalog.-) 1)), 0)::pg_catalog.int8
+        from pg_catalog.unnest(t.ready_to_owned) with ordinality u (count, n)),
+    owned_to_settled_sum = (
+        select coalesce(pg_catalog.sum(u.count operator(pg_catalog.*) 750 operator(pg_catalog.*)
+            pg_catalog.power(2::pg_catalog.float8, u.n operator(pg_catalog.-) 1)), 0)::pg_catalog.int8
+        from pg_catalog.unnest(t.owned_to_settled) with ordinality u (count, n));
+
+create function scylla._queue_numbers()
+returns table (
+    queue text, waiting bigint, ready bigint, running bigint, since timestamptz,
+    events bigint[], ready_to_owned bigint[], owned_to_settled bigint[],
+    ready_to_owned_sum bigint, owned_to_settled_sum bigint
+)
+language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_queue_numbers';
+comment on function scylla._queue_numbers is
+    'the numbers of the queues that the caller may see; since is null where nothing has happened';
+grant execute on function scylla._queue_numbers to public;
+
+create or replace view scylla.stats with (security_barrier) as
+select n.queue, n.events[1] as submitted, n.events[2] as owned, n.events[3] as completed,
+    n.events[4] as aborted, n.events[5] as cancelled, n.events[6] as retried, n.events[7] as yielded,
+    n.events[8] as expired, n.events[9] as fired, n.since, n.ready_to_owned, n.owned_to_settled,
+    n.ready_to_owned_sum operator(pg_catalog./) 1000000::pg_catalog.float8 as ready_to_owned_sum,
+    n.owned_to_settled_sum operator(pg_catalog./) 1000000::pg_catalog.float8 as owned_to_settled_sum
+from scylla._queue_numbers() n
+where n.since is not null;
+
+comment on column scylla.stats.ready_to_owned_sum is
+    'how long the tasks of ready_to_owned were ready together, in seconds';
+comment on column scylla.stats.owned_to_settled_sum is
+    'how long the ownerships of owned_to_settled took together, in seconds';
+
+create or replace view scylla.queues with (security_barrier) as
+select n.queue, n.waiting, n.ready, n.running, n.events[3] as completed, n.events[4] as aborted,
+    n.events[5] as cancelled,
+    -- Without a ready task the search would go through all that workers own.
+    case when n.ready operator(pg_catalog.=) 0 then null
+        else pg_catalog.clock_timestamp() operator(pg_catalog.-) scylla._oldest_ready(n.queue)
+    end as oldest_ready,
+    coalesce(q.paused, false) as paused, coalesce(q.critical, false) as critical,
+    q.timeout, q.retention, q.max_running, q.max_per_second, q.aging,
+    coalesce(q.keep_finished, true) as keep_finished, q.max_tries, q.retry_interval, q.retry_jitter,
+    q.max_ready, q.max_running_per_group
+from scylla._queue_numbers() n
+left join scylla.queue q on q.queue operator(pg_catalog.=) n.queue collate "C";
+
+drop function scylla._queue_stats();
+
+create function scylla._health()
+returns table (
+    version text, protocol integer, open boolean, scheduler_pid integer, scheduler_since timestamptz,
+    scheduler_lag interval, oldest_due interval, board_size integer, board_used integer, lanes integer,
+    lanes_used integer, leases_restored integer, xmin_age bigint, xmin_holder text
+)
+language c volatile parallel unsafe rows 1 as 'MODULE_PATHNAME', 'scylla_health';
+comment on function scylla._health is 'how this database and the board are, in one row';
+grant execute on function scylla._health to public;
+
+-- The function shows only what the caller may see.
+create view scylla.health with (security_barrier) as
+select h.version, h.protocol, h.open, h.scheduler_pid, h.scheduler_since, h.scheduler_lag, h.oldest_due,
+    h.board_size, h.board_used, h.lanes, h.lanes_used, h.leases_restored, h.xmin_age, h.xmin_holder
+from scylla._health() h;
+
+comment on view scylla.health is 'one row for a health check';
+comment on column scylla.health.version is 'the version of the extension';
+comment on column scylla.health.protocol is 'the version of the calls, for clients';
+comment on column scylla.health.open is
+    'whether this database hands out tasks; null: the board is not built yet';
+comment on column scylla.health.scheduler_pid is 'the scheduler''s process; null: none runs';
+comment on column scylla.health.scheduler_since is 'since when it serves this database';
+comment on column scylla.health.scheduler_lag is
+    'how long it has been late to wake, or at its present round; null: none runs';
+comment on column scylla.health.oldest_due is
+    'how long the oldest task is due that has not fired; null: none is';
+comment on column scylla.health.board_size is 'the tasks for which the board has room, of all databases';
+comment on column scylla.health.board_used is 'the tasks that are on the board, of all databases';
+comment on column scylla.health.lanes is 'the lanes for which the board has room, of all databases';
+comment on column scylla.health.lanes_used is 'the lanes that are on the board, of all databases';
+comment on column scylla.health.leases_restored is
+    'how many leases were restored when the board was built last';
+comment on column scylla.health.xmin_age is
+    'how many transactions ago the oldest one began that keeps dead rows; null: none does, or you may not see it';
+comment on column scylla.health.xmin_holder is 'what that is: a process, a replication slot or a prepared transaction';
+revoke all on scylla.health from public;
+grant select on scylla.health to public;
 
 select scylla.refresh();

@@ -191,6 +191,30 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_group';
 comment on function scylla.cancel_group is
     'cancels all unfinished tasks of a group of a queue; returns how many';
 
+create function scylla.cancel_matching(
+    filter jsonb, max_tasks integer default null, dry_run boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cancel_matching';
+
+comment on function scylla.cancel_matching is
+    'cancels the unfinished tasks that a filter takes; returns how many';
+
+create function scylla.resubmit_matching(
+    filter jsonb, max_tasks integer default null, dry_run boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_resubmit_matching';
+
+comment on function scylla.resubmit_matching is
+    'resubmits the aborted and cancelled tasks that a filter takes, each once; returns how many';
+
+create function scylla.delete_matching(
+    filter jsonb, max_tasks integer default null, dry_run boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_delete_matching';
+
+comment on function scylla.delete_matching is
+    'deletes the tasks that a filter takes, live and settled ones; returns how many';
+
 -- Delaying
 
 create function scylla.delay(task uuid, until timestamptz) returns boolean
@@ -327,6 +351,12 @@ create function scylla.critical_only(enabled boolean) returns void
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_critical_only';
 
 comment on function scylla.critical_only is 'makes only critical queues hand out tasks, or all queues again';
+
+create function scylla.drop_queue(queue text) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_drop_queue';
+
+comment on function scylla.drop_queue is
+    'drops the tasks, settings, grants and counts of a queue; false when there is no such queue';
 
 create function scylla.release_worker(worker text) returns integer
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_release_worker';

@@ -7,6 +7,9 @@ create table scylla.queue_total (
     events           bigint[]    not null,
     ready_to_owned   bigint[]    not null,
     owned_to_settled bigint[]    not null,
+    used             timestamptz not null default pg_catalog.now(),
+    ready_to_owned_sum   bigint  not null default 0,
+    owned_to_settled_sum bigint  not null default 0,
     constraint queue_total_pkey primary key (queue)
 ) with (fillfactor = 50);
 
@@ -19,18 +22,25 @@ comment on column scylla.queue_total.ready_to_owned is
     'ownerships by how long the task had been ready: less than 1 ms, 2 ms, 4 ms, and so on';
 comment on column scylla.queue_total.owned_to_settled is
     'settled tasks by how long their last ownership took, in the same steps';
+comment on column scylla.queue_total.used is
+    'when something happened last; later where it was looked whether the queue still has something';
+comment on column scylla.queue_total.ready_to_owned_sum is
+    'how long the tasks of ready_to_owned were ready together, in microseconds';
+comment on column scylla.queue_total.owned_to_settled_sum is
+    'how long the ownerships of owned_to_settled took together, in microseconds';
 comment on constraint queue_total_pkey on scylla.queue_total is 'finds a queue''s totals by its name';
 
 select pg_catalog.pg_extension_config_dump('scylla.queue_total', '');
 
-create function scylla._queue_stats()
+create function scylla._queue_numbers()
 returns table (
     queue text, waiting bigint, ready bigint, running bigint, since timestamptz,
-    events bigint[], ready_to_owned bigint[], owned_to_settled bigint[]
+    events bigint[], ready_to_owned bigint[], owned_to_settled bigint[],
+    ready_to_owned_sum bigint, owned_to_settled_sum bigint
 )
-language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_queue_stats';
+language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_queue_numbers';
 
-comment on function scylla._queue_stats is
+comment on function scylla._queue_numbers is
     'the numbers of the queues that the caller may see; since is null where nothing has happened';
 
 create function scylla._known_workers(now timestamptz)
@@ -59,8 +69,10 @@ comment on function scylla._oldest_ready is
 create view scylla.stats with (security_barrier) as
 select n.queue, n.events[1] as submitted, n.events[2] as owned, n.events[3] as completed,
     n.events[4] as aborted, n.events[5] as cancelled, n.events[6] as retried, n.events[7] as yielded,
-    n.events[8] as expired, n.events[9] as fired, n.since, n.ready_to_owned, n.owned_to_settled
-from scylla._queue_stats() n
+    n.events[8] as expired, n.events[9] as fired, n.since, n.ready_to_owned, n.owned_to_settled,
+    n.ready_to_owned_sum operator(pg_catalog./) 1000000::pg_catalog.float8 as ready_to_owned_sum,
+    n.owned_to_settled_sum operator(pg_catalog./) 1000000::pg_catalog.float8 as owned_to_settled_sum
+from scylla._queue_numbers() n
 where n.since is not null;
 
 comment on view scylla.stats is 'what has happened in each queue';
@@ -79,6 +91,10 @@ comment on column scylla.stats.ready_to_owned is
     'ownerships by how long the task had been ready: less than 1 ms, 2 ms, 4 ms, and so on';
 comment on column scylla.stats.owned_to_settled is
     'settled tasks by how long their last ownership took, in the same steps';
+comment on column scylla.stats.ready_to_owned_sum is
+    'how long the tasks of ready_to_owned were ready together, in seconds';
+comment on column scylla.stats.owned_to_settled_sum is
+    'how long the ownerships of owned_to_settled took together, in seconds';
 
 -- As above.
 create view scylla.queues with (security_barrier) as
@@ -92,7 +108,7 @@ select n.queue, n.waiting, n.ready, n.running, n.events[3] as completed, n.event
     q.timeout, q.retention, q.max_running, q.max_per_second, q.aging,
     coalesce(q.keep_finished, true) as keep_finished, q.max_tries, q.retry_interval, q.retry_jitter,
     q.max_ready, q.max_running_per_group
-from scylla._queue_stats() n
+from scylla._queue_numbers() n
 left join scylla.queue q on q.queue operator(pg_catalog.=) n.queue collate "C";
 
 comment on view scylla.queues is
@@ -176,3 +192,40 @@ comment on column scylla.workers.next_deadline is
     'when the first of its leases expires; null: none does';
 comment on column scylla.workers.meta is 'what it told of itself when it registered';
 comment on column scylla.workers.draining is 'whether it is asked to stop, and owns nothing more';
+
+create function scylla._health()
+returns table (
+    version text, protocol integer, open boolean, scheduler_pid integer, scheduler_since timestamptz,
+    scheduler_lag interval, oldest_due interval, board_size integer, board_used integer, lanes integer,
+    lanes_used integer, leases_restored integer, xmin_age bigint, xmin_holder text
+)
+language c volatile parallel unsafe rows 1 as 'MODULE_PATHNAME', 'scylla_health';
+
+comment on function scylla._health is 'how this database and the board are, in one row';
+
+-- The function shows only what the caller may see.
+create view scylla.health with (security_barrier) as
+select h.version, h.protocol, h.open, h.scheduler_pid, h.scheduler_since, h.scheduler_lag, h.oldest_due,
+    h.board_size, h.board_used, h.lanes, h.lanes_used, h.leases_restored, h.xmin_age, h.xmin_holder
+from scylla._health() h;
+
+comment on view scylla.health is 'one row for a health check';
+comment on column scylla.health.version is 'the version of the extension';
+comment on column scylla.health.protocol is 'the version of the calls, for clients';
+comment on column scylla.health.open is
+    'whether this database hands out tasks; null: the board is not built yet';
+comment on column scylla.health.scheduler_pid is 'the scheduler''s process; null: none runs';
+comment on column scylla.health.scheduler_since is 'since when it serves this database';
+comment on column scylla.health.scheduler_lag is
+    'how long it has been late to wake, or at its present round; null: none runs';
+comment on column scylla.health.oldest_due is
+    'how long the oldest task is due that has not fired; null: none is';
+comment on column scylla.health.board_size is 'the tasks for which the board has room, of all databases';
+comment on column scylla.health.board_used is 'the tasks that are on the board, of all databases';
+comment on column scylla.health.lanes is 'the lanes for which the board has room, of all databases';
+comment on column scylla.health.lanes_used is 'the lanes that are on the board, of all databases';
+comment on column scylla.health.leases_restored is
+    'how many leases were restored when the board was built last';
+comment on column scylla.health.xmin_age is
+    'how many transactions ago the oldest one began that keeps dead rows; null: none does, or you may not see it';
+comment on column scylla.health.xmin_holder is 'what that is: a process, a replication slot or a prepared transaction';

@@ -178,3 +178,10 @@ comment on column scylla.failed.tries is 'how many times the task was owned';
 comment on column scylla.failed.updated is 'when the task was aborted';
 comment on column scylla.failed.resubmitted_as is
     'the task that repeats it, the latest of several; null: none does';
+
+create function scylla.list_tasks(filter jsonb, after uuid default null, max_tasks integer default 100)
+returns setof scylla.tasks
+language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_list_tasks';
+
+comment on function scylla.list_tasks is
+    'a page of the tasks that a filter takes, the newest first; after: the last id of the page before';

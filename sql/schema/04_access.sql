@@ -42,7 +42,7 @@ revoke all on all sequences in schema scylla from public;
 grant usage on schema scylla to public;
 grant execute on all routines in schema scylla to public;
 grant select on scylla.tasks, scylla.failed, scylla.schedules, scylla.queues, scylla.groups,
-    scylla.stats, scylla.workers to public;
+    scylla.stats, scylla.workers, scylla.health to public;
 
 -- Calls for the scheduler: it starts in this database when this transaction has committed.
 select scylla.refresh();

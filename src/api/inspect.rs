@@ -3,7 +3,7 @@
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
-use crate::ops::query::{inspect, owned, unserved};
+use crate::ops::query::{health, inspect, owned, unserved};
 use crate::ops::queues::max_tries;
 use crate::ops::sql::command;
 use crate::ops::stats::{queues, workers};
@@ -19,6 +19,7 @@ use pgrx::pg_sys::Datum;
 
 sql_functions!(
     about,
+    health,
     task,
     why,
     leases,
@@ -27,12 +28,15 @@ sql_functions!(
     front,
     command_pid,
     oldest_ready,
-    queue_stats,
+    queue_numbers,
     known_workers,
     refresh,
     note_identity,
     open
 );
+
+/// The version of the calls and their meaning, for clients.
+const PROTOCOL: u32 = 1;
 
 /// What this version can do that an earlier one cannot, for clients.
 const FEATURES: &[&str] = &[
@@ -45,6 +49,11 @@ const FEATURES: &[&str] = &[
     "drain_worker",
     "wait_for_event",
     "unique_for",
+    "list_tasks",
+    "matching",
+    "drop_queue",
+    "health",
+    "stats_sums",
 ];
 
 /// `about() → jsonb`
@@ -53,11 +62,41 @@ const FEATURES: &[&str] = &[
 fn about(_call: &mut Call) -> Result<Option<Datum>> {
     let features: Vec<String> = FEATURES.iter().map(|it| format!("\"{it}\"")).collect();
     Ok(Some(jsonb::parse(&format!(
-        r#"{{"edition": "extension", "version": "{}", "protocol": 1, "shard": null,
+        r#"{{"edition": "extension", "version": "{}", "protocol": {PROTOCOL}, "shard": null,
             "features": [{}]}}"#,
         database::VERSION,
         features.join(", ")
     ))))
+}
+
+/// `_health() → (version, protocol, open, …)`
+///
+/// Takes nothing. Returns one row for a health check. What keeps dead rows is shown to those who may see the
+/// numbers of all queues.
+fn health(call: &mut Call) -> Result<Option<Datum>> {
+    let mut rows = call.rows()?;
+    let db = current_database();
+    let health = health::health(&db);
+    let number = |it: u32| Some(Datum::from(it as i32));
+    let xmin = health.xmin.filter(|_| access(&db).may_monitor(b""));
+    let scheduler = health.scheduler.as_ref();
+    rows.add([
+        Some(datum::varlena(database::VERSION.as_bytes())),
+        number(PROTOCOL),
+        health.open.map(Datum::from),
+        scheduler.map(|it| Datum::from(it.pid)),
+        scheduler.and_then(|it| it.since).map(datum::timestamptz),
+        scheduler.map(|it| datum::interval(it.lag)),
+        health.oldest_due.map(datum::interval),
+        number(health.usage.slots),
+        number(health.usage.slots_used),
+        number(health.usage.lanes),
+        number(health.usage.lanes_used),
+        number(health.leases_restored),
+        xmin.as_ref().map(|it| Datum::from(it.0)),
+        xmin.as_ref().map(|it| datum::varlena(&it.1)),
+    ]);
+    Ok(None)
 }
 
 /// `task(id) → jsonb`
@@ -170,12 +209,12 @@ fn oldest_ready(call: &mut Call) -> Result<Option<Datum>> {
     Ok(oldest.map(datum::timestamptz))
 }
 
-/// `_queue_stats() → (queue, waiting, ready, running, since, events, …) …`
+/// `_queue_numbers() → (queue, waiting, ready, running, since, events, …) …`
 ///
 /// Takes nothing. Returns a row per queue that the caller may see: the queue, how many of its tasks
 /// wait, are ready, and run, null while that is not known; since when it is counted, null while
-/// nothing has happened; how often each event has; and the two histograms.
-fn queue_stats(call: &mut Call) -> Result<Option<Datum>> {
+/// nothing has happened; how often each event has; and the two histograms with their sums, in microseconds.
+fn queue_numbers(call: &mut Call) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let db = current_database();
     let access = access(&db);
@@ -194,6 +233,8 @@ fn queue_stats(call: &mut Call) -> Result<Option<Datum>> {
             numbers(&it.events.counts),
             numbers(&it.events.ready_to_owned),
             numbers(&it.events.owned_to_settled),
+            number(it.events.sums[0] as i64),
+            number(it.events.sums[1] as i64),
         ]);
     }
     Ok(None)

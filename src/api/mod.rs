@@ -6,6 +6,7 @@ mod finish;
 mod inspect;
 mod json;
 mod lease;
+mod matching;
 mod queues;
 mod retry;
 mod schedules;

@@ -1,16 +1,26 @@
-//! `configure_queue`, `reset_queue`, `pause`, `resume`, `critical_only` and `release_worker`.
+//! `configure_queue`, `reset_queue`, `pause`, `resume`, `critical_only`, `drop_queue` and `release_worker`.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
 use crate::error::Result;
 use crate::ops::lease::release_worker;
 use crate::ops::maintenance::identity;
-use crate::ops::queues::configure;
+use crate::ops::queues::{configure, drop};
 use crate::pg::datum;
+use crate::pg::named::role;
 use crate::shmem::on_board::current_database;
+use crate::storage::privileges::Privileges;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(configure_queue, reset_queue, pause, resume, critical_only, release_worker);
+sql_functions!(
+    configure_queue,
+    reset_queue,
+    pause,
+    resume,
+    critical_only,
+    drop_queue,
+    release_worker
+);
 
 /// A setting of a queue: its name, and a check that refuses values it cannot have.
 type Setting = (&'static str, fn(&str, Datum) -> Result<()>);
@@ -123,6 +133,16 @@ fn critical_only(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.critical_only()")?;
     identity::critical_only(&current_database(), call.bool(0, "enabled")?);
     Ok(None)
+}
+
+/// `drop_queue(queue) → boolean`
+///
+/// Takes the queue. Drops its tasks, settings, grants and counts. Returns false if there is no such queue.
+fn drop_queue(call: &mut Call) -> Result<Option<Datum>> {
+    call.require_writable("scylla.drop_queue()")?;
+    let queue = validate::queue(call.text(0, "queue")?)?;
+    call.permit_with(Privileges::CANCEL, &queue)?;
+    Ok(Some(Datum::from(drop::drop_queue(&current_database(), role::current(), &queue)?)))
 }
 
 /// `release_worker(worker) → integer`

@@ -54,6 +54,33 @@ pub fn unknown_member(of: &str, name: &str, function: &str) -> Error {
         .hint(format!("Name the members after the arguments of {function}."))
 }
 
+/// A member that no filter has. `known`: all that one can have.
+pub fn unknown_filter_member(name: &str, known: &str) -> Error {
+    invalid(format!("unrecognized member of a filter: \"{name}\"")).hint(format!("Use {known}."))
+}
+
+/// A filter for which more tasks would have to be read than a page may cost. `hint`: how to ask for less.
+pub fn reads_too_much(examined: usize, hint: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        "the filter would have to read too many tasks",
+    )
+    .detail(format!("The page is not full after {examined} tasks."))
+    .hint(hint)
+}
+
+/// More queues, or lanes of them, than a list without a queue, or without an action, goes through.
+pub fn too_many_lanes(most: usize, hint: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        "the filter would have to read too many queues",
+    )
+    .detail(format!(
+        "A page goes through {most} queues at most, each action and priority of which counts as one."
+    ))
+    .hint(hint)
+}
+
 /// A JSON value of another type. `wanted`: as in `a string`.
 pub fn wrong_type(member: &str, wanted: &str) -> Error {
     invalid(format!("{member} must be {wanted}"))

@@ -20,6 +20,14 @@ pub fn no_such_queue(queue: &[u8]) -> Error {
         .detail("A queue exists when it has settings, or has had a task.")
 }
 
+/// A queue that is to be dropped, while workers own tasks of it.
+pub fn queue_runs(queue: &[u8]) -> Error {
+    let queue = datum::printable(queue);
+    wrong_state(format!("cannot drop queue \"{queue}\" because tasks of it are running")).hint(
+        "Pause the queue and wait until they are returned, or cancel them with scylla.cancel_matching().",
+    )
+}
+
 /// The worker is asked to stop, and owns nothing more.
 pub fn worker_drains(worker: &[u8]) -> Error {
     wrong_state(format!("worker \"{}\" drains", datum::printable(worker)))

@@ -23,6 +23,13 @@ pub fn no_such_task(id: Uuid) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("task {id} does not exist"))
 }
 
+/// A page behind a task that is not in the list.
+pub fn not_in_list(id: Uuid, status: &str) -> Error {
+    wrong_state(format!("task {id} is not settled"))
+        .detail(format!("A list of tasks with status \"{status}\" does not have it."))
+        .hint("Pass the id of the last task of the page before.")
+}
+
 /// An id that a live or settled task has.
 pub fn duplicate_id(id: Uuid) -> Error {
     Error::new(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, format!("task {id} already exists"))

@@ -6,6 +6,7 @@ pub mod finish;
 pub mod lease;
 pub mod locking;
 pub mod maintenance;
+pub mod matching;
 pub mod privileges;
 pub mod query;
 pub mod queues;

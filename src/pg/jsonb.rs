@@ -322,7 +322,8 @@ unsafe fn decimal(number: pg_sys::Numeric) -> String {
         if text.is_null() {
             String::new()
         } else {
-            datum::printable(std::ffi::CStr::from_ptr(text).to_bytes())
+            // All of it: it may have more digits than a message shows.
+            String::from_utf8_lossy(std::ffi::CStr::from_ptr(text).to_bytes()).into_owned()
         }
     }
 }

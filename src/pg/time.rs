@@ -26,6 +26,11 @@ pub fn unix_millis(at: Wall) -> i64 {
     at.0.div_euclid(1_000) + EPOCH * 1_000
 }
 
+/// The time of which `unix_millis` gives such a number first.
+pub fn of_unix_millis(millis: i64) -> Wall {
+    Wall((millis - EPOCH * 1_000).saturating_mul(1_000))
+}
+
 /// A timestamptz in UTC by ISO 8601, as in `2026-11-21T09:00:00Z`; fractions of a second only where
 /// there are any.
 pub fn iso8601(at: Wall) -> String {

@@ -72,6 +72,18 @@ impl Uuid {
     }
 }
 
+impl Uuid {
+    /// The time of a uuid of version 7, in milliseconds since 1970; `None`: it is of another version.
+    pub fn unix_millis(self) -> Option<i64> {
+        (self.0 >> 76 & 0xf == 7).then_some((self.0 >> 80) as i64)
+    }
+
+    /// The greatest number of a uuid of such a time.
+    pub fn last_timed(unix_millis: i64) -> Uuid {
+        Uuid((unix_millis as u128 & 0xffff_ffff_ffff) << 80 | u128::MAX >> 48)
+    }
+}
+
 /// Sets the version and the variant of RFC 9562.
 fn with_version(number: u128, version: u128) -> u128 {
     number & !(0xf << 76) & !(0x3 << 62) | version << 76 | 0x2 << 62

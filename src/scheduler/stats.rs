@@ -15,12 +15,15 @@ use std::cell::Cell;
 
 /// How often totals are written: a crash loses what happened since.
 const WRITE_INTERVAL: Micros = Micros::from_secs(5);
+/// How often queues are looked at that may be forgotten.
+const LOOK_INTERVAL: Micros = Micros::from_secs(20);
 /// How long to wait before a recount that did not come about is tried again.
 const TRY_AGAIN: Micros = Micros::from_secs(1);
 
 pub struct Stats {
     next_write: Monotonic,
     next_recount: Monotonic,
+    next_look: Monotonic,
 }
 
 thread_local! {
@@ -30,7 +33,12 @@ thread_local! {
 
 impl Stats {
     pub fn new() -> Stats {
-        Stats { next_write: time::monotonic() + WRITE_INTERVAL, next_recount: Monotonic::MIN }
+        let now = time::monotonic();
+        Stats {
+            next_write: now + WRITE_INTERVAL,
+            next_recount: Monotonic::MIN,
+            next_look: now + WRITE_INTERVAL,
+        }
     }
 
     /// Has the tasks counted if they are not, which `may_want` tells to be possible, and writes the
@@ -44,6 +52,11 @@ impl Stats {
         if now >= self.next_write {
             self.next_write = now + WRITE_INTERVAL;
             write(db, entry);
+        }
+        if now >= self.next_look {
+            self.next_look = now + LOOK_INTERVAL;
+            let forget = || totals::forget_unused(db, time::now().wall);
+            in_extension_transaction(db, "forget unused queues", Commit::Ahead, forget);
         }
     }
 }

@@ -225,7 +225,10 @@ impl Scheduler<'_> {
             it.countdown_deferred |= is_new;
             it.looks_for_groups |= is_new;
             // The scheduler is awake: no other process has to wake it.
-            it.wake_at = Monotonic::MIN;
+            (it.wake_at, it.awake_since) = (Monotonic::MIN, now);
+            if is_new {
+                it.scheduler_since = self.hears_since;
+            }
             Wakeup {
                 build_state: it.build_state,
                 being_built: it.builder != 0,

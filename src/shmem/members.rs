@@ -84,8 +84,17 @@ pub const TABLES: [&CStr; 17] = [
 
 /// What queries and the scheduler lock before other things: the views, then the table of tasks.
 pub fn locked_first(extension: Oid) -> impl Iterator<Item = Oid> {
-    let names =
-        [c"failed", c"groups", c"queues", c"schedules", c"stats", c"tasks", c"workers", c"task"];
+    let names = [
+        c"failed",
+        c"groups",
+        c"health",
+        c"queues",
+        c"schedules",
+        c"stats",
+        c"tasks",
+        c"workers",
+        c"task",
+    ];
     names.into_iter().filter_map(move |name| table(extension, name))
 }
 

@@ -134,6 +134,8 @@ pub enum Change {
     Count(Box<QueueCounts>),
     /// Events of a queue are in the table of totals.
     Written(Box<QueueCounts>),
+    /// A queue has neither settings nor totals any more.
+    DropQueue(Box<Name<QUEUE_MAX>>),
 }
 
 /// What a transaction changes of a queue's numbers.
@@ -509,6 +511,10 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::Drain(worker) => board.drain_worker(entry, worker.as_bytes(), true, wall),
         Change::Count(it) => board.count(entry, &it.queue, &it.counts, transaction, wall),
         Change::Written(it) => board.note_written(entry, &it.queue, &it.counts.events),
+        Change::DropQueue(queue) => {
+            board.drop_settings(entry, queue.as_bytes(), now);
+            board.forget_events(entry, queue.as_bytes(), wall);
+        }
         Change::Refresh | Change::Create | Change::Drop => {}
     });
     // What is dropped makes room for an extension that is created in the same transaction.
@@ -543,6 +549,7 @@ fn remove_dropped(database: u32, extension: u32) {
 fn wake_released(pending: &PendingChange) {
     let queue = match &pending.change {
         Change::Configure(it) => Some(it.0.as_bytes()),
+        Change::DropQueue(queue) => Some(queue.as_bytes()),
         Change::CriticalOnly(false) => None,
         _ => return,
     };
@@ -628,7 +635,8 @@ fn revert(pending: &[PendingChange]) {
         | Change::Drop
         | Change::CriticalOnly(_)
         | Change::Drain(_)
-        | Change::Written(_) => {}
+        | Change::Written(_)
+        | Change::DropQueue(_) => {}
     });
     for created in pending.iter().filter(|it| matches!(it.change, Change::Create)) {
         remove_dropped(created.database, created.extension);

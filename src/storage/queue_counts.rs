@@ -3,7 +3,7 @@
 use crate::shmem::database::Database;
 use crate::shmem::xact;
 use crate::storage::ending::Ended;
-use board::{ABORTED, CANCELLED, COMPLETED, EXPIRED, Event, RETRIED, bucket};
+use board::{ABORTED, CANCELLED, COMPLETED, EXPIRED, Event, RETRIED};
 
 /// Counts ended ownerships and tasks. `released`: the word of the history for what made the tasks
 /// ready again that have not settled.
@@ -29,7 +29,7 @@ pub fn note(db: &Database, released: Option<&str>, ended: &[Ended]) {
                 if settled.is_some() {
                     counts.add_tasks(it.was_ready, -1);
                     if let Some(length) = it.owned_for {
-                        counts.events.owned_to_settled[bucket(length)] += 1;
+                        counts.events.note_work(length);
                     }
                 }
             }

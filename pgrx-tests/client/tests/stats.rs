@@ -17,6 +17,49 @@ fn totals(s: &mut Session, queue: &str) -> String {
     ))
 }
 
+/// The sums of the histograms, in seconds, are those of the tasks that they count, and survive as they do.
+#[test]
+fn sums_go_with_their_histograms() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut s = database.connect();
+    let numbers = |s: &mut Session, at: &str| -> (f64, i64) {
+        let sql = format!(
+            "select {at}_sum, (select sum(n) from unnest({at}) n)::bigint from scylla.stats where queue = 'q'"
+        );
+        let row = s.query_one(&sql, &[]).expect("a row");
+        (row.get(0), row.get(1))
+    };
+    s.submit_many("q", 3);
+    assert_eq!(numbers(&mut s, "ready_to_owned"), (0.0, 0));
+    sleep(milliseconds(300));
+    let leases = s.own("w", "q", 2);
+    let (waited, count) = numbers(&mut s, "ready_to_owned");
+    assert_eq!(count, 2);
+    assert!((0.6..3.0).contains(&waited), "{waited}");
+    sleep(milliseconds(200));
+    s.complete(&leases[0]);
+    s.return_task(&leases[1], "retry").expect("a lease");
+    let (worked, count) = numbers(&mut s, "owned_to_settled");
+    assert_eq!(count, 1);
+    assert!((0.2..2.0).contains(&worked), "{worked}");
+    // The mean lies in the range of the buckets that have something.
+    let lower = "select bool_and(ready_to_owned_sum / 2 >= power(2, b - 2) / 1000 or n = 0)
+                 from scylla.stats, unnest(ready_to_owned) with ordinality u (n, b)";
+    assert!(s.value::<bool>(lower, &[]));
+    server.stop("fast");
+    server.start_again();
+    let mut s = database.connect();
+    assert_eq!(numbers(&mut s, "ready_to_owned").0, waited);
+    assert_eq!(numbers(&mut s, "owned_to_settled").0, worked);
+    s.run("begin");
+    s.own("w", "q", 1);
+    s.run("rollback");
+    assert_eq!(numbers(&mut s, "ready_to_owned").0, waited);
+    s.own("w", "q", 1);
+    assert!(numbers(&mut s, "ready_to_owned").0 > waited);
+}
+
 #[test]
 fn each_kind_of_event_is_counted_with_its_commit() {
     let server = Server::start(&["scylla.retry_interval = 0"]);

@@ -15,7 +15,8 @@ sql_functions!(
     outdated as "schedule",
     outdated as "alter_schedule",
     outdated as "run_sql",
-    outdated as "schedule_sql"
+    outdated as "schedule_sql",
+    outdated as "queue_stats"
 );
 
 /// Any arguments. Tells to update the extension.

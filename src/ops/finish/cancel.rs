@@ -12,7 +12,7 @@ use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::rows::{ROWS_PER_TX, ids_in, session, settled};
 use crate::storage::settle::settle;
-use board::CANCELLED;
+use board::{CANCELLED, Lease};
 use std::collections::HashSet;
 
 statement!(GROUP, "finish/group", [TEXT, TEXT]);
@@ -21,19 +21,7 @@ statement!(GROUP, "finish/group", [TEXT, TEXT]);
 pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
     let session = session(db);
     let locked = Locked::lock(db, &session, wanted);
-    xact::at_commit(db, (0..locked.ids.len()).map(|at| locked.removal(at)));
-    let mut endings: Vec<Ending> = Vec::with_capacity(locked.ids.len());
-    for some in locked.ids.chunks(AT_ONCE) {
-        // The lease at the time of the lock goes into the history.
-        with_board(|board| {
-            let entry = db.find(board);
-            let lease = |id: &Uuid| board.lease_of(entry?, id.0).map(|(_, lease)| lease);
-            endings.extend(some.iter().map(|id| Ending { lease: lease(id), ..Ending::of(*id) }));
-        });
-    }
-    locked.delete_edges(&session, &locked.ids);
-    let ended = end(db, &session, &endings);
-    let cancelled: HashSet<Uuid> = ended.into_iter().map(|ended| ended.id).collect();
+    let cancelled = cancel_locked(db, &session, &locked, |_, _| true);
     let others = wanted.iter().copied().filter(|id| !cancelled.contains(id));
     let settled: HashSet<Uuid> = match others.clone().next() {
         None => HashSet::new(),
@@ -45,6 +33,41 @@ pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
         false => settled.contains(id).then_some(false),
     };
     wanted.iter().map(answer).collect()
+}
+
+/// Cancels those of some locked tasks that `takes` takes, by their places and, of a task that is on the
+/// board, what that knows. Returns them.
+pub fn cancel_locked(
+    db: &Database,
+    session: &Session,
+    locked: &Locked,
+    takes: impl Fn(usize, Option<&Lease>) -> bool,
+) -> HashSet<Uuid> {
+    let mut places: Vec<usize> = Vec::with_capacity(locked.ids.len());
+    let mut endings: Vec<Ending> = Vec::with_capacity(locked.ids.len());
+    for from in (0..locked.ids.len()).step_by(AT_ONCE) {
+        let some = &locked.ids[from..locked.ids.len().min(from + AT_ONCE)];
+        let mut known: Vec<(Option<Lease>, Option<Lease>)> = Vec::with_capacity(some.len());
+        // The lease at the time of the lock goes into the history.
+        with_board(|board| {
+            let entry = db.find(board);
+            known.extend(some.iter().map(|id| {
+                let lease = entry.and_then(|entry| board.lease_of(entry, id.0));
+                let slot = entry.and_then(|entry| board.slot_of(entry, id.0));
+                (lease.map(|it| it.1), slot.map(|it| board.lease(it)))
+            }));
+        });
+        for (n, (lease, known)) in known.into_iter().enumerate() {
+            if takes(from + n, known.as_ref()) {
+                places.push(from + n);
+                endings.push(Ending { lease, ..Ending::of(some[n]) });
+            }
+        }
+    }
+    xact::at_commit(db, places.iter().map(|at| locked.removal(*at)));
+    let ids: Vec<Uuid> = endings.iter().map(|it| it.id).collect();
+    locked.delete_edges(session, &ids);
+    end(db, session, &endings).into_iter().map(|ended| ended.id).collect()
 }
 
 /// Cancels the live tasks of a group. Returns how many.

@@ -7,7 +7,7 @@ use crate::ops::dependencies::count_down::{
 use crate::ops::dependencies::graph::downstream;
 use crate::ops::locking::lock::Locked;
 use crate::pg::datum::UUIDS;
-use crate::pg::spi::statement;
+use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact;
@@ -25,8 +25,26 @@ pub fn delete(
     wanted: &[Uuid],
     permit: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<usize> {
-    let session = session(db);
     let wanted = distinct(wanted.iter().copied());
+    let live = delete_live(db, wanted.clone(), permit, |_, _, wanted| Ok(wanted))?;
+    Ok(live.len() + delete_settled(db, wanted).len())
+}
+
+/// Deletes settled tasks. Returns those that were there.
+pub fn delete_settled(db: &Database, wanted: Vec<Uuid>) -> Vec<Uuid> {
+    ids_of(&session(db), &DELETE_FINISHED, wanted.into_iter())
+}
+
+/// Deletes live tasks, which are distinct, and their dependents that are left with nothing to wait for.
+/// Returns all that went, in the order of their ids. `still`: which of them are to go, now that their rows
+/// are locked.
+pub fn delete_live(
+    db: &Database,
+    wanted: Vec<Uuid>,
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    still: impl Fn(&Session, &Locked, Vec<Uuid>) -> Result<Vec<Uuid>>,
+) -> Result<Vec<Uuid>> {
+    let session = session(db);
     // All tasks that may have to go are locked in the order of their ids, so that no edge can be
     // added.
     let mut reach = wanted.clone();
@@ -43,6 +61,7 @@ pub fn delete(
             break (locked, edges);
         }
     };
+    let wanted = still(&session, &locked, wanted)?;
     let mut dependents: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
     for (after, task) in edges {
         dependents.entry(after).or_default().push(task);
@@ -78,5 +97,5 @@ pub fn delete(
         session.run(&DELETE_LIVE, &[ids(gone.iter().copied())]);
     }
     count_down_dependents(db, &session, counts);
-    Ok(gone.len() + ids_of(&session, &DELETE_FINISHED, wanted.into_iter()).len())
+    Ok(gone)
 }

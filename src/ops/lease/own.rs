@@ -20,7 +20,7 @@ use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, settled, share};
 use board::{
     Blocked, Board, Claim, Claimed, Event, Events, Freed, GroupPlace, Micros, Next, Room, State,
-    TokenHash, Wall, bucket,
+    TokenHash, Wall,
 };
 use pgrx::pg_sys::{self, Datum};
 
@@ -472,7 +472,7 @@ fn hand_out(
             Some(seen) => {
                 let [.., ready_since] = seen;
                 let waited = ready_since.map_or(Micros::ZERO, |since| now - datum::wall(since));
-                events.ready_to_owned[bucket(waited)] += 1;
+                events.note_wait(waited);
                 let owned = owned(seen, taken, token, |own| tries.of(own));
                 show(owned);
                 shown += 1;

@@ -17,7 +17,7 @@ pub fn build(db: &Database, entry: u32) -> bool {
     if identity::check_identity(db, entry).is_none() {
         return false;
     }
-    let lost = persist_leases::restore(db, entry);
+    let (restored, lost) = persist_leases::restore(db, entry);
     if lost > 0 {
         error::leases_lost(lost).report(PgLogLevel::WARNING);
     }
@@ -25,6 +25,7 @@ pub fn build(db: &Database, entry: u32) -> bool {
     with_board(|board| {
         let entry = board.entry_mut(entry);
         entry.build_state = BuildState::Built;
+        entry.leases_restored = restored as u32;
         // Countdowns deferred before a restart, and due tasks, are known to the tables only.
         entry.countdown_deferred = true;
         entry.next_due = Wall::MIN;

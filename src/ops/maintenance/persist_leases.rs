@@ -107,13 +107,13 @@ pub fn clear_leases(db: &Database) {
 }
 
 /// Restores the leases that were valid when the server went down, each for one full length. The
-/// lease of an SQL command ends at once, unless a process has the command. Returns how many found
-/// no free slot.
-pub fn restore(db: &Database, entry: u32) -> usize {
+/// lease of an SQL command ends at once, unless a process has the command. Returns how many were restored,
+/// and how many found no free slot.
+pub fn restore(db: &Database, entry: u32) -> (usize, usize) {
     let session = session(db);
     let rows = session.run(&RESTORE, &[]);
     let now = time::now();
-    (0..rows.len())
+    let lost = (0..rows.len())
         .filter(|row| {
             let place = BoardKey::at(&rows, *row, 7, id_at(&rows, *row, 0));
             let worker = datum::text(rows.get(*row, 2));
@@ -127,7 +127,8 @@ pub fn restore(db: &Database, entry: u32) -> usize {
                 at.inspect(|at| board.restore(*at, &lease, now)).is_some()
             })
         })
-        .count()
+        .count();
+    (rows.len() - lost, lost)
 }
 
 /// A lease from its row, without the worker's name.

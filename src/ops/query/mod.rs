@@ -1,5 +1,6 @@
 //! Looking at tasks, and waiting for them.
 
+pub mod health;
 pub mod inspect;
 pub mod live_paths;
 pub mod owned;

@@ -65,15 +65,19 @@ pub fn set_paused(db: &Database, queue: &[u8], paused: bool) -> Result<()> {
 }
 
 fn check_existence(db: &Database, queue: &[u8]) -> Result<()> {
+    if exists(db, queue) { Ok(()) } else { Err(error::no_such_queue(queue)) }
+}
+
+/// Whether a queue has settings, or has had a task.
+pub fn exists(db: &Database, queue: &[u8]) -> bool {
     // First the board: what it does not count any more is in the table of totals.
     let is_counted =
         with_board(|board| db.find(board).is_some_and(|entry| board.has_stats(entry, queue)));
-    let exists = is_counted || {
+    is_counted || {
         let session = session(db);
         let found = session.run(&EXISTS, &[Some(datum::varlena(queue))]).first();
         datum::number(found) != 0
-    };
-    if exists { Ok(()) } else { Err(error::no_such_queue(queue)) }
+    }
 }
 
 /// Registers the settings that were written for the commit. The board, if there is one, makes room

@@ -1,4 +1,5 @@
 //! Queues: their settings.
 
 pub mod configure;
+pub mod drop;
 pub mod max_tries;

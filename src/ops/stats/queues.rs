@@ -78,8 +78,12 @@ fn read(db: &Database) -> HashMap<Vec<u8>, QueueNumbers> {
 
 fn events_at(rows: &Rows, row: usize) -> Events {
     let mut events = Events::NONE;
-    let parts =
-        [&mut events.counts[..], &mut events.ready_to_owned[..], &mut events.owned_to_settled[..]];
+    let parts = [
+        &mut events.counts[..],
+        &mut events.ready_to_owned[..],
+        &mut events.owned_to_settled[..],
+        &mut events.sums[..],
+    ];
     for (at, part) in parts.into_iter().enumerate() {
         // SAFETY: declared as bigint[].
         let written = rows.get(row, 2 + at).and_then(|it| unsafe { datum::elements(BIGINTS, it) });

@@ -1,17 +1,20 @@
 //! The totals of queues in the table. The scheduler adds to them, so that no caller writes a row that
 //! others write, too.
 
-use crate::pg::datum::{self, BIGINTS, INTEGER, TEXTS, TIMESTAMPTZS};
+use crate::ops::stats::workers;
+use crate::pg::datum::{self, BIGINTS, INTEGER, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::statement;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE, Change, QueueCounts};
-use crate::storage::rows::{ROWS_PER_TX, session};
+use crate::storage::rows::{ROWS_PER_TX, distinct, session};
 use board::{BUCKETS, Counts, EVENTS, Events, QueueStats, Wall};
 use pgrx::pg_sys::Datum;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 statement!(ADD_TOTALS, "stats/add_totals", [TEXTS, TIMESTAMPTZS, BIGINTS, INTEGER, INTEGER]);
+statement!(FORGET_UNUSED, "stats/forget_unused", [TIMESTAMPTZ, TEXTS]);
 
 /// What happened in a queue that the totals do not have yet.
 pub struct Unwritten {
@@ -51,7 +54,8 @@ pub fn write(db: &Database, unwritten: Vec<Unwritten>) {
     let numbers = numbers.map(|number| Some(Datum::from(number as i64)));
     let queues = unwritten.iter().map(|it| Some(datum::varlena(&it.queue)));
     let since = unwritten.iter().map(|it| Some(datum::timestamptz(it.since)));
-    session(db).run(
+    let session = session(db);
+    let rows = session.run(
         &ADD_TOTALS,
         &[
             Some(datum::array(TEXTS, queues)),
@@ -61,11 +65,25 @@ pub fn write(db: &Database, unwritten: Vec<Unwritten>) {
             Some(Datum::from(BUCKETS as i32)),
         ],
     );
+    let written: HashSet<Vec<u8>> =
+        (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect();
+    // The others are written the next time.
+    let unwritten = unwritten.into_iter().filter(|it| written.contains(&*it.queue));
     xact::at_commit(
         db,
-        unwritten.into_iter().map(|Unwritten { queue, events, .. }| {
+        unwritten.map(|Unwritten { queue, events, .. }| {
             let counts = Counts { events, ..Counts::NONE };
             Change::Written(Box::new(QueueCounts { queue, counts }))
         }),
     );
+}
+
+/// Forgets the totals of some queues that have nothing else, and were not used for a day.
+pub fn forget_unused(db: &Database, now: Wall) {
+    let served: Vec<Vec<u8>> =
+        workers::all(db, now).iter().map(|(it, _)| it.queue.as_bytes().to_vec()).collect();
+    let served = distinct(served.into_iter());
+    let served = served.iter().map(|it| Some(datum::varlena(it)));
+    let arguments = [Some(datum::timestamptz(now)), Some(datum::array(TEXTS, served))];
+    session(db).run(&FORGET_UNUSED, &arguments);
 }

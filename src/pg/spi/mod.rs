@@ -8,7 +8,8 @@ use crate::pg::compat::search_path;
 use crate::pg::datum::Kind;
 use crate::pg::planner;
 use pgrx::pg_sys;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::ptr;
 
@@ -139,6 +140,37 @@ impl Session {
         }
     }
 
+    /// As `run_under`, with a text that differs from call to call, but not in its values: its plan is
+    /// kept for the next call with this text.
+    pub fn run_variant(
+        &self,
+        text: String,
+        kinds: &[Kind],
+        arguments: &[Option<pg_sys::Datum>],
+        snapshot: pg_sys::Snapshot,
+    ) -> Rows {
+        assert_eq!(arguments.len(), kinds.len());
+        memory::replenish();
+        self.begin();
+        let plan = variant(text, kinds);
+        let (mut values, nulls) = spread(arguments);
+        // SAFETY: the plan is kept. There is a value and a null for each parameter, of its type.
+        unsafe {
+            let status = pg_sys::SPI_execute_snapshot(
+                plan,
+                values.as_mut_ptr(),
+                nulls.as_ptr(),
+                snapshot,
+                ptr::null_mut(),
+                false,
+                true,
+                0,
+            );
+            assert!(status > 0, "a kept plan runs: SPI status {status}");
+            Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
+        }
+    }
+
     /// Runs a text once, for names that differ, such as those of partitions.
     pub fn run_text(
         &self,
@@ -147,6 +179,41 @@ impl Session {
         arguments: &[Option<pg_sys::Datum>],
     ) -> Rows {
         self.run_planned(text, kinds, arguments, planner::OURS)
+    }
+
+    /// As `run_text`, for results of any size: passes the rows on, some at a time, as long as `take` wants
+    /// more.
+    pub fn read_text(
+        &self,
+        text: &[u8],
+        kinds: &[Kind],
+        arguments: &[Option<pg_sys::Datum>],
+        mut take: impl FnMut(&Rows) -> bool,
+    ) {
+        assert_eq!(arguments.len(), kinds.len());
+        self.begin();
+        let (mut values, nulls) = spread(arguments);
+        let text = CString::new(text).unwrap_or_default();
+        // SAFETY: there is a value and a null for each parameter, of its type. An error closes the portal
+        // with its transaction.
+        unsafe {
+            let plan = prepare(&text, kinds, planner::OURS);
+            let values = values.as_mut_ptr();
+            let portal = pg_sys::SPI_cursor_open(ptr::null(), plan, values, nulls.as_ptr(), false);
+            loop {
+                memory::replenish();
+                pg_sys::SPI_cursor_fetch(portal, true, READ_AT_ONCE);
+                let rows =
+                    Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize };
+                let has_more = rows.len() > 0 && take(&rows);
+                rows.free();
+                if !has_more {
+                    break;
+                }
+                pgrx::check_for_interrupts!();
+            }
+            pg_sys::SPI_cursor_close(portal);
+        }
     }
 
     /// As `run_text`, about tables that are not the extension's.
@@ -179,6 +246,41 @@ impl Session {
             Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
         }
     }
+}
+
+/// How many rows `read_text` passes on at a time.
+const READ_AT_ONCE: i64 = 1_000;
+
+/// How many plans of variants a backend keeps.
+const VARIANTS_MAX: usize = 64;
+
+thread_local! {
+    static VARIANTS: RefCell<VecDeque<(String, pg_sys::SPIPlanPtr)>> =
+        const { RefCell::new(VecDeque::new()) };
+}
+
+/// The kept plan of a text, made at its first use.
+fn variant(text: String, kinds: &[Kind]) -> pg_sys::SPIPlanPtr {
+    let known = VARIANTS.with_borrow(|kept| kept.iter().find(|it| it.0 == text).map(|it| it.1));
+    if let Some(plan) = known {
+        return plan;
+    }
+    let generic = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
+    let code = CString::new(text.as_str()).unwrap_or_default();
+    let plan = prepare(&code, kinds, generic | planner::OURS);
+    // SAFETY: the plan was just made. The one that makes room is used by no statement: each has ended.
+    unsafe {
+        pg_sys::SPI_keepplan(plan);
+        VARIANTS.with_borrow_mut(|kept| {
+            if kept.len() == VARIANTS_MAX
+                && let Some((_, oldest)) = kept.pop_front()
+            {
+                pg_sys::SPI_freeplan(oldest);
+            }
+            kept.push_back((text, plan));
+        });
+    }
+    plan
 }
 
 /// Plans a text in the current SPI session, with parameters of these types.

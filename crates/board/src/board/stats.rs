@@ -230,6 +230,14 @@ impl Board<'_> {
         self.counter() == 0 && (it.counted == Counted::No || has_room_again)
     }
 
+    /// Forgets what happened in a queue.
+    pub fn forget_events(&mut self, entry: u32, queue: &[u8], now: Wall) {
+        if let Some(at) = self.find_stats(entry, queue) {
+            (self.stats[at].events, self.stats[at].since) = (Events::NONE, now);
+            self.free_empty_stats(entry, at, 1);
+        }
+    }
+
     /// Notes that events of a queue are in the table of totals now.
     pub fn note_written(&mut self, entry: u32, queue: &[u8], events: &Events) {
         if let Some(at) = self.find_stats(entry, queue) {

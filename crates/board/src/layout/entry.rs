@@ -25,6 +25,10 @@ pub enum BuildState {
 pub struct DatabaseEntry {
     /// When the scheduler means to wake. An earlier duty must wake it.
     pub wake_at: Monotonic,
+    /// When the scheduler woke last.
+    pub awake_since: Monotonic,
+    /// Since when this scheduler serves the database.
+    pub scheduler_since: Wall,
     /// When the scheduler runs deferred countdowns, at the earliest.
     pub countdown_at: Monotonic,
     /// When the next waiting task falls due, or earlier.
@@ -134,12 +138,16 @@ pub struct DatabaseEntry {
     pub is_writing: bool,
     /// How often it has.
     pub writes: u32,
+    /// How many leases were restored when the board was built.
+    pub leases_restored: u32,
 }
 
 impl DatabaseEntry {
     /// An entry of no database.
     pub const VACANT: DatabaseEntry = DatabaseEntry {
         wake_at: Monotonic::NEVER,
+        awake_since: Monotonic::MIN,
+        scheduler_since: Wall::MIN,
         countdown_at: Monotonic(0),
         next_due: Wall::NEVER,
         wall_offset: Micros::ZERO,
@@ -193,6 +201,7 @@ impl DatabaseEntry {
         uncounted: false,
         is_writing: false,
         writes: 0,
+        leases_restored: 0,
     };
     /// The entry of a database that was not built from its tables yet.
     pub fn unbuilt(database: u32, extension: u32) -> DatabaseEntry {

@@ -46,6 +46,8 @@ pub struct Events {
     pub ready_to_owned: Histogram,
     /// How long the ownerships took that settled a task.
     pub owned_to_settled: Histogram,
+    /// The sums of the lengths in the two histograms, in microseconds.
+    pub sums: [u64; 2],
 }
 
 impl Events {
@@ -54,6 +56,7 @@ impl Events {
         counts: [0; EVENTS],
         ready_to_owned: [0; BUCKETS],
         owned_to_settled: [0; BUCKETS],
+        sums: [0; 2],
     };
 
     /// Notes that something happened to so many tasks.
@@ -61,9 +64,22 @@ impl Events {
         self.counts[event as usize] += times as u64;
     }
 
+    /// Notes how long a task was ready before a worker owned it.
+    pub fn note_wait(&mut self, length: Micros) {
+        self.ready_to_owned[bucket(length)] += 1;
+        self.sums[0] += length.0.max(0) as u64;
+    }
+
+    /// Notes how long an ownership took that settled a task.
+    pub fn note_work(&mut self, length: Micros) {
+        self.owned_to_settled[bucket(length)] += 1;
+        self.sums[1] += length.0.max(0) as u64;
+    }
+
     /// All numbers, to treat them alike.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
-        self.counts.into_iter().chain(self.ready_to_owned).chain(self.owned_to_settled)
+        let histograms = self.ready_to_owned.into_iter().chain(self.owned_to_settled);
+        self.counts.into_iter().chain(histograms).chain(self.sums)
     }
 
     fn change(&mut self, other: &Events, change: fn(u64, u64) -> u64) {
@@ -71,6 +87,7 @@ impl Events {
             (&mut self.counts[..], &other.counts[..]),
             (&mut self.ready_to_owned[..], &other.ready_to_owned[..]),
             (&mut self.owned_to_settled[..], &other.owned_to_settled[..]),
+            (&mut self.sums[..], &other.sums[..]),
         ];
         for (mine, other) in parts {
             // Most are zero. What they would leave as it is stays in the other processors' caches.
@@ -208,7 +225,9 @@ mod tests {
         let mut some = Events::NONE;
         some.note(Event::Fired, 3);
         some.ready_to_owned[31] = 2;
-        some.owned_to_settled[0] = 1;
+        some.note_work(Micros(700));
+        some.note_work(Micros(-5));
+        assert_eq!((some.owned_to_settled[0], some.sums), (2, [0, 700]));
         all.note(Event::Submitted, 7);
         let before = all;
         all.add(&some);

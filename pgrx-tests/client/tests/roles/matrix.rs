@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 98] = [
+const CALLS: [(&str, &str); 106] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -43,8 +43,18 @@ const CALLS: [(&str, &str); 98] = [
     ("`cancel`", "select scylla.cancel('{y}')"),
     ("`cancel_tasks`", "select scylla.cancel_tasks(array['{y}']::uuid[])"),
     ("`cancel_group`", "select scylla.cancel_group('q', 'g')"),
+    ("`cancel_matching`", "select scylla.cancel_matching('{\"queue\": \"q\"}')"),
+    (
+        "`cancel_matching` with `spec`",
+        "select scylla.cancel_matching('{\"queue\": \"q\", \"spec\": {}}')",
+    ),
     ("`delay` of a task", "select scylla.delay('{y}', '2100-01-01Z')"),
     ("`delete_tasks`", "select scylla.delete_tasks(array['{y}']::uuid[])"),
+    (
+        "`delete_matching`",
+        "select scylla.delete_matching('{\"queue\": \"q\", \"status\": \"ready\"}')",
+    ),
+    ("`list_tasks`", "select 1 / count(*) from scylla.list_tasks('{\"queue\": \"q\"}')"),
     ("`task`", "select scylla.task('{y}')"),
     ("`why`", "select scylla.why('{y}')"),
     ("`task_id`", "select scylla.task_id('q', 'k')"),
@@ -54,12 +64,14 @@ const CALLS: [(&str, &str); 98] = [
     ("view `groups`", "select 1 / count(*) from scylla.groups where queue = 'q'"),
     ("view `queues`", "select 1 / count(*) from scylla.queues where queue = 'q'"),
     ("view `stats`", "select 1 / count(*) from scylla.stats where queue = 'q'"),
+    ("view `health`", "select 1 / count(*) from scylla.health"),
     ("view `workers`", "select 1 / count(*) from scylla.workers where queue = 'q'"),
     (
         "`add_dependencies`",
         "select scylla.add_dependencies(array['{r}']::uuid[], array['{y}']::uuid[])",
     ),
     ("`resubmit`", "select scylla.resubmit(array['{x}']::uuid[])"),
+    ("`resubmit_matching`", "select scylla.resubmit_matching('{\"queue\": \"q\"}')"),
     ("`schedule`", "select scylla.schedule('own', '@daily', 'q')"),
     ("`schedule` in place of another role's", "select scylla.schedule('others', '@daily', 'q')"),
     (
@@ -81,6 +93,8 @@ const CALLS: [(&str, &str); 98] = [
     ("`reset_queue`", "select scylla.reset_queue('q', 'timeout')"),
     ("`pause`", "select scylla.pause('q')"),
     ("`resume`", "select scylla.resume('q')"),
+    // Of a queue without running tasks.
+    ("`drop_queue`", "select scylla.drop_queue('none')"),
     ("`critical_only`", "select scylla.critical_only(true)"),
     ("`drain_worker`", "select scylla.drain_worker('w')"),
     ("`release_worker`", "select scylla.release_worker('w')"),
@@ -134,7 +148,8 @@ const CALLS: [(&str, &str); 98] = [
     ("_group_hash", "select scylla._group_hash('g')"),
     ("_front", "select scylla._front('q', '', 0)"),
     ("_oldest_ready", "select scylla._oldest_ready('q')"),
-    ("_queue_stats", "select scylla._queue_stats()"),
+    ("_queue_numbers", "select scylla._queue_numbers()"),
+    ("_health", "select scylla._health()"),
     ("_known_workers", "select scylla._known_workers(now())"),
     ("_may_look", "select scylla._may_look('q')"),
     ("_newest", "select scylla._newest('[]')"),

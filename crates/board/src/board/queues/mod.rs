@@ -169,6 +169,18 @@ impl Board<'_> {
         true
     }
 
+    /// Takes the settings of a queue back, and forgets their version: the next ones count from the first on.
+    pub fn drop_settings(&mut self, entry: u32, name: &[u8], now: Monotonic) {
+        if self.find_queue(entry, name).is_none() {
+            return;
+        }
+        let none = QueueSettings { version: u64::MAX, ..QueueSettings::NONE };
+        self.configure(entry, name, &none, now, Bucket::Full);
+        if let Some(queue) = self.find_queue(entry, name) {
+            self.change_need(queue, |it| it.settings = QueueSettings::NONE);
+        }
+    }
+
     /// Forgets the settings of a queue of a cleared database.
     pub(crate) fn forget_settings(&mut self, queue: u32) {
         self.stop_awaiting_permit(queue);

@@ -1,0 +1,40 @@
+//! Dropping a queue: its tasks, its settings, its totals, and what was granted on it.
+
+use crate::error::Result;
+use crate::ops::matching::act::{Action, Matching};
+use crate::ops::matching::filter::Filter;
+use crate::ops::queues::{configure, max_tries};
+use crate::pg::datum::{self, TEXT};
+use crate::pg::relcache;
+use crate::pg::spi::statement;
+use crate::shmem::database::Database;
+use crate::shmem::xact::{self, Change};
+use crate::storage::privileges::{Privileges, privilege_table};
+use crate::storage::rows::session;
+use board::Name;
+use pgrx::pg_sys::{self, Oid};
+
+statement!(DROP, "queues/drop", [TEXT]);
+statement!(DELETE_SETTLED, "queues/delete_settled", [TEXT]);
+
+/// Drops a queue, as a role asks. False: there is no such queue.
+pub fn drop_queue(db: &Database, asking: Oid, queue: &[u8]) -> Result<bool> {
+    let exists = configure::exists(db, queue);
+    let filter = Filter { queue: Some(queue.to_vec()), ..Filter::default() };
+    let needed = &[Privileges::CANCEL];
+    let live = Matching { db, filter, role: asking, needed, most: None }.act(Action::Drop)?;
+    let name = Some(datum::varlena(queue));
+    let session = session(db);
+    let settled = datum::number(session.run(&DELETE_SETTLED, &[name]).first());
+    // Whoever changes settings afterwards does so behind what the board does at the commit.
+    for table in [db.table(c"queue"), privilege_table(db)] {
+        // SAFETY: a lock on a table of the extension, kept until the transaction ends. Reading goes on.
+        unsafe { pg_sys::LockRelationOid(table, pg_sys::ShareRowExclusiveLock as i32) };
+    }
+    let forgot = datum::number(session.run(&DROP, &[name]).first()) != 0;
+    xact::reserve(1);
+    xact::at_commit(db, [Change::DropQueue(Box::new(Name::new(queue)))]);
+    relcache::announce_change(privilege_table(db));
+    max_tries::announce_change(db);
+    Ok(exists || forgot || live > 0 || settled > 0)
+}
