@@ -236,6 +236,17 @@ impl Session {
         Ok(self.client.query(&sql, &[&worker, &queue, &max_tasks])?.iter().map(lease).collect())
     }
 
+    pub fn try_own_any(
+        &mut self,
+        worker: &str,
+        queues: &[&str],
+        max_tasks: i32,
+        options: &str,
+    ) -> Result<Vec<Lease>, Error> {
+        let sql = format!("select {COLUMNS} from scylla.own_any($1, $2, $3, {options})");
+        Ok(self.client.query(&sql, &[&worker, &queues, &max_tasks])?.iter().map(lease).collect())
+    }
+
     /// Owns a task, which must be ready.
     #[track_caller]
     pub fn own_one(&mut self, queue: &str) -> Lease {

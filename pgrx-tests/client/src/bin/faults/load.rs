@@ -1,5 +1,5 @@
-//! One client under load: submits, owns, extends, returns and cancels at random. It reconnects
-//! after every lost connection and keeps its leases.
+//! One client under load: submits, owns, extends, returns, cancels and waits at random, one by one and
+//! many at once. It reconnects after every lost connection and keeps its leases.
 
 use crate::history::log::{Answer, Call, Place, Record};
 use crate::queues::{QUEUES, TICKS};
@@ -84,11 +84,15 @@ impl<'a> Load<'a> {
             0..18 => self.submit(s),
             18..22 => self.submit_batch(s),
             22..44 if self.held.len() < HELD => self.own(s),
-            44..64 => self.extend(s),
-            64..68 => self.cancel(s),
+            44..54 => self.extend(s),
+            54..62 => self.beat(s),
+            62..64 => self.wait(s),
+            64..67 => self.cancel(s),
+            67..68 => self.cancel_many(s),
             68..71 => self.own_and_roll_back(s),
             71..75 => self.own_and_complete_in_one_transaction(s),
             75..77 => complete_ticks(s),
+            77..85 => self.return_many(s),
             _ => self.return_any(s),
         }
     }
@@ -153,11 +157,18 @@ impl<'a> Load<'a> {
 
     fn own(&mut self, s: &mut Session) -> Result<(), Error> {
         let (queue, n) = (self.place().queue, self.random.random_range(1..6));
+        let of_any = self.random.random_bool(0.3);
         let length = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15)]
             [self.random.random_range(0..3)];
         let began = Instant::now();
         let options = format!("timeout => '{} s'", length.as_secs());
-        for lease in s.try_own(&format!("client-{}", self.client), queue, n, &options)? {
+        let worker = self.worker();
+        let leases = if of_any {
+            s.try_own_any(&worker, &QUEUES.map(|it| it.name), n, &options)?
+        } else {
+            s.try_own(&worker, queue, n, &options)?
+        };
+        for lease in leases {
             self.remember(began, Call::Own { id: lease.id, token: lease.token, length });
             let keep = if length.as_secs() == 15 && self.random.random_bool(0.3) { 9 } else { 0 };
             self.held.push(Held { lease, length, until: began + Duration::from_secs(keep) });
@@ -183,21 +194,89 @@ impl<'a> Load<'a> {
         error.map_or(Ok(()), Err)
     }
 
-    fn return_any(&mut self, s: &mut Session) -> Result<(), Error> {
-        let now = Instant::now();
-        let free: Vec<usize> =
-            (0..self.held.len()).filter(|at| self.held[*at].until <= now).collect();
-        if free.is_empty() {
-            return Ok(());
+    fn worker(&self) -> String {
+        format!("client-{}", self.client)
+    }
+
+    /// Extends all leases by their original lengths, and forgets those that are lost.
+    fn beat(&mut self, s: &mut Session) -> Result<(), Error> {
+        let (ids, tokens): (Vec<Uuid>, Vec<Uuid>) =
+            self.held.iter().map(|it| (it.lease.id, it.lease.token)).unzip();
+        let began = Instant::now();
+        let sql = "select coalesce(array_agg(state = 'held' order by n), '{}')
+                   from scylla.heartbeat($1, $2, $3) with ordinality h (id, state, deadline, n)";
+        let call = s.try_value::<Vec<bool>>(sql, &[&self.worker(), &ids, &tokens]);
+        let (answer, error) = Self::answer(call, &[]);
+        for at in (0..ids.len()).rev() {
+            let answer = match &answer {
+                Answer::Yes(held) => Answer::Yes(held[at]),
+                Answer::Refused(code) => Answer::Refused(code.clone()),
+                Answer::Unknown => Answer::Unknown,
+            };
+            let length = self.held[at].length;
+            if answer == Answer::Yes(false) {
+                self.held.swap_remove(at);
+            }
+            self.remember(began, Call::Extend { id: ids[at], token: tokens[at], length, answer });
         }
-        let held = self.held.swap_remove(free[self.random.random_range(0..free.len())]);
-        let outcome = match self.random.random_range(0..100) {
+        error.map_or(Ok(()), Err)
+    }
+
+    fn wait(&mut self, s: &mut Session) -> Result<(), Error> {
+        let queues = QUEUES.map(|it| it.name).to_vec();
+        s.query_one("call scylla.wait_for_event($1, $2, '20 ms')", &[&self.worker(), &queues])
+            .map(drop)
+    }
+
+    fn outcome(&mut self) -> &'static str {
+        match self.random.random_range(0..100) {
             0..70 => "completed",
             70..80 => "aborted",
             80..90 => "retry",
             _ => "yield",
-        };
+        }
+    }
+
+    /// The places of the leases that may be returned now.
+    fn free(&self) -> Vec<usize> {
+        let now = Instant::now();
+        (0..self.held.len()).filter(|at| self.held[*at].until <= now).collect()
+    }
+
+    fn return_any(&mut self, s: &mut Session) -> Result<(), Error> {
+        let free = self.free();
+        if free.is_empty() {
+            return Ok(());
+        }
+        let held = self.held.swap_remove(free[self.random.random_range(0..free.len())]);
+        let outcome = self.outcome();
         self.return_task(s, held, outcome)
+    }
+
+    /// Returns some tasks at once, each with an outcome of its own.
+    fn return_many(&mut self, s: &mut Session) -> Result<(), Error> {
+        let free: Vec<usize> = self.free().into_iter().rev().take(6).collect();
+        let held: Vec<Held> = free.into_iter().map(|at| self.held.swap_remove(at)).collect();
+        let (ids, tokens): (Vec<Uuid>, Vec<Uuid>) =
+            held.iter().map(|it| (it.lease.id, it.lease.token)).unzip();
+        let outcomes: Vec<&str> = held.iter().map(|_| self.outcome()).collect();
+        let errors: Vec<_> = outcomes.iter().map(|it| (*it == "aborted").then(an_error)).collect();
+        let began = Instant::now();
+        let sql = "select scylla.return_many($1, $2, $3, errors => $4)";
+        let call = s.try_value::<Vec<Option<String>>>(sql, &[&ids, &tokens, &outcomes, &errors]);
+        let (answer, error) = Self::answer(call, &["55006"]);
+        for (at, (id, token)) in ids.into_iter().zip(tokens).enumerate() {
+            let answer = match &answer {
+                Answer::Yes(statuses) => match &statuses[at] {
+                    Some(status) => Answer::Yes(status.clone()),
+                    None => Answer::Refused("55000".to_owned()),
+                },
+                Answer::Refused(code) => Answer::Refused(code.clone()),
+                Answer::Unknown => Answer::Unknown,
+            };
+            self.remember(began, Call::Return { id, token, answer });
+        }
+        error.map_or(Ok(()), Err)
     }
 
     fn return_task(&mut self, s: &mut Session, held: Held, outcome: &str) -> Result<(), Error> {
@@ -217,6 +296,46 @@ impl<'a> Load<'a> {
             Self::answer(s.try_value::<bool>("select scylla.cancel($1)", &[&id]), &["P0002"]);
         self.remember(began, Call::Cancel { id, answer });
         error.map_or(Ok(()), Err)
+    }
+
+    /// Submits tasks of an action of their own, and cancels them by it. None of them is live after that.
+    fn cancel_many(&mut self, s: &mut Session) -> Result<(), Error> {
+        let ids: Vec<Uuid> = (0..8).map(|_| Uuid::new_v4()).collect();
+        let (place, action) = (self.place(), ids[0].to_string());
+        let group = place.group.to_string();
+        let began = Instant::now();
+        let sql = "select count(*) from scylla.submit_tasks((select jsonb_agg(jsonb_build_object('queue', $1::text, 'group_key', $2::text, 'action', $3::text, 'id', i)) from unnest($4::uuid[]) i))";
+        let call = s.try_value::<i64>(sql, &[&place.queue, &group, &action, &ids]);
+        let (submitted, error) = Self::answer(call, &[]);
+        let submitted =
+            if matches!(submitted, Answer::Yes(_)) { Answer::Yes(()) } else { Answer::Unknown };
+        for id in &ids {
+            self.remember(began, Call::Submit { id: *id, place, answer: submitted.clone() });
+        }
+        if let Some(error) = error {
+            return Err(error);
+        }
+        let began = Instant::now();
+        let filter = "jsonb_build_object('queue', $1::text, 'action', $2::text)";
+        let sql = format!("select scylla.cancel_matching({filter})");
+        let call = s.try_value::<i64>(&sql, &[&place.queue, &action]);
+        let (_, error) = Self::answer(call, &[]);
+        // It tells how many, not which.
+        for id in ids {
+            self.remember(began, Call::Cancel { id, answer: Answer::Unknown });
+        }
+        if let Some(error) = error {
+            return Err(error);
+        }
+        let live = format!(
+            "select count(*) from scylla.list_tasks({filter})
+             where status in ('waiting', 'ready', 'running')"
+        );
+        let live = s.try_value::<i64>(&live, &[&place.queue, &action])?;
+        if live > 0 {
+            self.surprises.push(format!("{live} tasks of action {action} are left"));
+        }
+        Ok(())
     }
 
     fn own_and_roll_back(&mut self, s: &mut Session) -> Result<(), Error> {
