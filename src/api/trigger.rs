@@ -66,9 +66,9 @@ impl Trigger<'_> {
                 self.new_tuple(),
                 descriptor,
                 1,
-                &mut number,
-                &mut value,
-                &mut is_null,
+                &raw mut number,
+                &raw mut value,
+                &raw mut is_null,
             );
             Datum::from(row)
         }
