@@ -8,7 +8,7 @@ from typing import Protocol
 from .bench import Bench
 from .compare import BEST_PEER, Compare, Side, Target
 from .results import Row
-from .special import Special, binary, delays, dependencies, leases, queues, schedules, storage, waking
+from .special import Special, binary, delays, dependencies, leases, operating, queues, schedules, storage, waking
 
 
 class Workload(Protocol):
@@ -212,6 +212,9 @@ WORKLOADS: tuple[Workload, ...] = (
     Special("schedules", "time", "schedules that are due at the same time", schedules.together),
     Special("spread", "latency", "schedules with a run each minute, spread over it", schedules.spread),
     Special("registered", "time", "schedules that are not due", schedules.registered, own_server=True),
+    # ---- operating ----
+    Special("pages", "operating", "a page of list_tasks, of 10,000,000 tasks", operating.pages),
+    Special("bulk", "operating", "cancel, resubmit and delete 100,000 tasks, a call each", operating.bulk),
     # ---- what it takes ----
     Special("wal", "wal", "WAL from submit to completed, spec of 100 bytes", storage.wal),
     Special("memory", "memory", "the shared memory of the board", storage.memory),

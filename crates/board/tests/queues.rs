@@ -57,6 +57,35 @@ fn settings_of_a_higher_version_count() {
     board.audit();
 }
 
+/// Settings that were dropped with their queue leave no version behind, and keep a queue with lanes.
+#[test]
+fn dropped_settings_count_from_the_first_version_on_again() {
+    let mut memory = small(4, 4);
+    let mut board = memory.board();
+    let paused = QueueSettings {
+        version: 7,
+        paused: true,
+        max_ready: 3,
+        max_running_per_group: 1,
+        ..QueueSettings::NONE
+    };
+    assert!(configure(&mut board, 0, b"work", &paused));
+    let offered = board.offer(0, queue(b"busy"), rank(1), Micros::ZERO);
+    assert_eq!(offered, Offered::Queued);
+    assert!(configure(&mut board, 0, b"busy", &paused));
+    for name in [&b"work"[..], b"busy", b"none"] {
+        board.drop_settings(0, name, NOW.monotonic);
+        assert_eq!(blocked(&mut board, 0, name), None);
+    }
+    assert!(!board.keeps_order_named(0, b"work") && !board.refuses());
+    assert_eq!(board.find_queue(0, b"work"), None);
+    assert!(board.find_queue(0, b"busy").is_some(), "it has a lane");
+    let first = QueueSettings { version: 1, ..paused };
+    assert!(configure(&mut board, 0, b"busy", &first));
+    assert_eq!(blocked(&mut board, 0, b"busy"), Some(Blocked::Paused));
+    board.audit();
+}
+
 #[test]
 fn settings_outlive_the_lanes_of_their_queue() {
     let mut memory = small(4, 4);

@@ -146,6 +146,24 @@ fn events_stay_until_they_are_written() {
 }
 
 #[test]
+fn events_of_a_dropped_queue_are_forgotten() {
+    let mut memory = small(4, 2);
+    let mut board = memory.board();
+    let mut counts = ready(2);
+    counts.events.note(Event::Submitted, 2);
+    board.count(0, b"work", &counts, 1, WALL);
+    board.forget_events(0, b"work", Wall(88));
+    let it = *board.stats_at(0, 0).expect("it has tasks");
+    assert_eq!((it.events.counts[0], it.since), (0, Wall(88)));
+    counts.ready = -2;
+    board.count(0, b"work", &counts, 2, WALL);
+    board.forget_events(0, b"work", Wall(99));
+    board.forget_events(0, b"none", Wall(99));
+    assert!(!board.has_stats(0, b"work"), "it has nothing");
+    board.audit();
+}
+
+#[test]
 fn queues_beyond_the_room_are_unknown_until_there_is_some_again() {
     let mut memory = small(4, 2);
     let mut board = memory.board();

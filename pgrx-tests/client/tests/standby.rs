@@ -42,6 +42,8 @@ fn standby_refuses_and_after_promotion_serves() {
         format!("scylla.extend({proof})"),
         format!("scylla.return_task({proof})"),
         format!("scylla.cancel('{id}')"),
+        "scylla.cancel_matching('{}')".to_owned(),
+        "scylla.drop_queue('q')".to_owned(),
     ] {
         assert_eq!(s.refused(&format!("select {call}")), "25006", "{call}");
     }
@@ -67,7 +69,10 @@ fn standby_refuses_and_after_promotion_serves() {
     eventually(seconds(20), "the totals are written, and tasks are not counted", || {
         (s.text(queues) == "done 1 , q 1 , results 0 ").then_some(())
     });
-    for view in ["stats", "workers", "failed", "schedules"] {
+    let listed = "select count(*) from scylla.list_tasks('{\"queue\": \"q\"}')";
+    assert_eq!(s.count(listed), 21);
+    assert_eq!(s.count("select scylla.cancel_matching('{}', dry_run => true)"), 20);
+    for view in ["stats", "workers", "failed", "schedules", "health"] {
         s.run(&format!("select from scylla.{view}"));
     }
     s.run("set role looker");

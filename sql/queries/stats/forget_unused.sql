@@ -1,4 +1,4 @@
--- Forgets the totals of queues that have nothing else, and that nobody has used for a day.
+-- Forgets the totals of queues that have nothing else, and were not used for a day.
 -- Parameters: $1 now; $2 queues that workers serve.
 -- Result: how many went.
 -- A queue that has something is looked at again in an hour.

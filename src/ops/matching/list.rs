@@ -49,6 +49,9 @@ pub const COLUMNS: usize = 26;
 /// How many tasks a page examines at most, beyond what it could return.
 const EXAMINED_MAX: usize = 20_000;
 
+/// How many it examines at first, without a status, before it reads settled tasks by their ids.
+const EXAMINED_FIRST_MAX: usize = 2_000;
+
 /// How many it examines by their ids.
 const EXAMINED_BY_ID_MAX: usize = 50_000;
 
@@ -162,6 +165,17 @@ struct Source {
     chunk: usize,
 }
 
+/// How the settled tasks of a page without a status are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Those first that settled last.
+    First,
+    /// By their ids.
+    ById,
+    /// As at first, on from there.
+    Last,
+}
+
 /// A page that is being made.
 struct Page<'p> {
     db: &'p Database,
@@ -176,8 +190,10 @@ struct Page<'p> {
     examined_most: usize,
     /// Whether the ids of all settled tasks that were read begin with their time of submission.
     has_timed_ids: bool,
-    /// Whether settled tasks are read by their ids.
-    is_by_id: bool,
+    stage: Stage,
+    /// Settled tasks, and where they come from, while they are read by their ids.
+    aside: Vec<Source>,
+    found_aside: Vec<Found>,
     sources: Vec<Source>,
     found: BinaryHeap<Found>,
     leases: HashMap<Uuid, Lease>,
@@ -211,9 +227,14 @@ pub fn page(
         from: FIRST,
         most,
         examined: 0,
-        examined_most: EXAMINED_MAX.max(most.saturating_mul(2)),
+        examined_most: match filter.status.is_none() && filter.key.is_none() {
+            true => EXAMINED_FIRST_MAX.max(most.saturating_mul(2)),
+            false => EXAMINED_MAX.max(most.saturating_mul(2)),
+        },
         has_timed_ids: true,
-        is_by_id: false,
+        stage: Stage::First,
+        aside: Vec::new(),
+        found_aside: Vec::new(),
         sources: Vec::new(),
         found: BinaryHeap::new(),
         leases: HashMap::new(),
@@ -436,26 +457,60 @@ impl Page<'_> {
         }
     }
 
-    fn examine(&mut self, count: usize) -> Result<()> {
-        self.examined += count;
-        if self.examined <= self.examined_most {
-            return Ok(());
+    /// Fails when so many tasks would have to be read at once, in no order.
+    fn limit(&self, count: usize) -> Result<()> {
+        match count > self.read_at_once_most() {
+            true => Err(error::reads_too_much(count, self.narrower())),
+            false => Ok(()),
         }
-        let can_be = self.filter.status.is_none() && self.filter.key.is_none();
-        if self.is_by_id || !can_be || !self.has_timed_ids {
-            return Err(error::reads_too_much(self.examined, self.narrower()));
+    }
+
+    fn read_at_once_most(&self) -> usize {
+        EXAMINED_MAX.max(self.most.saturating_mul(2))
+    }
+
+    /// Fails, or goes on in another way, when the page has cost as much as it may.
+    fn check_cost(&mut self) -> Result<()> {
+        let is_elsewhere = self.stage == Stage::ById && !self.has_timed_ids;
+        if self.examined > self.examined_most || is_elsewhere {
+            self.read_otherwise()?;
         }
-        self.read_by_id();
         Ok(())
     }
 
-    /// Goes on to read the settled tasks by their ids.
-    fn read_by_id(&mut self) {
-        self.sources.retain(|it| !matches!(it.part, Part::SettledIn));
-        self.found.retain(|it| it.settled.is_none());
-        self.is_by_id = true;
+    /// Goes on to read the settled tasks in another order; fails after the last one.
+    fn read_otherwise(&mut self) -> Result<()> {
+        let is_mixed = self.filter.status.is_none() && self.filter.key.is_none();
+        let most = match self.stage {
+            Stage::First if is_mixed && self.has_timed_ids => {
+                self.stage = Stage::ById;
+                self.set_aside();
+                EXAMINED_BY_ID_MAX
+            }
+            Stage::First if is_mixed => {
+                self.stage = Stage::Last;
+                EXAMINED_MAX
+            }
+            Stage::ById => {
+                self.stage = Stage::Last;
+                self.take_back();
+                EXAMINED_MAX
+            }
+            _ => return Err(error::reads_too_much(self.examined, self.narrower())),
+        };
         self.examined = 0;
-        self.examined_most = EXAMINED_BY_ID_MAX.max(self.most.saturating_mul(2));
+        self.examined_most = most.max(self.most.saturating_mul(2));
+        Ok(())
+    }
+
+    /// Sets the settled tasks and their sources aside, and reads them by their ids.
+    fn set_aside(&mut self) {
+        let is_settled = |it: &mut Source| matches!(it.part, Part::SettledIn);
+        self.aside.extend(self.sources.extract_if(.., is_settled));
+        let found = std::mem::take(&mut self.found);
+        let (settled, live): (Vec<Found>, Vec<Found>) =
+            found.into_iter().partition(|it| it.settled.is_some());
+        (self.found, self.found_aside) = (live.into(), settled);
         let first = Wall(self.from.0.saturating_add(ABOUT.0));
         let at = match self.from {
             FIRST => FIRST,
@@ -466,10 +521,19 @@ impl Page<'_> {
         self.sources.push(Source { part: Part::SettledById, queue: Vec::new(), bound, at, chunk });
     }
 
+    /// Goes on with what was set aside, but for what the page has by now.
+    fn take_back(&mut self) {
+        self.sources.retain(|it| !matches!(it.part, Part::SettledById));
+        self.sources.append(&mut self.aside);
+        self.found.retain(|it| it.settled.is_none());
+        let from = self.from;
+        self.found.extend(self.found_aside.drain(..).filter(|it| it.key < from));
+    }
+
     fn find_by_key(&mut self) -> Result<()> {
-        let most = Some(Datum::from(self.examined_most as i64 + 1));
+        let most = Some(Datum::from(self.read_at_once_most() as i64 + 1));
         let rows = self.run(text!("by_key"), &[], &[BIGINT], &[most]);
-        self.examine(rows.len())?;
+        self.limit(rows.len())?;
         let mut live = Vec::new();
         for row in 0..rows.len() {
             let id = id_at(&rows, row, 0);
@@ -499,9 +563,9 @@ impl Page<'_> {
         if self.filter.status == Some(Status::Ready) {
             return Ok(());
         }
-        let most = Some(Datum::from(self.examined_most as i64 + 1));
+        let most = Some(Datum::from(self.read_at_once_most() as i64 + 1));
         let rows = self.run(text!("never_ready"), &[], &[BIGINT], &[most]);
-        self.examine(rows.len())?;
+        self.limit(rows.len())?;
         let keys = self.taken(&rows);
         self.add_found(&keys);
         Ok(())
@@ -527,8 +591,15 @@ impl Page<'_> {
             let is_next =
                 self.found.peek().is_some_and(|it| bound.is_none_or(|bound| it.key >= bound));
             match ahead {
-                _ if is_next => chosen.extend(self.found.pop()),
-                Some(at) => self.read_on(at)?,
+                _ if is_next => {
+                    chosen.extend(self.found.pop());
+                    // What is read by other means from now on comes behind it.
+                    self.from = chosen.last().map_or(self.from, |it: &Found| it.key);
+                }
+                Some(at) => {
+                    self.read_on(at);
+                    self.check_cost()?;
+                }
                 None => break,
             }
             pgrx::check_for_interrupts!();
@@ -537,7 +608,7 @@ impl Page<'_> {
     }
 
     /// Reads on in a source.
-    fn read_on(&mut self, at: usize) -> Result<()> {
+    fn read_on(&mut self, at: usize) {
         let mut source = self.sources.swap_remove(at);
         let chunk = source.chunk;
         source.chunk = (2 * chunk).min(CHUNK_MAX);
@@ -549,25 +620,24 @@ impl Page<'_> {
                 let has_more = *read < all.len();
                 let wanted = ids(some.iter().map(|it| Uuid(it.2)));
                 let rows = self.run(BY_ID, &[], &[UUIDS], &[wanted]);
-                self.examine(some.len())?;
+                self.examined += some.len();
                 let keys = self.taken(&rows);
                 // Their leases are those by which they were taken.
                 self.found.extend(keys.into_iter().map(|key| Found { key, settled: None }));
                 has_more
             }
             Part::SettledIn | Part::Unsuccessful | Part::SettledById => {
-                self.read_settled(&mut source, chunk)?
+                self.read_settled(&mut source, chunk)
             }
-            _ => self.read_live(&mut source, chunk)?,
+            _ => self.read_live(&mut source, chunk),
         };
         let ends = self.filter.created_after.is_some_and(|after| source.bound.0 <= after.0);
         if has_more && !ends {
             self.sources.push(source);
         }
-        Ok(())
     }
 
-    fn read_live(&mut self, source: &mut Source, chunk: usize) -> Result<bool> {
+    fn read_live(&mut self, source: &mut Source, chunk: usize) -> bool {
         let (marks, action, number): (&[&str], &[u8], i64) = match &source.part {
             Part::Lane { action, rank } => (&["lane"], action, *rank),
             Part::Grouped => (&["grouped"], b"", 0),
@@ -586,7 +656,7 @@ impl Page<'_> {
         ];
         let kinds = [TEXT, TEXT, BIGINT, TIMESTAMPTZ, UUID, BIGINT];
         let rows = self.run(text!("live"), marks, &kinds, &others);
-        self.examine(rows.len())?;
+        self.examined += rows.len();
         if let Some(last) = rows.len().checked_sub(1) {
             let created = Wall(datum::number(rows.get(last, 1)));
             source.at = self.key(id_at(&rows, last, 0), created, None);
@@ -596,10 +666,10 @@ impl Page<'_> {
         let has_more = rows.len() == chunk;
         rows.free();
         self.add_found(&keys);
-        Ok(has_more)
+        has_more
     }
 
-    fn read_settled(&mut self, source: &mut Source, chunk: usize) -> Result<bool> {
+    fn read_settled(&mut self, source: &mut Source, chunk: usize) -> bool {
         let is_by_id = matches!(source.part, Part::SettledById);
         let most = Some(Datum::from(chunk as i64));
         let rows = if is_by_id {
@@ -642,12 +712,8 @@ impl Page<'_> {
         source.bound = source.bound.min(read_to);
         let (count, has_more) = (rows.len(), rows.len() == chunk);
         rows.free();
-        if is_by_id && !self.has_timed_ids {
-            return Err(error::reads_too_much(self.examined, self.narrower()));
-        }
-        self.examine(count)?;
-        // They are read by their ids from now on.
-        Ok(has_more && (is_by_id || !self.is_by_id))
+        self.examined += count;
+        has_more
     }
 
     fn show(&self, chosen: &[Found], show: &mut impl FnMut([Option<Datum>; COLUMNS])) {

@@ -26,7 +26,7 @@ pub fn drop_queue(db: &Database, asking: Oid, queue: &[u8]) -> Result<bool> {
     let name = Some(datum::varlena(queue));
     let session = session(db);
     let settled = datum::number(session.run(&DELETE_SETTLED, &[name]).first());
-    // Whoever changes settings afterwards does so behind what the board does at the commit.
+    // A transaction that changes settings afterwards does so behind what the board does at the commit.
     for table in [db.table(c"queue"), privilege_table(db)] {
         // SAFETY: a lock on a table of the extension, kept until the transaction ends. Reading goes on.
         unsafe { pg_sys::LockRelationOid(table, pg_sys::ShareRowExclusiveLock as i32) };

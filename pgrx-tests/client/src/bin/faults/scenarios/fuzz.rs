@@ -58,6 +58,9 @@ const TEXTS: &[&str] = &[
     "'%s%n'",
 ];
 const JSONS: &[&str] = &[
+    r#"'{"queue": "q", "status": "ready"}'"#,
+    r#"'{"worker": "w", "spec": {}, "created_after": "2000-01-01"}'"#,
+    r#"'{"status": "cancelled", "group_key": "g", "key": "k", "action": "a", "meta": {}}'"#,
     "'{}'",
     "'null'",
     "'[]'",
