@@ -142,7 +142,7 @@ fn board_has_the_size_that_the_manual_tells() {
             "select sum(allocated_size)::float8 from pg_shmem_allocations where name = 'scylla'";
         server.connect().value(sql, &[])
     };
-    // As in `12.3 MB, and 1232 bytes for each slot`.
+    // As in `12.5 MB, and 1232 bytes for each slot`.
     let told = |before: &str| -> f64 {
         let at = PAGE.find(before).unwrap_or_else(|| panic!("the page does not tell: {before}"));
         let number = PAGE[..at].rsplit([' ', '\n']).next().unwrap();
