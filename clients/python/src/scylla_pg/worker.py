@@ -252,7 +252,8 @@ class Worker:
             attempt += 1
             try:
                 await self._check_server()
-                await self._beat()
+                # with nothing held, too: from then on the server keeps signals for this worker
+                await self._beat(first=True)
             except (Gone, psycopg.Error) as error:
                 if attempt in (1, 5) or attempt % 20 == 0:
                     log.warning("worker %s: no connection yet: %s", self.name, error)
@@ -652,15 +653,15 @@ class Worker:
             self._beating = False
             self._beat_now.set()
 
-    async def _beat(self) -> None:
+    async def _beat(self, first: bool = False) -> None:
         """One heartbeat for all leases."""
         runs = [run for run in self._runs.values() if not run.is_dropped]
-        if not runs:
+        if not runs and not first:
             return
         shares = [run.task.take_progress() for run in runs]
         noted = any(share is not None for share in shares)
         asked_at = clock()
-        length = min(run.length for run in runs)
+        length = min((run.length for run in runs), default=FOREVER)
         try:
             rows = await self._link.run(
                 HEARTBEAT,
