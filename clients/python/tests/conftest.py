@@ -70,7 +70,7 @@ class Server:
 
     def execute(self, sql: str, *params: Any) -> list[dict[str, Any]]:
         with self.connect(row_factory=dict_row) as connection:
-            cursor = connection.execute(sql, params)
+            cursor = connection.execute(sql, params or None)
             return cursor.fetchall() if cursor.description else []
 
     def value(self, sql: str, *params: Any) -> Any:
@@ -186,9 +186,7 @@ class Program:
 
 
 @pytest.fixture
-def program(
-    server: Server, queue_name: str, tmp_path: Path
-) -> Iterator[Callable[..., Program]]:
+def program(server: Server, queue_name: str, tmp_path: Path) -> Iterator[Callable[..., Program]]:
     made: list[Program] = []
 
     def start(**options: Any) -> Program:

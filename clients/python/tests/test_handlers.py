@@ -138,9 +138,7 @@ def test_retry_waits_as_the_server_says(queue: Queue, client: Client, worker: An
         assert client.result(id) == 2
     assert tries == [1, 2]
     first, second = (
-        entry["time"]
-        for entry in client.task(id)["history"]
-        if entry["_typ"] == "TaskAssignment"
+        entry["time"] for entry in client.task(id)["history"] if entry["_typ"] == "TaskAssignment"
     )
     assert second > first
 
@@ -417,9 +415,7 @@ def test_time_limit(queue: Queue, client: Client, worker: Any) -> None:
         assert (error["code"], error["description"]) == ("timeout", "the time limit is over")
 
 
-def test_own_timeouts_of_a_handler_stay_its_own(
-    queue: Queue, client: Client, worker: Any
-) -> None:
+def test_own_timeouts_of_a_handler_stay_its_own(queue: Queue, client: Client, worker: Any) -> None:
     @queue.task(time_limit=10)
     async def impatient() -> str:
         try:

@@ -41,6 +41,7 @@ class Run:
         "function",
         "job",
         "length",
+        "owned_at",
         "outcome",
         "stopping_timer",
         "task",
@@ -60,6 +61,8 @@ class Run:
         """Returned before, without an answer."""
         self.alone = False
         """Returned by itself, since a batch with it was refused."""
+        self.owned_at: float = row[15]
+        """After the ownership, by the server's clock."""
         self.extend(row[14], row[15], asked_at)
 
     def extend(self, deadline: float | None, now: float, asked_at: float) -> None:

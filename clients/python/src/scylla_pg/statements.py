@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from .calls import array
 from .outcome import Outcome
 
-# What Run.read takes apart.
+
+def _line(sql: str) -> str:
+    """On one line, as logs and views of the server show it best."""
+    return " ".join(sql.split())
+
+
+# What Run takes apart.
 _ROW = """
     o.id::text, o.token::text, o.{queue} as queue, o.action, o.spec::text, o.priority, o.key,
     o.tries, o.num_failures, o.group_key, extract(epoch from o.created)::float8, o.max_tries,
@@ -17,17 +23,25 @@ _ROW = """
 _RETURN = """scylla.return_many(%s::text::uuid[], %s::text::uuid[], %s::text::text[],
     %s::text::jsonb[], %s::text::jsonb[], %s::text::timestamptz[])"""
 
-HEARTBEAT = """
+HEARTBEAT = _line("""
 select h.state, extract(epoch from h.deadline)::float8,
     extract(epoch from clock_timestamp())::float8
 from scylla.heartbeat(%s::text, %s::text::uuid[], %s::text::uuid[],
-    progress => %s::text::float8[]) as h"""
+    progress => %s::text::float8[]) as h""")
 
-WAIT = """call scylla.wait_for_event(%s::text, %s::text::text[], %s::text::interval,
-    %s::text::text[], event => null, queue => null)"""
+WAIT = _line("""call scylla.wait_for_event(%s::text, %s::text::text[], %s::text::interval,
+    %s::text::text[], event => null, queue => null)""")
 
 ABOUT = "select scylla.about()::text"
-STATUS = "select scylla.task(%s::text::uuid) ->> 'status'"
+# what became of a task, and which worker owned it last, when
+STATUS = _line(
+    """
+select t ->> 'status', last.h ->> 'worker',
+    extract(epoch from (last.h ->> 'time')::timestamptz)::float8
+from scylla.task(%s::text::uuid) as t left join lateral (
+    select h from jsonb_array_elements(t -> 'history') with ordinality as e (h, place)
+    where h ->> '_typ' = 'TaskAssignment' order by place desc limit 1) as last on true"""
+)
 
 FEATURES = {"return_many", "yield_run_at", "heartbeat", "own_any", "wait_for_event"}
 PROTOCOL = 1
@@ -45,14 +59,14 @@ class Exchange:
         own += ", %s::text::text[], %s::text::interval)"
         # one queue needs no column
         row = _ROW.replace("o.{queue}", "o.queue" if several else "%s::text")
-        self.owning = f"select null,{row} from {own} as o"
+        self.owning = _line(f"select null,{row} from {own} as o")
         # the statuses come once, not with each row
-        self.both = (
+        self.both = _line(
             f"select case when o.ordinality is null or o.ordinality = 1 "
             f"then array_to_string(r, ',', '-') end,{row} "
             f"from {_RETURN} as r left join lateral {own} with ordinality as o on true"
         )
-        self.returning = f"select array_to_string({_RETURN}, ',', '-')"
+        self.returning = _line(f"select array_to_string({_RETURN}, ',', '-')")
         self._queue = () if several else (queues[0],)
         self._head = (worker, array(queues) if several else queues[0])
         self._tail = (array(actions), lease)

@@ -409,21 +409,25 @@ class Worker:
         """Whether a return whose answer was lost had worked: the task counts once."""
         kind = run.outcome.kind if run.outcome else "yield"
         try:
-            status = await self._status(run.task.raw_id())
+            status = await self._status(run)
         finally:
             self._settling -= 1
-        worked = status == kind or (kind == "retry" and status in ("ready", "waiting", "aborted"))
-        if worked or (kind == "yield" and status in ("ready", "waiting")):
+        if status == kind or (
+            kind in ("retry", "yield") and status in ("ready", "waiting", "aborted")
+        ):
             self.stats[_COUNTED[kind]] += 1
         else:
             self._count_lost(run)
         self._pump()
 
-    async def _status(self, id: str) -> str | None:
+    async def _status(self, run: Run) -> str | None:
+        """The task's status, if nothing owned it after this lease."""
         attempt = 0
         while True:
             try:
-                return (await self._link.run(STATUS, (id,)))[0][0]
+                rows = await self._link.run(STATUS, (run.task.raw_id(),))
+                status, worker, owned_at = rows[0]
+                return status if worker == self.name and owned_at <= run.owned_at else None
             except Gone as error:
                 self._lost(error)
             except psycopg.Error as error:
