@@ -1,4 +1,4 @@
-"""A private server for all tests, made by scripts/pg of the repository, and what tests do with it."""
+"""A private server for all tests, made by scripts/pg, and what tests do with it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Worker:
         self.middleware = tuple(middleware)
         self.stats: Counter[str] = Counter()
         """How many tasks were completed, aborted, retried, yielded, and lost or cancelled."""
-        self._handlers = _handlers(served)
+        self._handlers = handlers(served)
         self._queues = array(queue.name for queue in served)
         actions = sorted({action for _, action in self._handlers})
         self._actions = array(actions)
@@ -822,7 +822,7 @@ def _default_name() -> str:
     return f"{host}:{os.getpid()}:{random.randrange(16**4):04x}"
 
 
-def _handlers(queues: Sequence[Queue]) -> dict[tuple[str, str], TaskFunction[Any, Any]]:
+def handlers(queues: Sequence[Queue]) -> dict[tuple[str, str], TaskFunction[Any, Any]]:
     """The handler for each queue and action that the worker can get.
 
     A named action is served in every queue of the worker. Where a pair has no handler the worker
