@@ -93,7 +93,7 @@ def test_cancel_is_heard_within_200_ms(
 
 
 def test_result_after_a_cancel_is_dropped(server: Server, queue: Queue, client: Client) -> None:
-    begun = threading.Event()
+    begun, reached = threading.Event(), []
 
     @queue.task(interrupt=False)
     def stubborn(task: Task) -> str:
@@ -101,6 +101,7 @@ def test_result_after_a_cancel_is_dropped(server: Server, queue: Queue, client: 
         assert isinstance(until(lambda: task.cause), Cancelled)
         with pytest.raises(Cancelled):
             task.check()
+        reached.append("end")
         return "too late"
 
     id = stubborn.submit()
@@ -108,6 +109,7 @@ def test_result_after_a_cancel_is_dropped(server: Server, queue: Queue, client: 
         begun.wait(20)
         client.cancel(id)
         until(lambda: worker.stats["cancelled"] == 1)
+    assert reached == ["end"]
     assert client.task(id)["result"] is None
 
 

@@ -75,8 +75,8 @@ BREAKAGES = [
     (
         "test_handlers.py::test_concurrency_is_never_exceeded[async]",
         "worker.py",
-        "elif self._running < self.concurrency:",
-        "elif True:",
+        "self._asked += most - len(batch) if most else 0",
+        "pass",
     ),
     (
         "test_handlers.py::test_concurrency_is_never_exceeded[thread]",
@@ -327,8 +327,8 @@ BREAKAGES = [
     (
         "test_middleware.py::test_around_handlers",
         "worker.py",
-        "if not self.middleware:",
-        "if True:",
+        "        if not self.middleware:\n            return _NOTHING\n        return around_handle(self.middleware, task)",
+        "        return _NOTHING",
     ),
     (
         "test_middleware.py::test_traces",

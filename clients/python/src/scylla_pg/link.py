@@ -74,7 +74,9 @@ class Link:
             return await cursor.fetchall()
         except (psycopg.Error, OSError) as error:
             if sqlstate(error) in _UNPREPARED and self._prepare is not None:
-                self._prepare = connection.prepare_threshold = None
+                self._prepare = None
+                for other in (*self._free, *self._used, connection):
+                    other.prepare_threshold = None
                 return await self.execute(connection, sql, params, timeout)
             if is_lost(error, connection):
                 raise Gone(str(error)) from error
@@ -105,7 +107,6 @@ class Link:
         while self._free:
             connection = self._free.pop()
             if not connection.closed and not is_readable(connection):
-                connection.prepare_threshold = self._prepare
                 return connection
             await connection.close()
         return await self.open()

@@ -29,6 +29,14 @@ class Middleware:
 
 
 @contextmanager
+def around_handle(middleware: Iterable[Middleware], task: Task) -> Generator[None, None, None]:
+    with ExitStack() as stack:
+        for one in middleware:
+            stack.enter_context(one.handle(task))
+        yield
+
+
+@contextmanager
 def around_submit(
     middleware: Iterable[Middleware], submission: Submission
 ) -> Generator[None, None, None]:

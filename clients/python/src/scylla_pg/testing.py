@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from .capture import recorder
 from .codec import encode
 from .connect import Conninfo, new_id, parameters
 from .errors import Abort, Snooze, Stopped
-from .middleware import Middleware
+from .middleware import Middleware, around_handle
 from .outcome import Outcome, of_error, of_value
 from .queue import Queue, TaskFunction
 from .run import Run
@@ -179,9 +179,7 @@ def _run(
 ) -> tuple[Ran, Outcome]:
     try:
         args, kwargs = function.bind(task)
-        with ExitStack() as stack:
-            for one in middleware:
-                stack.enter_context(one.handle(task))
+        with around_handle(middleware, task):
             value = function.function(*args, **kwargs)
             if function.is_async:
                 value = _in_a_loop(value)

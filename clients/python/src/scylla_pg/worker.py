@@ -19,7 +19,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Coroutine, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import psycopg
@@ -28,7 +28,7 @@ from .calls import Interval, array, interval, sqlstate
 from .connect import Conninfo, is_temporary, pause
 from .errors import Cancelled, Incompatible, LeaseLost, Shutdown, Stopped, Timeout
 from .link import Connection, Gone, Link, Row, sever
-from .middleware import Middleware
+from .middleware import Middleware, around_handle
 from .outcome import YIELD, Outcome, failure, of_error, of_value
 from .queue import Queue, TaskFunction
 from .run import FOREVER, Run, clock, stoppable
@@ -42,6 +42,7 @@ from .statements import (
     Exchange,
     return_parameters,
 )
+from .task import Task
 from .threads import Job, Threads
 from .version import VERSION
 
@@ -51,6 +52,7 @@ BATCH = 100
 """Tasks that one statement returns or owns."""
 FULL_PAUSE = 0.1
 """How long a worker is full before it waits for signals only."""
+_NOTHING: AbstractContextManager[Any] = nullcontext()
 STOP_PAUSE = 3.0
 """How long handlers have to end after Shutdown."""
 
@@ -520,7 +522,8 @@ class Worker:
                 run.function.time_limit, self._stop_run, run, Timeout("the time limit is over")
             )
         if run.function.is_async:
-            run.asyncio_task = asyncio.create_task(self._handle(run))
+            # create_task would give it a name first, which takes as long as the rest
+            run.asyncio_task = asyncio.Task(self._handle(run), loop=self._loop)
         else:
             context = contextvars.copy_context()
             loop = asyncio.get_running_loop()
@@ -535,13 +538,14 @@ class Worker:
     def _call(self, run: Run) -> Outcome | None:
         """In a thread: the handler, with its middleware around it."""
         args, kwargs = run.function.bind(run.task)
-        if not self.middleware:
-            return of_value(run.function.function(*args, **kwargs))
-        with ExitStack() as stack:
-            for middleware in self.middleware:
-                stack.enter_context(middleware.handle(run.task))
+        with self._around(run.task):
             return of_value(run.function.function(*args, **kwargs))
         return None  # a middleware that swallows an error: completed
+
+    def _around(self, task: Task) -> AbstractContextManager[Any]:
+        if not self.middleware:
+            return _NOTHING
+        return around_handle(self.middleware, task)
 
     def _thread_ended(self, run: Run, outcome: Outcome | None, error: BaseException | None) -> None:
         self._threads.ended()
@@ -553,9 +557,7 @@ class Worker:
         failed: BaseException | None = None
         try:
             args, kwargs = run.function.bind(run.task)
-            with ExitStack() as stack:
-                for middleware in self.middleware:
-                    stack.enter_context(middleware.handle(run.task))
+            with self._around(run.task):
                 value = await stoppable(run.function.function(*args, **kwargs), run)
                 outcome = of_value(value)
         except BaseException as error:
@@ -582,7 +584,8 @@ class Worker:
                 self._end(run, outcome or Outcome("completed"))
         while self._backlog and self._running < self.concurrency:
             self._start(self._backlog.popleft())
-        self._pump()
+        if self._pump_timer is None or self._running == 0 or len(self._done) >= BATCH:
+            self._pump()
 
     def _end(self, run: Run, outcome: Outcome) -> None:
         run.outcome = outcome
