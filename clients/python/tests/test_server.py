@@ -42,14 +42,16 @@ def accounted(
 def test_connections_are_one_and_at_most_four(server: Server, queue: Queue, client: Client) -> None:
     @queue.task
     async def nap() -> None:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.001)
 
-    client.submit_many(queue.name, [{}] * 1500, action="nap")
-    for concurrency, most in ((1, 2), (2, 3), (50, 5)):
+    client.submit_many(queue.name, [{}] * 20_000, action="nap")
+    for concurrency, most in ((1, 2), (2, 3), (1000, 5)):
         worker = Worker(server.dsn, queue, concurrency=concurrency)
         with serving(worker):
             until(lambda worker=worker: worker.stats["completed"] > 20)
-            for _ in range(20):
+            seen = 0
+            while seen < 20 and worker.stats["completed"] < 10_000:
+                seen += 1
                 assert len(connections(server, worker)) <= most
         until(lambda worker=worker: not connections(server, worker))
 
