@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from .calls import sqlstate
 
 Conninfo = str | Mapping[str, Any] | Callable[[], "str | Mapping[str, Any]"]
-"""A connection string, its members, or a function that gives one anew for each connection,
+"""A connection string, its members, or a function that gives them for each connection,
 for passwords that change."""
 
 # A server that has vanished is noticed without these only after two hours.

@@ -60,7 +60,7 @@ class Run:
         self.doubtful = False
         """Returned before, without an answer."""
         self.alone = False
-        """Returned by itself, since a batch with it was refused."""
+        """Returned alone, since a batch with it was refused."""
         self.owned_at: float = row[15]
         """After the ownership, by the server's clock."""
         self.extend(row[14], row[15], asked_at)
