@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from scylla_pg import AsyncClient, Client, Queue, Task
+from scylla_pg import AsyncClient, Client, Queue, Submission, Task, calls
 from scylla_pg.calls import sqlstate
 
 
@@ -338,6 +338,23 @@ def test_annotations_decide_what_a_handler_gets(queue: Queue, client: Client) ->
     args, kwargs = f.bind(task)
     assert args == (task,)
     assert kwargs == given
+
+
+@pytest.mark.parametrize("text", ["2026-11-25T02:31:16.43812+00:00", "2026-11-25T02:31:16.43812Z"])
+def test_times_as_others_write_them(queue: Queue, text: str) -> None:
+    @queue.task
+    def f(at: datetime) -> None: ...
+
+    _, kwargs = f.bind(Task("0", queue.name, "f", f'{{"at": "{text}"}}'))
+    assert kwargs["at"] == datetime(2026, 11, 25, 2, 31, 16, 438120, tzinfo=timezone.utc)
+
+
+def test_unique_for_is_sent_only_when_given() -> None:
+    plain = calls.submit(Submission("q", [{}], {"key": "k"}))
+    assert "unique_for" not in plain.sql
+    call = calls.submit(Submission("q", [{}], {"key": "k", "unique_for": timedelta(hours=1)}))
+    assert call.sql.endswith("unique_for => %s::text::interval)::text")
+    assert call.params[-1] == "0 days 3600.000000 seconds"
 
 
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(welcome: Any) -> None:

@@ -16,6 +16,7 @@ from django import VERSION
 from django.conf import settings
 from django.db import close_old_connections, connections
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.module_loading import import_string
 
 from .. import calls, drivers
@@ -217,4 +218,5 @@ _STATUS = {
 
 
 def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    # datetime.fromisoformat of Python 3.10 reads 3 or 6 digits of a second only
+    return None if text is None else parse_datetime(text)
