@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,25 @@ class Server:
 
     def start(self) -> None:
         self._pg("restart")  # on the same port
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """No process of the server runs."""
+        postmaster = int((self.folder / "postmaster.pid").read_text().split()[0])
+        os.kill(postmaster, signal.SIGSTOP)  # no more children from here on
+        stopped = [postmaster]
+        try:
+            for status in Path("/proc").glob("[0-9]*/status"):
+                with suppress(ProcessLookupError, FileNotFoundError):  # it has ended
+                    if f"\nPPid:\t{postmaster}\n" in status.read_text():
+                        child = int(status.parent.name)
+                        os.kill(child, signal.SIGSTOP)
+                        stopped.append(child)
+            yield
+        finally:
+            for pid in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def remove(self) -> None:
         self._pg("remove")

@@ -149,31 +149,13 @@ def test_fence_is_before_the_leases_end(server: Server, queue: Queue, client: Cl
     begin.submit()
     with serving(Worker(server.dsn, queue, lease=1.5, call_timeout=1)):
         assert begun.wait(20)
-        pids = [row["pid"] for row in server.execute("select pid from pg_stat_activity")]
-        stopped = _postmaster_and_children(pids)
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        try:
+        with server.frozen():
             frozen = time.time()
             until(lambda: heard)
-        finally:
-            for pid in reversed(stopped):
-                os.kill(pid, signal.SIGCONT)
         cause, when = heard[0]
         assert cause == "LeaseLost"
         # between half a lease (the last heartbeat was up to a third ago) and 0.9 of it
         assert 0.4 * 1.5 < when - frozen < 0.95 * 1.5
-
-
-def _postmaster_and_children(pids: list[int]) -> list[int]:
-    parent = int(
-        next(
-            line.split()[1]
-            for line in open(f"/proc/{pids[0]}/status").read().splitlines()
-            if line.startswith("PPid:")
-        )
-    )
-    return [parent, *pids]
 
 
 def test_two_workers_in_one_process(server: Server, queue: Queue, client: Client) -> None:
