@@ -2,7 +2,7 @@
 export PG ?= 15
 export PG_CONFIG ?= /usr/lib/postgresql/$(PG)/bin/pg_config
 export DESTDIR
-.PHONY: help demo psql test faults test-all deb packages packages-test bench install lint clean
+.PHONY: help demo psql test test-clients faults test-all deb packages packages-test bench install lint clean
 
 help: ## this list
 	@echo 'make TARGET [PG=15] [PG_CONFIG=path]'
@@ -16,6 +16,9 @@ psql: ## a shell on the demo's server
 
 test: ## every test
 	@scripts/test
+
+test-clients: ## the tests of the client libraries
+	@scripts/test-clients
 
 faults: ## torments a server, and proves that nothing is lost [SEED=n] [ONLY=name] [MINUTES=60]
 	@pgrx-tests/faults/run $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES))

@@ -1,0 +1,264 @@
+"""The client for asyncio. `client.py` is made from this file by `tools/make_sync.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+import psycopg
+
+from . import calls
+from .calls import (
+    Call,
+    Interval,
+    ManyOptions,
+    Submission,
+    SubmitOptions,
+    SubmittedTask,
+    constraint,
+)
+from .capture import captured
+from .connect import Conninfo, is_lost, is_readable, is_temporary, new_id, parameters, pause
+from .drivers import run_async
+from .errors import TaskAborted, TaskCancelled
+from .middleware import Middleware, around_submit
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+T = TypeVar("T")
+BATCH = 10_000
+"""How many tasks of submit_many go in one statement."""
+
+
+class AsyncClient:
+    """Submits tasks, waits for results, cancels, and asks why.
+
+    Connections are made when they are needed. With `conn`, a call runs on that connection instead,
+    in the transaction that is open there: of psycopg, asyncpg or SQLAlchemy, or a session.
+
+    While the server cannot be reached, calls are repeated for `patience` seconds. A submission
+    whose answer was lost is not doubled.
+    """
+
+    def __init__(
+        self,
+        conninfo: Conninfo = "",
+        *,
+        middleware: Sequence[Middleware] = (),
+        patience: float = 10.0,
+        application_name: str = "scylla-pg python",
+    ) -> None:
+        self.middleware = tuple(middleware)
+        self._conninfo = conninfo
+        self._patience = patience
+        self._application_name = application_name
+        self._free: list[psycopg.AsyncConnection[Any]] = []
+        # a client that never reached a server is not set up well, and says so at once
+        self._reached = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections. A later call makes new ones."""
+        while (connection := self._idle()) is not None:
+            await connection.close()
+
+    # ---- submitting ----
+
+    async def submit(
+        self, queue: str, spec: Any = None, *, conn: Any = None, **options: Unpack[SubmitOptions]
+    ) -> UUID:
+        """Submits a task and returns its id. Without `conn` it is committed at once."""
+        submission = Submission(queue, [{} if spec is None else spec], {**options})
+        return await self.send(submission, conn)
+
+    async def send(self, submission: Submission, conn: Any = None) -> UUID:
+        """Submits what has been put together already, through the middleware."""
+        with around_submit(self.middleware, submission):
+            if (recorder := captured()) is not None:
+                return recorder.add(submission)[0]
+            if conn is None and submission.options.get("id") is None:
+                submission.options["id"] = new_id()
+            return (await self._run(conn, calls.submit(submission)))[0]
+
+    async def submit_many(
+        self, queue: str, specs: Iterable[Any], *, conn: Any = None, **options: Unpack[ManyOptions]
+    ) -> list[UUID]:
+        """Submits a task for each spec, all in one transaction. Returns the ids in order."""
+        submission = Submission(queue, list(specs), {**options}, many=True)
+        with around_submit(self.middleware, submission):
+            if (recorder := captured()) is not None:
+                return recorder.add(submission)
+            if conn is None and submission.options.get("ids") is None:
+                submission.options["ids"] = [new_id() for _ in submission.specs]
+            batches = [calls.submit_many(batch) for batch in _batches(submission)]
+            return [id for ids in await self._run(conn, *batches) for id in ids]
+
+    async def submit_tasks(
+        self, tasks: Iterable[Mapping[str, Any]], *, atomic: bool = True, conn: Any = None
+    ) -> list[SubmittedTask]:
+        """Submits tasks of any kind; each is a mapping of submit's arguments, `queue` included."""
+        return (await self._run(conn, calls.submit_tasks(tasks, atomic)))[0]
+
+    # ---- results ----
+
+    async def wait(self, id: UUID | str, timeout: Interval = 60.0) -> str | None:
+        """Waits until a task with `post_result` has settled. Returns its status; None: time-out."""
+        return (await self._run(None, calls.wait(id, timeout)))[0][0]
+
+    async def result(self, id: UUID | str, timeout: Interval = 60.0) -> Any:
+        """The result of a task with `post_result`, once it is there.
+
+        TaskAborted or TaskCancelled when it has none, TimeoutError when it has not settled.
+        """
+        status, result = (await self._run(None, calls.wait(id, timeout)))[0]
+        if status == "aborted":
+            raise TaskAborted(UUID(str(id)), (await self.task(id))["errors"])
+        if status == "cancelled":
+            raise TaskCancelled(UUID(str(id)))
+        if status is None:
+            raise TimeoutError(f"task {id} has not settled")
+        return result
+
+    async def task(self, id: UUID | str, *, conn: Any = None) -> dict[str, Any]:
+        """All that is known of a task."""
+        return (await self._run(conn, calls.task(id)))[0]
+
+    async def why(self, id: UUID | str, *, conn: Any = None) -> str:
+        """A sentence that says why a task does not run."""
+        return (await self._run(conn, calls.why(id)))[0]
+
+    async def task_id(self, queue: str, key: str, *, conn: Any = None) -> UUID | None:
+        """The unfinished task that has this key."""
+        return (await self._run(conn, calls.task_id(queue, key)))[0]
+
+    async def about(self, *, conn: Any = None) -> dict[str, Any]:
+        """Version, protocol and features of the server."""
+        return (await self._run(conn, calls.about()))[0]
+
+    # ---- changing ----
+
+    async def cancel(self, id: UUID | str, *, conn: Any = None) -> bool:
+        """Cancels a task, also a running one. False: it had settled already."""
+        return (await self._run(conn, calls.cancel(id)))[0]
+
+    async def cancel_many(
+        self, ids: Iterable[UUID | str], *, conn: Any = None
+    ) -> list[bool | None]:
+        """Cancels tasks, in order as cancel; None: no such task."""
+        return (await self._run(conn, calls.cancel_many(ids)))[0]
+
+    async def cancel_group(self, queue: str, group_key: str, *, conn: Any = None) -> int:
+        """Cancels the unfinished tasks of a group. Returns how many."""
+        return (await self._run(conn, calls.cancel_group(queue, group_key)))[0]
+
+    async def delay(self, id: UUID | str, until: datetime, *, conn: Any = None) -> bool:
+        """Postpones a task. False: it runs or has settled."""
+        return (await self._run(conn, calls.delay(id, until)))[0]
+
+    async def delete(self, ids: Iterable[UUID | str], *, conn: Any = None) -> int:
+        """Deletes tasks and the dependents left without a predecessor. Returns how many."""
+        return (await self._run(conn, calls.delete(ids)))[0]
+
+    async def resubmit(self, ids: Iterable[UUID | str], *, conn: Any = None) -> list[UUID | None]:
+        """Submits aborted or cancelled tasks again, as new ones."""
+        return (await self._run(conn, calls.resubmit(ids)))[0]
+
+    async def drain_worker(self, worker: str, *, conn: Any = None) -> bool:
+        """Asks a worker to stop. False: there is no such worker."""
+        return (await self._run(conn, calls.drain_worker(worker)))[0]
+
+    # ---- running ----
+
+    async def _run(self, conn: Any, *batch: Call[T]) -> list[T]:
+        if conn is not None:
+            return [await run_async(conn, call) for call in batch]
+        attempt, until, doubtful = 0, time.monotonic() + self._patience, False
+        while True:
+            connection = None
+            try:
+                connection = await self._connection()
+                answers = await _run_all(connection, batch)
+                self._free.append(connection)
+                return answers
+            except (psycopg.Error, OSError) as error:
+                lost = is_lost(error, connection)
+                if connection is not None and not lost:
+                    self._free.append(connection)
+                    if doubtful and (answers := _answered_before(batch, error)) is not None:
+                        return answers
+                    repeatable = is_temporary(error)
+                else:
+                    if connection is not None:
+                        await connection.close()
+                    await self.close()
+                    doubtful = doubtful or connection is not None
+                    repeatable = self._reached and (
+                        connection is None or all(call.repeat for call in batch)
+                    )
+                delay = pause(attempt)
+                if not repeatable or time.monotonic() + delay > until:
+                    raise
+                attempt += 1
+                await asyncio.sleep(delay)
+
+    def _idle(self) -> psycopg.AsyncConnection[Any] | None:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return None
+
+    async def _connection(self) -> psycopg.AsyncConnection[Any]:
+        while (connection := self._idle()) is not None:
+            if not connection.closed and not is_readable(connection):
+                return connection
+            await connection.close()
+        known = parameters(self._conninfo, self._application_name)
+        # prepared statements are not for poolers, and these calls are not repeated by the thousand
+        connection = await psycopg.AsyncConnection.connect(
+            autocommit=True, prepare_threshold=None, **known
+        )
+        self._reached = True
+        return connection
+
+
+async def _run_all(connection: psycopg.AsyncConnection[Any], batch: Sequence[Call[T]]) -> list[T]:
+    if len(batch) == 1:
+        return [await run_async(connection, batch[0])]
+    async with connection.transaction():
+        return [await run_async(connection, call) for call in batch]
+
+
+def _answered_before(batch: Sequence[Call[T]], error: BaseException) -> list[T] | None:
+    """The answers that were lost, when the refusal shows that the calls had worked."""
+    if constraint(error) != "task_pkey":
+        return None
+    known = [call.again for call in batch]
+    return None if None in known else [again() for again in known if again]
+
+
+def _batches(submission: Submission) -> Iterable[Submission]:
+    """Pieces of a submission that a statement takes."""
+    lists = ("ids", "keys", "group_keys")
+    for name in lists:
+        given = submission.options.get(name)
+        if given is not None and len(given) != len(submission.specs):
+            raise ValueError(f"{len(given)} {name} for {len(submission.specs)} specs")
+    specs, start = iter(submission.specs), 0
+    while (piece := list(islice(specs, BATCH))) or start == 0:
+        options = dict(submission.options)
+        for name in lists:
+            if options.get(name) is not None:
+                options[name] = options[name][start : start + BATCH]
+        start += BATCH
+        yield Submission(submission.queue, piece, options, many=True)
