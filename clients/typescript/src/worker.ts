@@ -259,12 +259,14 @@ export class Worker implements AsyncDisposable {
           (missing.length ? ` and needs ${missing.join(", ")}` : ""),
       );
     }
-    if (this.#held.size > 0) await this.#beat(connection);
+    // Without leases, too: the server notes signals for the workers that it knows.
+    await this.#beat(connection);
   }
 
   #onUp(): void {
     this.#log.info(`scylla: worker ${this.name} is connected`);
     this.#more = true;
+    this.#lastExchange = performance.now();
     this.#notify();
     this.#pump();
   }
@@ -289,6 +291,8 @@ export class Worker implements AsyncDisposable {
         continue;
       }
       try {
+        // What is being fetched tells whether there is more.
+        if (this.#reserved > 0 || (this.#more && this.#free() > 0)) await this.#change(SHORT_WAIT);
         // With work known, or while it drains, a worker hears only of its leases and of a request to stop.
         const short = this.#more || this.#draining !== undefined;
         const since = performance.now() - this.#lastExchange;
@@ -648,7 +652,7 @@ export class Worker implements AsyncDisposable {
 
   /** Extends every lease, and hears which are over. */
   async #beat(on?: Connection): Promise<void> {
-    if (on) return await this.#beatOnce(on);
+    if (on) return void (await this.#beatOnce(on));
     this.#beatAgain = true;
     this.#beating ??= (async () => {
       try {
