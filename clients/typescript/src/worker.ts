@@ -654,23 +654,24 @@ export class Worker implements AsyncDisposable {
   async #beat(on?: Connection): Promise<void> {
     if (on) return void (await this.#beatOnce(on));
     this.#beatAgain = true;
-    this.#beating ??= (async () => {
-      try {
-        while (this.#beatAgain) {
-          this.#beatAgain = false;
-          if (this.#held.size > 0) await this.#beatOnce();
-        }
-      } catch (error) {
-        if (!(error instanceof NoAnswer)) {
-          this.#log.error("scylla: heartbeat failed", error);
-          this.#nextBeat = performance.now() + backOff(3);
-        }
-      } finally {
-        this.#beating = undefined;
-        this.#arm();
-      }
-    })();
+    this.#beating ??= this.#beats().finally(() => {
+      this.#beating = undefined;
+      this.#arm();
+    });
     await this.#beating;
+  }
+
+  async #beats(): Promise<void> {
+    try {
+      while (this.#beatAgain) {
+        this.#beatAgain = false;
+        if (this.#held.size > 0) await this.#beatOnce();
+      }
+    } catch (error) {
+      if (error instanceof NoAnswer) return;
+      this.#log.error("scylla: heartbeat failed", error);
+      this.#nextBeat = performance.now() + backOff(3);
+    }
   }
 
   async #beatOnce(on?: Connection): Promise<void> {
