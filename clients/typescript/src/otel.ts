@@ -1,7 +1,7 @@
 // Optional: spans and metrics through the application's own @opentelemetry/api, by its conventions for messaging.
 import type * as Api from "@opentelemetry/api";
 import type { Submission, SubmitMiddleware } from "./client.js";
-import type { HandleMiddleware, Task } from "./handler.js";
+import { Snooze, type HandleMiddleware, type Task } from "./handler.js";
 
 export interface Telemetry {
   /** For `new Client(db, { middleware: [...] })`: a span `send <queue>`, and its `traceparent` in `meta`. */
@@ -45,6 +45,10 @@ export function openTelemetry(api: typeof Api): Telemetry {
       end(value, {});
       return value;
     } catch (thrown) {
+      if (thrown instanceof Snooze) {
+        end(undefined, {}); // later is no failure
+        throw thrown;
+      }
       const type = thrown instanceof Error ? ((thrown as { code?: unknown }).code ?? thrown.name) : "_OTHER";
       const error = { "error.type": String(type) };
       span.setAttributes(error);
