@@ -142,7 +142,7 @@ export async function runHandler(
 function failure(thrown: unknown, signal: AbortSignal): Outcome {
   if (thrown instanceof Snooze) return { outcome: "yield", until: thrown.until };
   if (thrown instanceof Abort) {
-    return { outcome: "aborted", error: { code: storable(thrown.code), description: storable(thrown.message), args: thrown.args }, thrown };
+    return { outcome: "aborted", error: { code: text(thrown.code), description: text(thrown.message), args: thrown.args }, thrown };
   }
   if (signal.reason instanceof Shutdown) return { outcome: "yield" };
   return { outcome: "retry", error: describe(signal.reason instanceof Timeout ? signal.reason : thrown), thrown };
@@ -150,11 +150,21 @@ function failure(thrown: unknown, signal: AbortSignal): Outcome {
 
 /** An error as a task keeps it. */
 export function describe(thrown: unknown): TaskError {
-  if (!(thrown instanceof Error)) return { code: "error", description: storable(String(thrown)), args: {} };
-  const code = isObject(thrown) && "code" in thrown && typeof thrown.code === "string" ? thrown.code : thrown.name;
-  const args: Record<string, unknown> = { traceback: storable(thrown.stack ?? "") };
-  if (thrown.cause !== undefined) args.cause = storable(thrown.cause instanceof Error ? (thrown.cause.stack ?? String(thrown.cause)) : String(thrown.cause));
-  return { code: storable(code), description: storable(thrown.message), args };
+  if (!(thrown instanceof Error)) return { code: "error", description: text(thrown), args: {} };
+  const { cause } = thrown;
+  const args: Record<string, unknown> = { traceback: text(thrown.stack) };
+  if (cause !== undefined) args.cause = text((cause instanceof Error && cause.stack) || cause);
+  const { code } = thrown as { code?: unknown };
+  return { code: text(typeof code === "string" ? code : thrown.name), description: text(thrown.message), args };
+}
+
+/** Any value as a text that PostgreSQL stores; a handler may throw what cannot be printed. */
+function text(value: unknown): string {
+  try {
+    return storable(String(value));
+  } catch {
+    return "unprintable";
+  }
 }
 
 export function issuesText(issues: readonly { message: string; path?: readonly unknown[] | undefined }[]): string {

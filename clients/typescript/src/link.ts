@@ -33,7 +33,7 @@ export interface LinkOptions {
   greet(connection: Connection): Promise<void>;
   /** True for an error of `greet` that no other connect would cure. */
   isFatal(error: unknown): boolean;
-  onUp(): void;
+  onUp(again: boolean): void;
   onDown(error: unknown): void;
 }
 
@@ -208,10 +208,11 @@ export class Link {
           connection.destroy();
           throw error;
         }
+        const again = this.#upSince > 0;
         this.#up = true;
         this.#upSince = performance.now();
         this.#release(connection);
-        this.options.onUp();
+        this.options.onUp(again);
         return;
       } catch (error) {
         if (this.options.isFatal(error) && this.#upSince === 0) throw error;

@@ -7,7 +7,7 @@ import {
 } from "./handler.js";
 import { parseJson, toJson } from "./json.js";
 import { Link, NoAnswer, sleep, type Connection, type Connector } from "./link.js";
-import { array, interval, Statement, storable, timestamp, type Interval, type Row } from "./sql.js";
+import { array, interval, Statement, timestamp, type Interval, type Row } from "./sql.js";
 import { VERSION } from "./version.js";
 
 export interface WorkerOptions {
@@ -73,11 +73,17 @@ interface Held {
   over: boolean;
 }
 
+/** How a task ends, as the server is told. */
 interface Settlement {
   held: Held;
-  outcome: Outcome;
+  outcome: Outcome["outcome"];
+  result: string | null;
+  error: string | null;
+  runAt: string | null;
   /** Was sent and had no answer: it may have been done. */
   sent: boolean;
+  /** The server did not take it as it was. */
+  refused: boolean;
 }
 
 const BATCH = 100;
@@ -88,7 +94,8 @@ const CALL_TIMEOUT = 10_000;
 const POOL = 4;
 const FENCE = 0.9;
 const STOP_PATIENCE = 3_000;
-const ENDLESS_BEAT = 30_000;
+const ENDLESS_BEAT = 30_000; // for a lease that never expires
+const LONGEST_TIMER = 86_400_000; // a timer holds less than 2^31 ms
 // A wait for signals only cannot be ended when a place comes free: it lasts a quarter of the time for
 // which none did.
 const SHORT_WAIT = 50;
@@ -178,7 +185,7 @@ export class Worker implements AsyncDisposable {
       size,
       greet: (connection) => this.#greet(connection),
       isFatal: (error) => error instanceof UnsupportedServerError,
-      onUp: () => this.#onUp(),
+      onUp: (again) => this.#onUp(again),
       onDown: (error) => this.#onDown(error),
     });
   }
@@ -263,8 +270,9 @@ export class Worker implements AsyncDisposable {
     await this.#beat(connection);
   }
 
-  #onUp(): void {
+  #onUp(again: boolean): void {
     this.#log.info(`scylla: worker ${this.name} is connected`);
+    if (again) this.stats.reconnects++;
     this.#more = true;
     this.#lastExchange = performance.now();
     this.#notify();
@@ -273,7 +281,6 @@ export class Worker implements AsyncDisposable {
 
   #onDown(error: unknown): void {
     if (this.#closed) return;
-    this.stats.reconnects++;
     this.#log.warn(`scylla: worker ${this.name} lost the server: ${error instanceof Error ? error.message : String(error)}`);
   }
 
@@ -411,7 +418,14 @@ export class Worker implements AsyncDisposable {
         return await this.#send([], wanted);
       }
       if (batch.length > 1) {
-        for (const settlement of batch) await this.#send([settlement], 0);
+        for (const [at, settlement] of batch.entries()) {
+          try {
+            await this.#send([settlement], 0);
+          } catch (lost) {
+            this.#outbox.push(...batch.slice(at + 1));
+            throw lost;
+          }
+        }
         return [];
       }
       return await this.#refused(batch[0]!, error);
@@ -421,9 +435,8 @@ export class Worker implements AsyncDisposable {
   /** The server does not take the end of this task, for example a result that is too large. */
   async #refused(settlement: Settlement, error: unknown): Promise<Row[]> {
     const { held, outcome } = settlement;
-    const state = sqlState(error);
-    const faulty = state === undefined || state.startsWith("22") || state === "54000";
-    if (!faulty) {
+    const state = sqlState(error) ?? "";
+    if (!state.startsWith("22") && state !== "54000") {
       // it may be taken later: a dead-lock, a lack of memory, a privilege that is gone for now
       this.#log.error(`scylla: could not return task ${held.id}`, error);
       setTimeout(() => {
@@ -432,13 +445,16 @@ export class Worker implements AsyncDisposable {
       }, backOff(4));
       return [];
     }
-    const fault = { code: outcome.outcome === "completed" ? "invalid_result" : "invalid_error", description: storable(describe(error).description), args: {} };
-    if ("error" in outcome && outcome.error.code === fault.code) {
+    if (settlement.refused) {
       this.#log.error(`scylla: the end of task ${held.id} is refused`, error);
       this.#release(held);
       return [];
     }
-    settlement.outcome = { outcome: outcome.outcome === "aborted" ? "aborted" : "retry", error: fault };
+    const code = outcome === "completed" ? "invalid_result" : "invalid_error";
+    settlement.refused = true;
+    settlement.outcome = outcome === "aborted" ? "aborted" : "retry";
+    settlement.result = settlement.runAt = null;
+    settlement.error = toJson({ code, description: describe(error).description, args: {} })!;
     return await this.#send([settlement], 0);
   }
 
@@ -455,17 +471,13 @@ export class Worker implements AsyncDisposable {
   }
 
   #returnCall(statement: Statement, batch: Settlement[]): string {
-    const outcomes = batch.map(({ outcome }) => outcome);
     const args = [
       statement.add(array(batch.map(({ held }) => held.id)), "uuid[]"),
       statement.add(array(batch.map(({ held }) => held.token)), "uuid[]"),
-      statement.add(array(outcomes.map(({ outcome }) => outcome)), "text[]"),
-      statement.add(array(outcomes.map((end) => ("result" in end ? (toJson(end.result) ?? null) : null))), "jsonb[]"),
-      statement.add(array(outcomes.map((end) => ("error" in end ? (toJson(end.error) ?? null) : null))), "jsonb[]"),
-      statement.add(
-        array(outcomes.map((end) => ("until" in end && end.until !== undefined ? timestamp(end.until) : null))),
-        "timestamptz[]",
-      ),
+      statement.add(array(batch.map(({ outcome }) => outcome)), "text[]"),
+      statement.add(array(batch.map(({ result }) => result)), "jsonb[]"),
+      statement.add(array(batch.map(({ error }) => error)), "jsonb[]"),
+      statement.add(array(batch.map(({ runAt }) => runAt)), "timestamptz[]"),
     ];
     return `scylla.return_many(${args.join()})`;
   }
@@ -480,13 +492,13 @@ export class Worker implements AsyncDisposable {
         this.stats.lost++;
         this.#log.warn(`scylla: the lease of task ${held.id} was lost, its result is dropped`);
       } else {
-        this.stats[({ completed: "completed", retry: "retried", aborted: "aborted", yield: "yielded" } as const)[outcome.outcome]]++;
+        this.stats[({ completed: "completed", retry: "retried", aborted: "aborted", yield: "yielded" } as const)[outcome]]++;
       }
     }
   }
 
   /** Whether a return that had no answer was done. */
-  async #wasDone({ held, outcome: { outcome } }: Settlement): Promise<boolean> {
+  async #wasDone({ held, outcome }: Settlement): Promise<boolean> {
     try {
       const [row] = await this.#call("select scylla.task($1::text::uuid)::text as entry", [held.id]);
       const entry = parseJson(row?.entry as string) as { status: string; history: { _typ: string; worker: string }[] };
@@ -593,8 +605,7 @@ export class Worker implements AsyncDisposable {
     // After a process was frozen, the handler may end before the clock stops it.
     if (performance.now() > held.fence) return this.#stopHandler(held, new LeaseLost("no heartbeat in time"));
     held.over = true;
-    if ("result" in outcome || "error" in outcome) outcome = writable(outcome);
-    this.#outbox.push({ held, outcome, sent: false });
+    this.#outbox.push(settlement(held, outcome));
     this.#pump();
   }
 
@@ -633,9 +644,9 @@ export class Worker implements AsyncDisposable {
       if (!held.over) fence = Math.min(fence, held.fence);
     }
     const now = performance.now();
-    const period = Math.min(lease / 3, ENDLESS_BEAT) * (0.9 + Math.random() * 0.2);
+    const period = (lease === Infinity ? ENDLESS_BEAT : Math.min(lease / 3, LONGEST_TIMER)) * (0.9 + Math.random() * 0.2);
     this.#nextBeat = Math.min(this.#nextBeat, now + period);
-    this.#clock = setTimeout(() => this.#tick(), Math.max(1, Math.min(this.#nextBeat, fence) - now));
+    this.#clock = setTimeout(() => this.#tick(), Math.min(LONGEST_TIMER, Math.max(1, Math.min(this.#nextBeat, fence) - now)));
   }
 
   #tick(): void {
@@ -782,14 +793,21 @@ export class Worker implements AsyncDisposable {
 const TASK =
   "to_json(o)::text as task, (extract(epoch from o.deadline - clock_timestamp()) * 1000)::float8 as lease";
 
-/** A result or error that is no JSON becomes an error that is. */
-function writable(outcome: Outcome): Outcome {
+function settlement(held: Held, end: Outcome): Settlement {
+  let { outcome } = end;
+  let result: string | null = null;
+  let error: string | null = null;
+  let runAt: string | null = null;
   try {
-    toJson("result" in outcome ? outcome.result : "error" in outcome ? outcome.error : null);
-    return outcome;
-  } catch (error) {
-    return { outcome: outcome.outcome === "aborted" ? "aborted" : "retry", error: describe(error) };
+    if ("result" in end) result = toJson(end.result) ?? null;
+    if ("error" in end) error = toJson(end.error) ?? null;
+    if ("until" in end && end.until !== undefined) runAt = timestamp(end.until);
+  } catch (thrown) {
+    // no JSON, for example a circle
+    if (outcome !== "aborted") outcome = "retry";
+    error = toJson(describe(thrown)) ?? null;
   }
+  return { held, outcome, result, error, runAt, sent: false, refused: false };
 }
 
 /** Milliseconds: full jitter, doubling from 100 ms. */

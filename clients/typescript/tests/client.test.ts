@@ -84,6 +84,16 @@ test("each option reaches the server", async () => {
   await assert.rejects(db.client.submit("options", {}, { nosuch: 1 } as object), /unknown option: nosuch/);
 });
 
+test("unique_for is sent only when it is given", async () => {
+  const sent: [string, unknown][] = [];
+  const client = new Client({ query: async (text, values) => (sent.push([text, values]), { rows: [{ id: "x" }] }) });
+  await client.submit("q", {}, { key: "k", uniqueFor: "1 hour" });
+  await client.submit("q", {}, { key: "k" });
+  assert.match(sent[0]![0], /unique_for => \$4::text::interval/);
+  assert.deepEqual(sent[0]![1], ["q", "{}", "k", "1 hour"]);
+  assert(!sent[1]![0].includes("unique_for"));
+});
+
 test("a hundred thousand in batches, ids in order", async () => {
   const specs = Array.from({ length: 100_000 }, (_, n) => ({ n }));
   const ids = await db.client.submitMany("many", specs, { batch: 20_000 });

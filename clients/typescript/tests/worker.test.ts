@@ -68,6 +68,20 @@ test("an error is a retry, with its stack; then tries are exhausted", async () =
   assert.equal(worker.stats.owned, 2);
 });
 
+test("whatever a handler throws is an error of its task, and of no other", async () => {
+  const q = queue();
+  const odd = [undefined, "text", Object.create(null), Object.assign(new Error(), { message: Symbol("s"), stack: 1 }), new Abort(1 as never, undefined, { n: 2n ** 60n })];
+  await using worker = db.worker({ queues: q, handlers: { "": (task) => { throw odd[task.spec as number]; } } });
+  await worker.start();
+  const errors: unknown[] = [];
+  for (const at of odd.keys()) {
+    const end = await db.client.wait(await db.client.submit(q, at, { maxTries: 1, postResult: true }));
+    assert.equal(end?.status, "aborted");
+    errors.push([end.errors[0]!.code, end.errors[0]!.description, end.errors[0]!.args.n]);
+  }
+  assert.deepEqual(errors, [["error", "undefined", undefined], ["error", "text", undefined], ["error", "unprintable", undefined], ["Error", "Symbol(s)", undefined], ["1", "", 2n ** 60n]]);
+});
+
 test("Abort is final", async () => {
   const q = queue();
   await using worker = db.worker({ queues: q, handlers: { "": () => Promise.reject(new Abort("bad_address", "no such street", { line: 2 })) } });
@@ -338,7 +352,9 @@ test("a lease that another worker has got stops the handler", async () => {
     await db.pool.query("select scylla.release_worker($1)", [worker.name]);
     return (await db.pool.query("select * from scylla.own_tasks('another', $1)", [q])).rows.length;
   });
-  assert((await heard.promise) instanceof LeaseLost);
+  const cause = await heard.promise;
+  assert(cause instanceof LeaseLost);
+  assert.match(cause.message, /over: lost/);
   go.resolve();
   await until("the place is free", () => worker.running === 0);
   assert.deepEqual([worker.stats.lost, worker.stats.completed], [1, 0]);
@@ -510,6 +526,35 @@ test("a return whose answer is lost counts once", async () => {
   assert(reconnects >= 4);
 });
 
+test("each result is returned alone when a batch is refused and the answers are lost", async () => {
+  const q = queue();
+  let lose = 0;
+  const inner = pgConnector(pg.Client, db.config);
+  const connector: Connector = {
+    async connect(name): Promise<Connection> {
+      const connection = await inner.connect(name);
+      return { ...connection, query: async (text, values) => {
+        const answer = await connection.query(text, values);
+        // only single returns get here: with the bad one, all together are refused
+        if (text.includes("return_many") && ++lose === 2) throw new Error("the answer was lost");
+        return answer;
+      } };
+    },
+  };
+  const go = deferred();
+  await using worker = new Worker(connector, { queues: q, logger: quiet, grace: 0, concurrency: 6, handlers: { "": async (task) => {
+    await go.promise;
+    return task.spec === 5 ? "\0" : task.spec;
+  } } });
+  await db.client.submitMany(q, [0, 1, 2, 3, 4, 5], { maxTries: 1 });
+  await worker.start();
+  await until("all run", () => worker.running === 6);
+  go.resolve();
+  await until("all have settled", async () => (await settled(q)) === 5 && (await settled(q, "aborted")) === 1, 8_000);
+  await until("all are counted", () => worker.stats.completed === 5 && worker.stats.retried === 1);
+  assert.equal(worker.stats.reconnects, 1);
+});
+
 test("a worker that hears of work and never gets any does not hurry", async () => {
   const q = queue();
   const sent: string[] = [];
@@ -557,6 +602,25 @@ test("stop before or during the start ends it", async () => {
   const unstarted = db.worker({ handlers: { "": () => {} } });
   await unstarted.stop();
   await unstarted.finished;
+});
+
+test("a role that may only work has a worker, and configuration may be asked for each connect", async () => {
+  const q = queue();
+  const role = `ts_worker_${process.pid}`;
+  await db.pool.query(`create role ${role} login; select scylla.grant('${q}', '${role}', '{work}')`);
+  let asked = 0;
+  const connector = pgConnector(pg.Client, async () => ({ ...db.config, user: asked++ === 1 ? "no_such_role" : role }));
+  const worker = new Worker(connector, { queues: q, concurrency: 1, lease: 1_000, handlers: { "": () => "done" }, logger: quiet, grace: 0 });
+  try {
+    await worker.start();
+    assert.equal(await db.client.result(await db.client.submit(q, {}, { postResult: true })), "done");
+    await db.value("select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = $1", [role]);
+    assert.equal(await db.client.result(await db.client.submit(q, {}, { postResult: true })), "done");
+    assert(asked >= 3);
+  } finally {
+    await worker.stop();
+    await db.pool.query(`select scylla.revoke('${q}', '${role}', '{work}'); drop role ${role}`);
+  }
 });
 
 test("two workers in one process do not know of each other", async () => {
