@@ -37,7 +37,7 @@ export interface LinkOptions {
   onDown(error: unknown): void;
 }
 
-/** A worker's connections: one that waits, and a few for short calls. Reconnects by itself. */
+/** A worker's connections: one that waits, and a few for short calls. Reconnects when one is lost. */
 export class Link {
   #up = false;
   #closed = false;

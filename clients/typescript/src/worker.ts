@@ -212,7 +212,7 @@ export class Worker implements AsyncDisposable {
 
   /**
    * Starts, and works until SIGTERM, SIGINT or `drain_worker`: then it drains. A second signal hands back
-   * every task at once. When handlers go on all the same, after a signal the process is ended, status 0.
+   * every task at once. After a signal the process exits with status 0, though a handler may still run.
    */
   async run({ signals = true }: { signals?: boolean } = {}): Promise<void> {
     let signalled = false;

@@ -36,7 +36,7 @@ export function pgConnector<Config extends object>(
         ended = true;
         for (const callback of callbacks.splice(0)) callback();
       };
-      client.on("error", end); // an idle connection that breaks; a query that runs hears by itself
+      client.on("error", end); // an idle connection that breaks; a running query reports it
       client.once("end", end);
       const destroy = () => {
         end();
