@@ -3,7 +3,7 @@ import { after, before, test } from "node:test";
 import pg from "pg";
 import { z } from "zod";
 import {
-  Abort, Cancelled, handle, LeaseLost, Shutdown, Snooze, Timeout, UnsupportedServerError, Worker,
+  Abort, Cancelled, handle, LeaseLost, Shutdown, Snooze, Timeout, UnsupportedServerError, VERSION, Worker,
   type Connection, type Connector,
 } from "scylla-pg";
 import { pgConnector } from "scylla-pg/pg";
@@ -457,17 +457,32 @@ test("an idle worker sends one statement per wait and nothing else", async () =>
   assert.equal(worker.stats.statements, sent.length);
 });
 
-test("a worker has one connection that waits, and few for short calls", async () => {
+test("a worker has one connection that waits, and four at most for short calls", async () => {
   const q = queue();
-  await db.client.submitMany(q, Array.from({ length: 2_000 }, (_, n) => n));
-  await using worker = db.worker({ queues: q, concurrency: 64, handlers: { "": async () => await new Promise((resolve) => setTimeout(resolve, 2)) } });
-  await worker.start();
+  await db.client.submitMany(q, Array.from({ length: 3_000 }, (_, n) => n));
+  let open = 0;
   let most = 0;
-  await until("all have run", async () => {
-    most = Math.max(most, await db.value("select count(*)::int from pg_stat_activity where application_name like 'scylla-pg typescript/%' || $1", [worker.name]));
-    return worker.stats.completed === 2_000;
-  });
-  assert(most >= 2 && most <= 5, `${most} connections`);
+  const inner = pgConnector(pg.Client, db.config);
+  const connector: Connector = {
+    async connect(name): Promise<Connection> {
+      const connection = await inner.connect(name);
+      most = Math.max(most, ++open);
+      connection.onEnd(() => open--);
+      return { ...connection, query: async (text, values) => {
+        // a server far away: many calls are under way
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        return await connection.query(text, values);
+      } };
+    },
+  };
+  const worker = new Worker(connector, { queues: q, concurrency: 400, logger: quiet, handlers: { "": async () => await new Promise((resolve) => setTimeout(resolve, 2)) } });
+  await worker.start();
+  await until("all have run", () => worker.stats.completed === 3_000);
+  const names = await db.value("select array_agg(distinct application_name) from pg_stat_activity where application_name like '%' || $1", [worker.name]);
+  await worker.stop();
+  assert.deepEqual(names, [`scylla-pg typescript/${VERSION} ${worker.name}`.slice(0, 63)]);
+  assert.equal(most, 1 + 4 - 1); // heartbeats were not needed
+  assert.equal(open, 0);
 });
 
 test("every connection is terminated, again and again, and nothing is lost", async () => {
@@ -592,6 +607,19 @@ test("a server that this client cannot work with is an error at once", async () 
   const worker = new Worker(pgConnector(pg.Client, { ...db.config, database: "template1" }), { queues: "q", handlers: { "": () => {} }, logger: quiet });
   await assert.rejects(worker.start(), UnsupportedServerError);
   await worker.finished;
+});
+
+test("a server of another protocol, or without a feature, is an error that says so", async () => {
+  const inner = pgConnector(pg.Client, db.config);
+  for (const [about, says] of [[{ version: "9.0.0", protocol: 2, features: [] }, /9\.0\.0 speaks protocol 2/], [{ version: "0.1.9", protocol: 1, features: ["heartbeat"] }, /needs own_any, return_many/]] as const) {
+    const connector: Connector = { connect: async (name) => {
+      const connection = await inner.connect(name);
+      return { ...connection, query: async (text, values) => (text.includes("about") ? { rows: [{ about: JSON.stringify(about) }] } : await connection.query(text, values)) };
+    } };
+    const worker = new Worker(connector, { queues: "q", handlers: { "": () => {} }, logger: quiet });
+    await assert.rejects(worker.start(), (error) => error instanceof UnsupportedServerError && says.test(error.message));
+    await worker.finished;
+  }
 });
 
 test("stop before or during the start ends it", async () => {
