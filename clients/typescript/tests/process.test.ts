@@ -21,7 +21,7 @@ test("SIGTERM drains: what runs ends, what waits stays, status 0", async () => {
   assert.equal(await worker.ended(), 0);
   assert.equal((await db.client.task(id)).status, "completed");
   const entry = await db.client.task(later);
-  assert.deepEqual([entry.status, entry.tries], ["ready", 0]);
+  assert.deepEqual([entry.status, entry.tries, entry.history], ["ready", 0, []]);
   assert.equal((await worker.says("stopped")).stats.completed, 1);
 });
 

@@ -360,6 +360,19 @@ test("a lease that another worker has got stops the handler", async () => {
   assert.deepEqual([worker.stats.lost, worker.stats.completed], [1, 0]);
 });
 
+test("a result that comes after 0.9 of the lease without a heartbeat is dropped", async () => {
+  const q = queue();
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  await using worker = db.worker({ queues: q, lease: 1_000, handlers: { "": (task) => {
+    if (task.tries > 1) return "second";
+    Atomics.wait(cell, 0, 0, 1_300); // blocks the event loop, so no timer fires either
+    return "late";
+  } } });
+  await worker.start();
+  assert.equal(await db.client.result(await db.client.submit(q, {}, { postResult: true })), "second");
+  assert.deepEqual([worker.stats.lost, worker.stats.owned], [1, 2]);
+});
+
 test("a handler's own limit stops it, and is a retry", async () => {
   const q = queue();
   const heard = deferred<unknown>();
