@@ -3,10 +3,11 @@ import { hostname } from "node:os";
 import { sqlState } from "./errors.js";
 import {
   Cancelled, describe, LeaseLost, runHandler, Shutdown, Timeout,
-  type Handler, type HandleMiddleware, type HandlerFunction, type Handlers, type Outcome, type StopCause, type Task,
+  type Handler, type HandleMiddleware, type HandlerFunction, type Handlers, type Outcome, type StopCause,
 } from "./handler.js";
 import { parseJson, toJson } from "./json.js";
 import { Link, NoAnswer, sleep, type Connection, type Connector } from "./link.js";
+import { OwnedTask, type Lease } from "./owned-task.js";
 import { array, interval, Statement, timestamp, type Interval, type Row } from "./sql.js";
 import { VERSION } from "./version.js";
 
@@ -58,17 +59,8 @@ export interface WorkerStats {
 }
 
 /** A task of this worker, from the row that it came in until its end is settled. */
-interface Held {
-  id: string;
-  token: string;
-  task: Task;
-  controller: AbortController;
-  /** The length of the lease in ms; Infinity: never expires. */
-  lease: number;
-  /** When the handler is stopped unless a heartbeat succeeds before: 0.9 of the lease, monotonic. */
-  fence: number;
-  deadline: string | null;
-  progress: number | null;
+interface Held extends Lease {
+  task: OwnedTask;
   /** The handler has ended, or its result is of no interest. */
   over: boolean;
 }
@@ -139,6 +131,7 @@ export class Worker implements AsyncDisposable {
   #reserved = 0; // places for what is being fetched
   #exchanges = 0;
   #more = true; // there may be tasks to own
+  #full = 0; // fetches in a row that were full: then several may be under way
   #wakes = 0; // times in a row that the server spoke of work and gave none
   #lastExchange = 0;
   #gatherTimer: NodeJS.Timeout | undefined;
@@ -301,8 +294,9 @@ export class Worker implements AsyncDisposable {
         // What is being fetched tells whether there is more.
         if (this.#reserved > 0 || (this.#more && this.#free() > 0)) await this.#change(SHORT_WAIT);
         // With work known, or while it drains, a worker hears only of its leases and of a request to stop.
-        const short = this.#more || this.#draining !== undefined;
         const since = performance.now() - this.#lastExchange;
+        const flows = this.#full > 2 && since < SHORT_WAIT;
+        const short = this.#more || flows || this.#draining !== undefined;
         const length = short ? Math.min(LONG_WAIT, Math.max(SHORT_WAIT, since / 4)) : WAIT;
         this.stats.statements++;
         const [row] = await this.#link.wait(
@@ -353,7 +347,8 @@ export class Worker implements AsyncDisposable {
   #next(): boolean {
     if (!this.#link.up || this.#exchanges >= this.#exchangesAtOnce) return false;
     if (this.#outbox.length > 0) {
-      if (this.#exchanges === 0 || this.#gathered || this.#outbox.length >= BATCH) return true;
+      // Idle: nothing is under way, or no handler runs whose result could be gathered, too.
+      if (this.#exchanges === 0 || this.#running === 0 || this.#gathered || this.#outbox.length >= BATCH) return true;
       this.#gatherTimer ??= setTimeout(() => {
         this.#gatherTimer = undefined;
         this.#gathered = true;
@@ -370,7 +365,7 @@ export class Worker implements AsyncDisposable {
     this.#gathered = false;
     this.#exchanges++;
     this.#reserved += wanted;
-    if (wanted > 0) this.#more = false;
+    if (wanted > 0 && this.#full === 0) this.#more = false;
     const sentAt = performance.now();
     try {
       const rows = await this.#send(batch, wanted);
@@ -520,7 +515,8 @@ export class Worker implements AsyncDisposable {
       else this.#pending.push(held);
     }
     this.#begin();
-    if (rows.length === wanted && this.#free() > 0) this.#more = true;
+    this.#full = rows.length === wanted ? this.#full + 1 : 0;
+    this.#more = this.#full > 0 && this.#free() > 0;
     this.#arm();
   }
 
@@ -541,34 +537,10 @@ export class Worker implements AsyncDisposable {
 
   #hold(row: Row, sentAt: number): Held {
     const fields = parseJson(row.task as string) as Record<string, any>;
-    const lease = row.lease === null ? Infinity : Number(row.lease);
-    const controller = new AbortController();
-    const held: Held = {
-      id: fields.id, token: fields.token, controller, lease, fence: sentAt + FENCE * lease,
-      deadline: fields.deadline, progress: null, over: false,
-      task: {
-        id: fields.id,
-        queue: fields.queue ?? this.#queues[0],
-        action: fields.action,
-        spec: fields.spec,
-        key: fields.key,
-        groupKey: fields.group_key,
-        priority: fields.priority,
-        tries: fields.tries,
-        maxTries: fields.max_tries,
-        numFailures: fields.num_failures,
-        created: new Date(fields.created),
-        meta: fields.meta,
-        get deadline() {
-          return held.deadline === null ? null : new Date(held.deadline);
-        },
-        signal: controller.signal,
-        progress: (fraction) => {
-          if (!(fraction >= 0 && fraction <= 1)) throw new RangeError(`progress is from 0 to 1, not ${fraction}`);
-          held.progress = fraction;
-        },
-      },
-    };
+    const length = row.lease === null ? Infinity : Number(row.lease);
+    const { id, token, deadline } = fields;
+    const lease: Lease = { id, token, deadline, length, fence: sentAt + FENCE * length, progress: null };
+    const held: Held = Object.assign(lease, { task: new OwnedTask(fields, this.#queues[0]!, lease), over: false });
     this.#held.set(held.token, held);
     return held;
   }
@@ -578,14 +550,14 @@ export class Worker implements AsyncDisposable {
   }
 
   async #run(held: Held): Promise<void> {
-    const { task, controller } = held;
+    const { task } = held;
     const handler = (this.#handlers.get(task.action) ?? this.#any)!;
     const limit = (typeof handler === "function" ? undefined : handler.timeout) ?? this.#timeout;
     const timers: NodeJS.Timeout[] = [];
     if (limit !== undefined) {
       timers.push(setTimeout(() => {
         const cause = new Timeout(`the handler ran longer than ${limit} ms`);
-        controller.abort(cause);
+        OwnedTask.stop(task, cause);
         // A handler that does not listen keeps its place, and not the task.
         timers.push(setTimeout(() => this.#settle(held, { outcome: "retry", error: describe(cause) }), STOP_PATIENCE));
       }, limit));
@@ -617,7 +589,7 @@ export class Worker implements AsyncDisposable {
     this.#release(held);
     const at = this.#pending.indexOf(held);
     if (at >= 0) this.#pending.splice(at, 1);
-    held.controller.abort(cause);
+    OwnedTask.stop(held.task, cause);
     this.#notify();
     this.#pump();
   }
@@ -640,7 +612,7 @@ export class Worker implements AsyncDisposable {
     let lease = Infinity;
     let fence = Infinity;
     for (const held of this.#held.values()) {
-      lease = Math.min(lease, held.lease);
+      lease = Math.min(lease, held.length);
       if (!held.over) fence = Math.min(fence, held.fence);
     }
     const now = performance.now();
@@ -697,7 +669,7 @@ export class Worker implements AsyncDisposable {
     const text =
       "select state, deadline::text as deadline, (extract(epoch from deadline - clock_timestamp()) * 1000)::float8 as lease " +
       "from scylla.heartbeat($1::text, $2::text::uuid[], $3::text::uuid[], null, $4::text::float8[])";
-    const shortest = all.reduce((least, held) => Math.min(least, held.lease), 60_000);
+    const shortest = all.reduce((least, held) => Math.min(least, held.length), 60_000);
     const sentAt = performance.now();
     let rows;
     if (on) {
@@ -709,8 +681,8 @@ export class Worker implements AsyncDisposable {
     for (const [at, held] of all.entries()) {
       const { state, deadline, lease } = rows[at] ?? {};
       if (state === "held") {
-        held.lease = lease === null ? Infinity : Number(lease);
-        held.fence = sentAt + FENCE * held.lease;
+        held.length = lease === null ? Infinity : Number(lease);
+        held.fence = sentAt + FENCE * held.length;
         held.deadline = deadline;
         if (held.progress === told[at]) held.progress = null;
       } else if (!held.over) {
@@ -730,7 +702,7 @@ export class Worker implements AsyncDisposable {
     await this.#until(() => this.#active() === 0, end);
     if (this.#active() > 0) {
       for (const held of [...this.#held.values()]) {
-        if (!held.over) held.controller.abort(new Shutdown("the worker stops"));
+        if (!held.over) OwnedTask.stop(held.task, new Shutdown("the worker stops"));
       }
       await this.#until(() => this.#active() === 0, performance.now() + STOP_PATIENCE);
       for (const held of [...this.#held.values()]) this.#settle(held, { outcome: "yield" });
