@@ -12,6 +12,7 @@ use crate::layout::lane::LaneRef;
 use crate::layout::nodes::{Link, NIL};
 use crate::layout::rank::Id;
 use crate::layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, PLACES, Place, Waiter, WaiterState};
+use crate::time::Wall;
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug)]
@@ -269,9 +270,10 @@ impl Board<'_> {
         }
     }
 
-    /// A lease of a worker has ended without it: the worker is told when it waits, or at once.
-    pub(crate) fn signal_worker(&mut self, entry: u32, worker: &[u8]) {
-        if let Some(it) = self.find_worker(entry, b"", worker) {
+    /// A lease of a worker has ended without it: the worker, which called last at a time, is told when it
+    /// waits, or at once.
+    pub(crate) fn signal_worker(&mut self, entry: u32, worker: &[u8], seen: Wall) {
+        if let Some(it) = self.find_or_add_worker(entry, b"", worker, seen) {
             self.workers[it].signalled = true;
         }
         self.wake_worker(entry, worker, true);

@@ -193,8 +193,8 @@ impl Board<'_> {
     fn signal_lease_ended(&mut self, at: u32) {
         if self.slots[at].has_token() {
             let worker = &self.workers[self.slots[at].worker];
-            let (entry, name) = (worker.entry, worker.name);
-            self.signal_worker(entry, name.as_bytes());
+            let (entry, name, seen) = (worker.entry, worker.name, worker.last_seen);
+            self.signal_worker(entry, name.as_bytes(), seen);
         }
     }
 
