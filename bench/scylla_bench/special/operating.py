@@ -26,7 +26,8 @@ def fill(bench: Bench, tasks: int) -> None:
         calls = (min(tasks - done, 100 * AT_ONCE) + AT_ONCE - 1) // AT_ONCE
         bench.server.sql(f"""
             select count(cardinality(scylla.submit_many('bench',
-                array_fill('{{"to": "max@example.com"}}'::jsonb, array[{AT_ONCE}])))) from generate_series(1, {calls})""")
+                array_fill('{{"to": "max@example.com"}}'::jsonb, array[{AT_ONCE}]))))
+            from generate_series(1, {calls})""")
     bench.server.sql("select scylla.submit('few' || n % 2) from generate_series(1, 100) n")
 
 
