@@ -118,7 +118,6 @@ const SCRIPT: &[(&str, &str)] = &[
     ("postgres", "insert into cron.job (schedule, command, jobname, nodeport)
         values ('@hourly', 'select 1', 'mine', current_setting('port')::int)
         returning username, database = current_database()"),
-    ("postgres", "select cron.schedule('steps', '*/60 1-3/7 * */13 *', 'select 1') > 0"),
     ("postgres", JOBS),
     ("postgres", "grant update, delete on cron.job to anna"),
     ("anna", "update cron.job set command = 'select 8'"),
@@ -314,6 +313,11 @@ fn newer_expressions_of_pg_cron_are_known() {
     s.run("set timezone = 'UTC'");
     assert_eq!(runs(&mut s, "0 12 $ * *"), "2028-02-29 12:00:00+00 2028-03-31 12:00:00+00");
     assert_eq!(runs(&mut s, "30 seconds"), "2028-02-01 00:00:30+00 2028-02-01 00:01:00+00");
+    // Steps beyond the last value, which some versions of pg_cron refuse.
+    assert_eq!(
+        runs(&mut s, "*/60 1-3/7 * */13 *"),
+        "2029-01-01 01:00:00+00 2029-01-02 01:00:00+00"
+    );
     for bad in ["0 seconds", "60 seconds", "1 minute", "$ * * * *", "0 0 * $ *"] {
         let call = format!("select cron.schedule('bad', '{bad}', 'select 1')");
         assert_eq!(s.refused(&call), "22023", "{bad}");

@@ -40,6 +40,20 @@ fn the_end_of_a_lease_wakes_its_worker() {
     assert_eq!(promptly(|| other.join().unwrap()).as_deref(), Some("work"));
 }
 
+/// A worker that has only owned so far hears of a cancel from before its first wait, once.
+#[test]
+fn a_signal_waits_for_the_first_wait() {
+    let database = slow();
+    let mut s = database.connect();
+    let id = s.submit("q");
+    s.own_with("w", "q", 1, "timeout => '1 h'");
+    assert!(s.cancel(id));
+    let call = "call scylla.wait_for_event('w', '{a}', '200 ms')";
+    let hear = |s: &mut Session| s.query_one(call, &[]).unwrap().get::<_, Option<String>>(0);
+    assert_eq!(hear(&mut s).as_deref(), Some("signal"));
+    assert_eq!(hear(&mut s), None);
+}
+
 /// What is rolled back ends no lease, and asks no worker to stop.
 #[test]
 fn a_rollback_wakes_no_worker() {
