@@ -32,7 +32,7 @@ pub fn negative(argument: &str) -> Error {
     invalid(format!("{argument} must not be negative"))
 }
 
-/// A key is to be kept, and there is none.
+/// A key is to be kept, and the task has no key.
 pub fn keyless() -> Error {
     invalid("unique_for needs a key".to_owned())
         .hint("Give the task a key, which stays taken for that time.")

@@ -335,7 +335,7 @@ fn a_kept_key_outlives_its_task() {
     let again =
         eventually(seconds(10), "its time is over", || submit(&mut s, "soon", "error").ok());
     assert_ne!(again, soon);
-    // Its row goes by itself; the other two stay.
+    // Its row goes in time; the other two stay.
     let kept = "select count(*) from scylla.kept_key";
     eventually(seconds(20), "the row is gone", || (s.count(kept) == 2).then_some(()));
     server.assert_log_is_clean();
