@@ -507,11 +507,11 @@ fn a_lease_that_ends_without_its_worker_wakes_the_worker() {
     assert_eq!(signalled(&mut board), [0, 2], "each process of the worker");
     for process in [0, 2] {
         wait_as(&mut board, process, b"worker", &[b"other"]);
-        let event = board.take_event(0, process, b"worker");
+        let event = board.take_event(0, process, b"worker", &[]);
         assert_eq!(event, Some(WorkerEvent::Signal));
-        assert_eq!(board.take_event(0, process, b"worker"), None, "once");
+        assert_eq!(board.take_event(0, process, b"worker", &[]), None, "once");
     }
-    assert_eq!(board.take_event(0, 1, b"another"), None);
+    assert_eq!(board.take_event(0, 1, b"another", &[]), None);
     expire(&mut board);
     assert_eq!(signalled(&mut board), [0, 2], "an expiry");
     board.audit();
@@ -527,7 +527,7 @@ fn a_worker_that_does_not_wait_is_told_when_it_does() {
     board.remove_task(0, taken.id);
     assert_eq!(signalled(&mut board), []);
     wait_as(&mut board, 0, b"worker", &[b"work"]);
-    assert_eq!(board.take_event(0, 0, b"worker"), Some(WorkerEvent::Signal));
+    assert_eq!(board.take_event(0, 0, b"worker", &[]), Some(WorkerEvent::Signal));
     board.end_wait(0, None);
     board.audit();
 }
@@ -544,7 +544,7 @@ fn a_worker_that_drains_is_woken_and_told_each_time() {
     assert_eq!(signalled(&mut board), [], "it was told");
     for _ in 0..2 {
         wait_as(&mut board, 0, b"worker", &[b"work"]);
-        assert_eq!(board.take_event(0, 0, b"worker"), Some(WorkerEvent::Drain));
+        assert_eq!(board.take_event(0, 0, b"worker", &[]), Some(WorkerEvent::Drain));
     }
     assert!(board.note_worker(0, b"work", b"worker", Wall(0)) && board.drains(0, b"worker"));
     assert!(!board.drains(0, b"other"));

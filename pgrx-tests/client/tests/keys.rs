@@ -356,8 +356,15 @@ fn a_kept_key_goes_to_those_who_take_the_tasks_place() {
     let again: Uuid = s.value("select (scylla.resubmit(array[$1::uuid]))[1]", &[&second]);
     assert_eq!(holder(&mut s, "k"), Some(again));
     let lease = s.own_one("q");
-    s.complete(&lease);
-    assert_eq!(submit(&mut s, "k", "ignore"), Ok(second));
+    s.return_task(&lease, "aborted").unwrap();
+    assert_eq!(submit(&mut s, "k", "ignore"), Ok(again));
+    s.value::<Uuid>("select (scylla.resubmit(array[$1::uuid]))[1]", &[&second]);
+    assert_eq!(holder(&mut s, "k"), None, "the key is kept for another one");
+    s.value::<Uuid>("select (scylla.resubmit(array[$1::uuid]))[1]", &[&again]);
+    assert!(holder(&mut s, "k").is_some());
+    let replacing = submit(&mut s, "k", "replace").expect("a live task is replaced");
+    assert_eq!(holder(&mut s, "k"), Some(replacing));
+    s.run("select scylla.cancel(id) from scylla.tasks where status = 'ready'");
     // One that keeps no key frees that of the task which it replaces.
     s.submit_with("q", "key => 'once', unique_for => '1 hour'");
     submit(&mut s, "once", "replace").unwrap();

@@ -66,7 +66,7 @@ pub fn wait_for_event(
         let now = time::now().wall;
         let event = db.on_board(|board, entry| {
             board.note_worker(entry, NO_QUEUE, worker, now);
-            board.take_event(entry, process::number(), worker)
+            board.take_event(entry, process::number(), worker, queues)
         });
         if let Some(event) = event {
             xact::end_wait(None);

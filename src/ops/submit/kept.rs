@@ -14,17 +14,25 @@ use std::collections::{HashMap, HashSet};
 
 statement!(KEPT_BY, "submit/kept_by", [TEXTS, TEXTS, UUIDS, UUIDS, TIMESTAMPTZ]);
 statement!(KEEP, "submit/keep_keys", [TEXTS, TEXTS, UUIDS, UUIDS, TIMESTAMPTZS, TIMESTAMPTZ]);
+statement!(PASS_ON, "submit/pass_keys", [TEXTS, TEXTS, UUIDS, UUIDS]);
 statement!(FREE, "submit/free_keys", [TEXTS, TEXTS, UUIDS]);
 statement!(FREE_PAST, "retention/free_keys", [TIMESTAMPTZ, BIGINT]);
 
 /// The last timestamptz; later is infinity.
 const LAST: Wall = Wall(9_223_371_331_199_999_999);
 
-/// Keeps the keys of tasks that were just inserted, as long as they want. Returns the tasks whose keys
-/// are kept for others.
+/// Keeps the keys of tasks that were just inserted, as long as they want; one that repeats a settled task
+/// takes over the key that is kept for that. Returns the tasks whose keys are kept for others.
 pub fn keep(db: &Database, session: &Session, inserted: &[&Entry]) -> HashSet<Uuid> {
     let mut refused: HashSet<Uuid> =
         (kept_by(db, session, inserted).keys()).map(|place| inserted[*place].id).collect();
+    let repeats = |it: &&&Entry| {
+        it.draft.resubmitted_from.is_some() && it.draft.key.is_some() && !refused.contains(&it.id)
+    };
+    let repeating: Vec<&Entry> = inserted.iter().filter(repeats).copied().collect();
+    if !repeating.is_empty() && !are_none(db) {
+        session.run(&PASS_ON, &columns(&repeating));
+    }
     let keeps = |it: &&&Entry| it.draft.unique_for.is_some() && !refused.contains(&it.id);
     let keeping: Vec<&Entry> = inserted.iter().filter(keeps).copied().collect();
     if !keeping.is_empty() {

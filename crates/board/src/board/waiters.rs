@@ -12,7 +12,6 @@ use crate::layout::lane::LaneRef;
 use crate::layout::nodes::{Link, NIL};
 use crate::layout::rank::Id;
 use crate::layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, PLACES, Place, Waiter, WaiterState};
-use crate::time::Wall;
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug)]
@@ -270,13 +269,13 @@ impl Board<'_> {
         }
     }
 
-    /// A lease of a worker has ended without it: the worker, which called last at a time, is told when it
-    /// waits, or at once.
-    pub(crate) fn signal_worker(&mut self, entry: u32, worker: &[u8], seen: Wall) {
-        if let Some(it) = self.find_or_add_worker(entry, b"", worker, seen) {
-            self.workers[it].signalled = true;
-        }
-        self.wake_worker(entry, worker, true);
+    /// A lease of a worker, which has this record, has ended without it: it is told when it waits, or at
+    /// once. One that has not waited yet has no other record.
+    pub(crate) fn signal_worker(&mut self, record: u32) {
+        let (entry, name) = (self.workers[record].entry, self.workers[record].name);
+        let record = self.find_worker(entry, b"", name.as_bytes()).unwrap_or(record);
+        self.workers[record].signalled = true;
+        self.wake_worker(entry, name.as_bytes(), true);
     }
 
     /// Wakes the processes in which a worker waits.
@@ -302,14 +301,22 @@ impl Board<'_> {
         }
     }
 
-    /// What a worker is to be told, which waits in a process. A signal is told once.
-    pub fn take_event(&mut self, entry: u32, process: u32, worker: &[u8]) -> Option<WorkerEvent> {
+    /// What a worker is to be told, which waits in a process for some queues. A signal is told once.
+    pub fn take_event(
+        &mut self,
+        entry: u32,
+        process: u32,
+        worker: &[u8],
+        queues: &[&[u8]],
+    ) -> Option<WorkerEvent> {
         let mut signalled = std::mem::take(&mut self.waiters[process as usize].signalled);
         let mut drains = false;
-        if let Some(it) = self.find_worker(entry, b"", worker) {
-            let it = &mut self.workers[it];
-            signalled |= std::mem::take(&mut it.signalled);
-            drains = it.draining;
+        for queue in queues.iter().copied().chain([&b""[..]]) {
+            if let Some(it) = self.find_worker(entry, queue, worker) {
+                let it = &mut self.workers[it];
+                signalled |= std::mem::take(&mut it.signalled);
+                drains |= it.draining;
+            }
         }
         match (signalled, drains) {
             (true, _) => Some(WorkerEvent::Signal),

@@ -48,7 +48,7 @@ fn a_signal_waits_for_the_first_wait() {
     let id = s.submit("q");
     s.own_with("w", "q", 1, "timeout => '1 h'");
     assert!(s.cancel(id));
-    let call = "call scylla.wait_for_event('w', '{a}', '200 ms')";
+    let call = "call scylla.wait_for_event('w', '{a,q}', '200 ms', '{}')";
     let hear = |s: &mut Session| s.query_one(call, &[]).unwrap().get::<_, Option<String>>(0);
     assert_eq!(hear(&mut s).as_deref(), Some("signal"));
     assert_eq!(hear(&mut s), None);

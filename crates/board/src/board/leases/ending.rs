@@ -192,9 +192,7 @@ impl Board<'_> {
     /// Tells the worker of a slot that its lease has ended without it.
     fn signal_lease_ended(&mut self, at: u32) {
         if self.slots[at].has_token() {
-            let worker = &self.workers[self.slots[at].worker];
-            let (entry, name, seen) = (worker.entry, worker.name, worker.last_seen);
-            self.signal_worker(entry, name.as_bytes(), seen);
+            self.signal_worker(self.slots[at].worker);
         }
     }
 

@@ -46,7 +46,7 @@ impl Board<'_> {
     }
 
     /// The record of a worker of a queue, made if it is new; `None`: each is in use.
-    pub(crate) fn find_or_add_worker(
+    fn find_or_add_worker(
         &mut self,
         entry: u32,
         queue: &[u8],
