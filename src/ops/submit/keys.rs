@@ -1,5 +1,5 @@
-//! Keys: at most one live task per queue and key, and one that keeps its key for some time. Submitting a duplicate is refused, ignored, or
-//! replaces the live task.
+//! Keys: at most one live task per queue and key, and one that keeps its key for some time. Submitting a
+//! duplicate is refused, ignored, or replaces the live task.
 
 use crate::error;
 use crate::ops::finish::cancel;

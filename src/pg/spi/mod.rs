@@ -119,25 +119,7 @@ impl Session {
         arguments: &[Option<pg_sys::Datum>],
         snapshot: pg_sys::Snapshot,
     ) -> Rows {
-        assert_eq!(arguments.len(), statement.kinds.len());
-        memory::replenish();
-        self.begin();
-        let (mut values, nulls) = spread(arguments);
-        // SAFETY: the plan is kept. There is a value and a null for each parameter, of its type.
-        unsafe {
-            let status = pg_sys::SPI_execute_snapshot(
-                statement.plan(),
-                values.as_mut_ptr(),
-                nulls.as_ptr(),
-                snapshot,
-                ptr::null_mut(),
-                false,
-                true,
-                0,
-            );
-            assert!(status > 0, "a kept plan runs: SPI status {status}");
-            Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
-        }
+        self.execute(|| statement.plan(), statement.kinds, arguments, snapshot)
     }
 
     /// As `run_under`, with a text that differs from call to call, but not in its values: its plan is
@@ -149,11 +131,22 @@ impl Session {
         arguments: &[Option<pg_sys::Datum>],
         snapshot: pg_sys::Snapshot,
     ) -> Rows {
+        self.execute(|| variant(text, kinds), kinds, arguments, snapshot)
+    }
+
+    /// Runs a kept plan, which is made inside the session.
+    fn execute(
+        &self,
+        plan: impl FnOnce() -> pg_sys::SPIPlanPtr,
+        kinds: &[Kind],
+        arguments: &[Option<pg_sys::Datum>],
+        snapshot: pg_sys::Snapshot,
+    ) -> Rows {
         assert_eq!(arguments.len(), kinds.len());
         memory::replenish();
         self.begin();
-        let plan = variant(text, kinds);
         let (mut values, nulls) = spread(arguments);
+        let plan = plan();
         // SAFETY: the plan is kept. There is a value and a null for each parameter, of its type.
         unsafe {
             let status = pg_sys::SPI_execute_snapshot(
