@@ -124,7 +124,7 @@ def test_prefetched_tasks_are_handed_back(server: Server, queue: Queue, client: 
         worker.stop()
         until(lambda: server.statuses(queue.name) == {"running": 1, "ready": 3})
         go.set()
-    assert server.statuses(queue.name) == {"completed": 1, "ready": 3}
+        until(lambda: server.statuses(queue.name) == {"completed": 1, "ready": 3})
     assert worker.stats == {"completed": 1, "yielded": 3}
 
 
