@@ -166,7 +166,7 @@ WORKLOADS: tuple[Workload, ...] = (
             ),
             Side("scylla", "work-1", define={"queue": "plain"}),
         ),
-        (Target("scylla", 0.8),),
+        (Target("scylla", 0.65),),
     ),
     Special("groups-shares", "groups", "one large group beside 999 small ones", queues.shares),
     limit("max_running", 100_000),

@@ -5,27 +5,27 @@
 --   action, priority, created, timeout, group_key, run_at, and whether it is ready.
 -- Reads scylla.task through the index task_behind; changes scylla.task. Never waits for a row.
 with next as materialized (
-    select n.number, b.id
+    select n.number, b.id, b.ctid
     from unnest($1, $2, $3) with ordinality as n (queue, hash, most, number)
     cross join lateral (
-        select t.id
+        select t.id, t.ctid
         from scylla.task t
         where t.queue = n.queue and t.behind and scylla._group_hash(coalesce(t.group_key, '')) = n.hash
         order by t.created, t.id
         limit n.most
     ) b
 ), free as (
-    select l.id
+    select l.ctid
     from next x
     cross join lateral (
-        select o.id from scylla.task o where o.id = x.id and o.behind
+        select o.ctid from scylla.task o where o.ctid = x.ctid and o.behind
         offset 0
         for no key update skip locked
     ) l
 ), done as (
     update scylla.task t
     set behind = false
-    where t.id = any (array(select f.id from free f))
+    where t.ctid = any (array(select f.ctid from free f))
     returning t.id, t.queue, t.action, t.priority, t.created, t.timeout, t.group_key, t.run_at, t.ready
 )
 select x.number, d.*

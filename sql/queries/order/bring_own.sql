@@ -6,10 +6,10 @@
 -- Reads scylla.task through the indexes task_behind, task_first and task_lane; changes scylla.task. Never
 --   waits for a row.
 with next as materialized (
-    select b.id
+    select b.ctid
     from unnest($2) as n (hash)
     cross join lateral (
-        select t.id, t.action, t.ready
+        select t.id, t.ctid, t.action, t.ready
         from scylla.task t
         where t.queue = $1 and t.behind and scylla._group_hash(coalesce(t.group_key, '')) = n.hash
         order by t.created, t.id
@@ -33,16 +33,16 @@ with next as materialized (
             where t.queue = $1 and t.ready and not t.behind and t.group_key is null
         ))
 ), free as (
-    select l.id
+    select l.ctid
     from next x
     cross join lateral (
-        select o.id from scylla.task o where o.id = x.id and o.behind and o.ready
+        select o.ctid from scylla.task o where o.ctid = x.ctid and o.behind and o.ready
         offset 0
         for no key update skip locked
     ) l
 )
 update scylla.task t
 set behind = false
-where t.id = any (array(select f.id from free f))
+where t.ctid = any (array(select f.ctid from free f))
 returning t.id, t.priority, t.created, t.timeout, t.run_at, t.ctid, t.action,
     scylla._group_hash(t.group_key)

@@ -6,13 +6,13 @@
 -- Reads scylla.task through the indexes task_first and task_lane, of the tasks without a group all that are
 --   ready; changes scylla.task. Never waits for a row.
 with extra as materialized (
-    select n.number, f.id
+    select n.number, f.id, f.ctid
     from unnest($1, $2) with ordinality as n (queue, hash, number)
     cross join lateral (
-        select o.id
+        select o.id, o.ctid
         from (
             (
-                select t.id, t.created
+                select t.id, t.ctid, t.created
                 from scylla.task t
                 where t.queue = n.queue
                     and scylla._group_hash(coalesce(t.group_key, '')) = n.hash
@@ -24,7 +24,7 @@ with extra as materialized (
             )
             union all
             (
-                select t.id, t.created
+                select t.id, t.ctid, t.created
                 from scylla.task t
                 where n.hash = $3
                     and t.queue = n.queue
@@ -38,17 +38,19 @@ with extra as materialized (
         limit $4
     ) f
 ), free as (
-    select l.id
+    select l.ctid
     from extra x
     cross join lateral (
-        select o.id from scylla.task o where o.id = x.id and (o.ready or o.held) and not o.behind
+        select o.ctid
+        from scylla.task o
+        where o.ctid = x.ctid and (o.ready or o.held) and not o.behind
         offset 0
         for no key update skip locked
     ) l
 ), done as (
     update scylla.task t
     set behind = true
-    where t.id = any (array(select f.id from free f))
+    where t.ctid = any (array(select f.ctid from free f))
     returning t.id
 )
 select x.number, d.id is not null

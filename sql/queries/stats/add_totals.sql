@@ -8,7 +8,8 @@
 with free as (
     select q.queue
     from unnest($1) as q (queue)
-    where not exists (select from scylla.queue_total t where t.queue = q.queue)
+    -- no `exists`: it may be planned to read all rows once
+    where (select true from scylla.queue_total t where t.queue = q.queue) is null
 ), known as materialized (
     select t.queue
     from scylla.queue_total t

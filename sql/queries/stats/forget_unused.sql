@@ -13,28 +13,34 @@ with old as materialized (
     limit 100
     for update skip locked
 ), seen as materialized (
+    -- no `exists`: it may be planned to read all rows once
     select o.queue,
-        o.queue = any ($2)
-        or exists (select from scylla.queue q where q.queue = o.queue)
-        or exists (select from scylla.privilege p where p.queue = o.queue)
-        or exists (select from scylla.schedule s where s.queue = o.queue)
-        or exists (
-            select from scylla.task t
-            where t.queue = o.queue and t.ready and not t.behind and t.group_key is null)
-        or exists (select from scylla.task t where t.queue = o.queue and t.ready and t.group_key is not null)
-        or exists (select from scylla.task t where t.queue = o.queue and t.behind)
-        or exists (select from scylla.task t where t.queue = o.queue and not t.ready)
-        or exists (select from scylla.finished f where f.queue = o.queue) as has_something
+        o.queue = any ($2) or coalesce(
+            (select true from scylla.queue q where q.queue = o.queue),
+            (select true from scylla.privilege p where p.queue = o.queue limit 1),
+            (select true from scylla.schedule s where s.queue = o.queue limit 1),
+            (
+                select true from scylla.task t
+                where t.queue = o.queue and t.ready and not t.behind and t.group_key is null
+                limit 1
+            ),
+            (
+                select true from scylla.task t
+                where t.queue = o.queue and t.ready and t.group_key is not null
+                limit 1
+            ),
+            (select true from scylla.task t where t.queue = o.queue and t.behind limit 1),
+            (select true from scylla.task t where t.queue = o.queue and not t.ready limit 1),
+            (select true from scylla.finished f where f.queue = o.queue limit 1),
+            false) as has_something
     from old o
 ), kept as (
     update scylla.queue_total t
     set used = $1 - interval '23 hours'
-    from seen s
-    where t.queue = s.queue and s.has_something
+    where t.queue = any (array(select k.queue from seen k where k.has_something))
 ), gone as (
     delete from scylla.queue_total t
-    using seen s
-    where t.queue = s.queue and not s.has_something
+    where t.queue = any (array(select u.queue from seen u where not u.has_something))
     returning t.queue
 )
 select count(*) from gone

@@ -4,4 +4,4 @@
 -- key.
 delete from scylla.kept_key k
 using unnest($1, $2) as w (queue, key)
-where k.queue = w.queue and k.key = w.key and k.task = any ($3)
+where k.queue = any ($1) and k.key = any ($2) and k.queue = w.queue and k.key = w.key and k.task = any ($3)

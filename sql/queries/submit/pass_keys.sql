@@ -6,4 +6,4 @@
 update scylla.kept_key k
 set task = w.task
 from unnest($1, $2, $3, $4) as w (queue, key, task, repeated)
-where k.queue = w.queue and k.key = w.key and k.task = w.repeated
+where k.queue = any ($1) and k.key = any ($2) and k.queue = w.queue and k.key = w.key and k.task = w.repeated
