@@ -75,6 +75,10 @@ fn operations() -> impl Strategy<Value = Operation> {
             |(entry, max, outcome)| Operation::Due { entry, max, outcome }
         ),
         2 => (0..40_u8, any::<u8>()).prop_map(|(holder, queue)| Operation::Call { holder, queue }),
+        2 => (0..40_u8, any::<bool>()).prop_map(
+            |(holder, drains)| Operation::Drain { holder, drains }
+        ),
+        4 => holder().prop_map(|holder| Operation::Listen { holder }),
         2 => (holder(), 1..5_u8, prop::bool::weighted(0.8)).prop_map(
             |(holder, most, commits)| Operation::Release { holder, most, commits }
         ),

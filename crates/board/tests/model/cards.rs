@@ -385,6 +385,9 @@ impl World<'_> {
         self.board.requeue(right.ticket, expired);
         self.spent.push((right, false));
         let mut expect = Expect::default();
+        if expired && self.settling(right).is_some() {
+            self.signal(right.key);
+        }
         let mut ended = false;
         if let Some(card) = self.settling(right) {
             ended = std::mem::take(&mut card.persisted);
@@ -400,6 +403,9 @@ impl World<'_> {
     pub fn withhold(&mut self, right: Right) {
         self.board.withhold(right.ticket);
         self.spent.push((right, false));
+        if self.settling(right).is_some() {
+            self.signal(right.key);
+        }
         let mut ended = false;
         if let Some(card) = self.settling(right) {
             ended = std::mem::take(&mut card.persisted);
@@ -434,6 +440,10 @@ impl World<'_> {
 
     pub fn remove_task(&mut self, key: Key) {
         self.board.remove_task(key.0, key.1);
+        let is_held = |card: &Card| matches!(card.state, State::Leased | State::Reserved);
+        if self.cards.get(&key).is_some_and(is_held) {
+            self.signal(key);
+        }
         let expect = self.remove(key);
         self.reconcile(expect);
     }

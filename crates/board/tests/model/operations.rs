@@ -94,6 +94,15 @@ pub enum Operation {
         holder: u8,
         queue: u8,
     },
+    /// An administrator asks a worker to stop, or takes that back.
+    Drain {
+        holder: u8,
+        drains: bool,
+    },
+    /// A worker asks what it is to be told.
+    Listen {
+        holder: u8,
+    },
     /// An administrator releases a worker.
     Release {
         holder: u8,
@@ -244,6 +253,14 @@ impl World<'_> {
             Operation::Call { holder, queue } => {
                 let (entry, pid) = entry_of(holder);
                 self.call(entry, queue % QUEUES, pid);
+            }
+            Operation::Drain { holder, drains } => {
+                let (entry, pid) = entry_of(holder);
+                self.drain_worker(entry, pid, drains);
+            }
+            Operation::Listen { holder } => {
+                let (entry, pid) = entry_of(holder);
+                self.listen(entry, pid);
             }
             Operation::Release { holder, most, commits } => {
                 let (entry, pid) = entry_of(holder);

@@ -28,6 +28,8 @@ impl World<'_> {
         self.board.remove(entry);
         self.cards.retain(|key, _| key.0 != entry);
         self.workers.retain(|key, _| key.0 != entry);
+        self.signals.retain(|key| key.0 != entry);
+        self.draining.retain(|key| key.0 != entry);
         self.ended[entry as usize] = 0;
         self.last = self.take_snapshot();
         assert!(self.last.lanes.keys().all(|lane| lane.0 != entry), "a cleared entry has no lanes");
@@ -48,6 +50,8 @@ impl World<'_> {
         self.board.clear();
         self.cards.clear();
         self.workers.clear();
+        self.signals.clear();
+        self.draining.clear();
         self.ended = [0; MAX_DATABASES as usize];
         (0..MAX_DATABASES).for_each(|entry| self.register(entry));
         self.last = self.take_snapshot();

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use board::{Monotonic, ReleaseCursor, State, Wall};
+use board::{Monotonic, ReleaseCursor, State, Wall, WorkerEvent};
 
 use super::check::Expect;
 use super::world::{
     Act, Card, End, Key, MAX_DATABASES, Outcome, QUEUES, Right, WorkerKey, World, queue_name,
 };
+
+/// Of the record that a worker has for itself, beside those for its queues.
+const NO_QUEUE: u8 = QUEUES;
 
 pub fn worker_name(pid: i32) -> Vec<u8> {
     format!("worker {pid}").into_bytes()
@@ -25,8 +28,52 @@ impl World<'_> {
     /// A worker asks for tasks of a queue.
     pub fn call(&mut self, entry: u32, queue: u8, pid: i32) {
         let name = worker_name(pid);
-        self.board.note_worker(entry, &queue_name(queue), &name, self.now.wall);
+        let drains = self.board.note_worker(entry, &queue_name(queue), &name, self.now.wall);
+        assert_eq!(drains, self.draining.contains(&(entry, NO_QUEUE, name.clone())));
         self.workers.insert((entry, queue, name), self.now.wall);
+        self.reconcile(Expect::default());
+    }
+
+    /// An administrator asks a worker to stop, or takes that back.
+    pub fn drain_worker(&mut self, entry: u32, pid: i32, drains: bool) {
+        let key = (entry, NO_QUEUE, worker_name(pid));
+        self.board.drain_worker(entry, &key.2, drains, self.now.wall);
+        if drains {
+            self.workers.entry(key.clone()).or_insert(self.now.wall);
+            self.draining.insert(key);
+        } else {
+            self.draining.remove(&key);
+        }
+        self.reconcile(Expect::default());
+    }
+
+    /// A lease ends without its worker, which is to be told.
+    pub fn signal(&mut self, key: Key) {
+        let card = &self.cards[&key];
+        if card.token_hash.is_some() {
+            let of_worker = (card.lane.0, NO_QUEUE, card.worker.clone());
+            let of_queue = (card.lane.0, card.lane.1, card.worker.clone());
+            let is_known = self.workers.contains_key(&of_worker);
+            self.signals.insert(if is_known { of_worker } else { of_queue });
+        }
+    }
+
+    /// A worker asks what it is to be told.
+    pub fn listen(&mut self, entry: u32, pid: i32) {
+        let name = worker_name(pid);
+        let queues: Vec<Vec<u8>> = (0..QUEUES).map(queue_name).collect();
+        let queues: Vec<&[u8]> = queues.iter().map(|it| &it[..]).collect();
+        let event = self.board.take_event(entry, 0, &name, &queues);
+        let records = (0..=NO_QUEUE).map(|queue| (entry, queue, name.clone()));
+        let told = records.filter(|it| self.signals.remove(it)).count();
+        let expected = match self.draining.contains(&(entry, NO_QUEUE, name.clone())) {
+            _ if told > 0 => Some(WorkerEvent::Signal),
+            true => Some(WorkerEvent::Drain),
+            false => None,
+        };
+        assert_eq!(event, expected, "what {} is told", String::from_utf8_lossy(&name));
+        self.tally.told += u64::from(event == Some(WorkerEvent::Signal));
+        self.tally.drained += u64::from(event == Some(WorkerEvent::Drain));
         self.reconcile(Expect::default());
     }
 
@@ -96,7 +143,8 @@ impl World<'_> {
                 (0..self.board.workers_end()).filter_map(|at| self.board.worker_at(at, entry));
             for (it, deadline) in all {
                 let queue = (0..QUEUES).find(|queue| queue_name(*queue) == it.queue.as_bytes());
-                let key = (entry, queue.expect("a queue"), it.name.as_bytes().to_vec());
+                assert_eq!(queue.is_none(), it.queue.as_bytes().is_empty());
+                let key = (entry, queue.unwrap_or(NO_QUEUE), it.name.as_bytes().to_vec());
                 let twice = known.insert(key, (it.running, it.last_seen, deadline));
                 assert!(twice.is_none(), "a worker of a queue has one record");
             }
@@ -110,6 +158,8 @@ impl World<'_> {
             is_kept
         });
         self.tally.forgotten += forgotten;
+        self.signals.retain(|key| known.contains_key(key));
+        self.draining.retain(|key| known.contains_key(key));
         for (key, (running, last_seen, deadline)) in &known {
             assert_eq!(self.workers.get(key), Some(last_seen), "{key:?} was seen then");
             let own = || self.cards.values().filter(|card| card.is_of(key));

@@ -169,6 +169,10 @@ pub struct Tally {
     pub parked: u64,
     /// Owned in the place of one of its group whose lease the same transaction ends.
     pub handed_in_group: u64,
+    /// Workers that were told that a lease had ended without them.
+    pub told: u64,
+    /// Workers that were told to stop.
+    pub drained: u64,
 }
 
 pub struct World<'b> {
@@ -177,6 +181,10 @@ pub struct World<'b> {
     pub cards: BTreeMap<Key, Card>,
     /// When each worker last called, by the board's clock.
     pub workers: BTreeMap<WorkerKey, Wall>,
+    /// Workers of which a lease ended without them, which they were not told yet, by the record that knows.
+    pub signals: BTreeSet<WorkerKey>,
+    /// Workers that are asked to stop.
+    pub draining: BTreeSet<WorkerKey>,
     pub transactions: BTreeMap<i32, Transaction>,
     pub refills: Vec<Refill>,
     /// Lanes that a process may still mean to refill.
@@ -230,6 +238,8 @@ impl<'b> World<'b> {
             rows: BTreeMap::new(),
             cards: BTreeMap::new(),
             workers: BTreeMap::new(),
+            signals: BTreeSet::new(),
+            draining: BTreeSet::new(),
             transactions: BTreeMap::new(),
             refills: Vec::new(),
             wanted: Vec::new(),
@@ -295,7 +305,7 @@ impl<'b> World<'b> {
 }
 
 impl Tally {
-    pub fn all(&self) -> [(&'static str, u64); 22] {
+    pub fn all(&self) -> [(&'static str, u64); 24] {
         [
             ("evicted", self.evicted),
             ("left", self.left),
@@ -319,6 +329,8 @@ impl Tally {
             ("in_turn", self.in_turn),
             ("parked", self.parked),
             ("handed_in_group", self.handed_in_group),
+            ("told", self.told),
+            ("drained", self.drained),
         ]
     }
 }
@@ -349,6 +361,8 @@ impl std::ops::Add for Tally {
             in_turn: self.in_turn + it.in_turn,
             parked: self.parked + it.parked,
             handed_in_group: self.handed_in_group + it.handed_in_group,
+            told: self.told + it.told,
+            drained: self.drained + it.drained,
         }
     }
 }
