@@ -310,7 +310,7 @@ fn a_member_that_cannot_become_the_role_does_not_act_for_it() {
     // What is inherited counts as the member's own.
     s.run(
         "select scylla.revoke('sql', r, '{manage}'), scylla.grant('sql', r, '{submit}')
-        from unnest('{asks,member}'::text[]) r",
+        from unnest('{asks,member}'::regrole[]) r",
     );
     let failed = run_as(&mut s, "asks", "select 1/0")["rn"].as_str().unwrap().to_owned();
     s.run("set role asks");
