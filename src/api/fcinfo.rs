@@ -103,7 +103,7 @@ impl Call {
             }
             NamedQueue::Task(number) => self.optional_uuid(number).and_then(|id| {
                 let queue = access.visible_queue_of(id)?;
-                Some(error::denied_on_task(id, Some(&queue), one.words()))
+                Some(error::denied_on_task(role::current(), id, Some(&queue), one.words()))
             }),
             NamedQueue::Sql => Some(on_queue(QUEUE.to_vec())),
             NamedQueue::None => None,
@@ -181,7 +181,7 @@ impl Call {
     /// The error of a task on whose queue the caller lacks a privilege.
     pub fn denied_on_task(&self, id: Uuid, privilege: Privileges) -> Error {
         let queue = self.access.as_ref().and_then(|access| access.visible_queue_of(id));
-        error::denied_on_task(id, queue.as_deref(), privilege.words())
+        error::denied_on_task(role::current(), id, queue.as_deref(), privilege.words())
     }
 
     /// Refuses the call in a read-only transaction, and on a standby.

@@ -17,9 +17,9 @@ fn any_of(words: impl Iterator<Item = &'static str>) -> String {
     format!("privilege {}", words.join(" or "))
 }
 
-/// The call that would permit it: a grant of the first of the words on a queue to the current role.
-fn ask_for(queue: &str, mut words: impl Iterator<Item = &'static str>) -> String {
-    let role = role::name(role::current()).map_or(String::new(), |it| it.to_string_lossy().into());
+/// The call that would permit it: a grant of the first of the words on a queue to a role.
+fn ask_for(role: Oid, queue: &str, mut words: impl Iterator<Item = &'static str>) -> String {
+    let role = role::name(role).map_or(String::new(), |it| it.to_string_lossy().into());
     let [queue, role] = [queue, &*role].map(|it: &str| it.replace('\'', "''"));
     let word = words.next().unwrap_or_default();
     format!("Ask the extension's owner to call scylla.grant('{queue}', '{role}', '{{{word}}}').")
@@ -29,7 +29,7 @@ fn ask_for(queue: &str, mut words: impl Iterator<Item = &'static str>) -> String
 pub fn denied_everywhere(words: impl Iterator<Item = &'static str> + Clone) -> Error {
     denied("permission denied for extension \"scylla\"")
         .detail(format!("The call needs the {} on a queue.", any_of(words.clone())))
-        .hint(ask_for("...", words))
+        .hint(ask_for(role::current(), "...", words))
 }
 
 /// A role without a privilege on all queues.
@@ -37,7 +37,7 @@ pub fn denied_on_all(words: impl Iterator<Item = &'static str> + Clone) -> Error
     let needed = any_of(words.clone());
     denied("permission denied for extension \"scylla\"")
         .detail(format!("The call needs the {needed} on all queues, which is queue \"*\"."))
-        .hint(ask_for("*", words))
+        .hint(ask_for(role::current(), "*", words))
 }
 
 /// A call that only the owner of the extension may make.
@@ -50,12 +50,13 @@ pub fn denied_on_queue(queue: &[u8], words: impl Iterator<Item = &'static str> +
     let queue = datum::printable(queue);
     denied(format!("permission denied for queue \"{queue}\""))
         .detail(format!("The call needs the {} on the queue.", any_of(words.clone())))
-        .hint(ask_for(&queue, words))
+        .hint(ask_for(role::current(), &queue, words))
 }
 
 /// A role without a privilege on the queue of a task. `queue`: that queue; `None`: the role may not
 /// know it.
 pub fn denied_on_task(
+    asking: Oid,
     id: Uuid,
     queue: Option<&[u8]>,
     words: impl Iterator<Item = &'static str> + Clone,
@@ -65,10 +66,10 @@ pub fn denied_on_task(
     match queue.map(datum::printable) {
         Some(queue) => error
             .detail(format!("The call needs the {needed} on the task's queue, \"{queue}\"."))
-            .hint(ask_for(&queue, words)),
+            .hint(ask_for(asking, &queue, words)),
         None => error
             .detail(format!("The call needs the {needed} on the task's queue."))
-            .hint(ask_for("...", words)),
+            .hint(ask_for(asking, "...", words)),
     }
 }
 
@@ -77,7 +78,7 @@ pub fn denied_on_message(queue: &[u8], id: &[u8]) -> Error {
     let [queue, id] = [queue, id].map(datum::printable);
     denied(format!("permission denied for message \"{id}\" of queue \"{queue}\""))
         .detail("Another role has sent it, and the call needs the privilege \"cancel\".")
-        .hint(ask_for(&queue, ["cancel"].into_iter()))
+        .hint(ask_for(role::current(), &queue, ["cancel"].into_iter()))
 }
 
 /// A schedule of another role, and no privilege to change it.

@@ -15,6 +15,7 @@ use board::{
 use pgrx::pg_sys::{self, SubXactEvent, XLogRecPtr, XactEvent};
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::vec::Drain;
@@ -240,6 +241,46 @@ pub fn endings_in_groups() -> Vec<(GroupPlace, u32)> {
     places.sort_unstable();
     let counts = places.chunk_by(|one, other| one == other);
     counts.map(|some| (some[0], some.len() as u32)).collect()
+}
+
+/// What this transaction ends when it commits.
+#[derive(Default)]
+pub struct Ending {
+    tickets: HashSet<Ticket>,
+    ids: HashSet<Id>,
+}
+
+impl Ending {
+    pub fn is_empty(&self) -> bool {
+        self.tickets.is_empty() && self.ids.is_empty()
+    }
+
+    /// Whether it ends this task, which has this slot.
+    pub fn has(&self, ticket: Ticket, id: Id) -> bool {
+        self.tickets.contains(&ticket) || self.ids.contains(&id)
+    }
+}
+
+/// The tasks whose leases this transaction ends when it commits.
+pub fn ending() -> Ending {
+    let mut ending = Ending::default();
+    PENDING.with_borrow(|pending| {
+        for it in pending {
+            match &it.change {
+                Change::Finish(ticket, _) | Change::Release(ticket, _) => {
+                    ending.tickets.insert(*ticket);
+                }
+                Change::Gone(id) => {
+                    ending.ids.insert(*id);
+                }
+                Change::Cancel(offer) => {
+                    ending.ids.insert(offer.rank.id);
+                }
+                _ => {}
+            }
+        }
+    });
+    ending
 }
 
 /// How many of the last changes are looked at for one that counts the same queue.

@@ -73,6 +73,37 @@ fn heartbeats_keep_a_lease_alive() {
     s.complete(&lease);
 }
 
+/// B33: in the transaction that has ended a task, its lease is over.
+#[test]
+fn a_lease_is_over_in_the_transaction_that_ends_it() {
+    let database = database();
+    let mut s = database.connect();
+    s.submit_many("q", 3);
+    let leases = s.own_with("w", "q", 3, "timeout => '1 min'");
+    let ids: Vec<Uuid> = leases.iter().map(|it| it.id).collect();
+    let tokens: Vec<Uuid> = leases.iter().map(|it| it.token).collect();
+    let states = |s: &mut Session| -> Vec<String> {
+        s.value(
+            "select array_agg(state order by n) from scylla.heartbeat('w', $1, $2)
+                     with ordinality as h (id, state, deadline, n)",
+            &[&ids, &tokens],
+        )
+    };
+    s.run("begin");
+    s.complete(&leases[0]);
+    assert!(s.cancel(leases[1].id));
+    assert_eq!(states(&mut s), ["settled", "cancelled", "held"]);
+    assert_eq!([0, 1, 2].map(|at| s.extend(&leases[at])), [false, false, true]);
+    s.run("savepoint a");
+    s.return_task(&leases[2], "retry").unwrap();
+    assert_eq!(states(&mut s), ["settled", "cancelled", "lost"]);
+    s.run("rollback to a");
+    assert_eq!(states(&mut s), ["settled", "cancelled", "held"]);
+    s.run("rollback");
+    assert_eq!(states(&mut s), ["held"; 3]);
+    leases.iter().for_each(|it| s.complete(it));
+}
+
 /// B35: progress is optional, may decrease, and is kept until the next report.
 #[test]
 fn progress_is_kept_until_the_next_report() {

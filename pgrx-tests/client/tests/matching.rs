@@ -125,7 +125,9 @@ fn deleting_takes_dependents_along() {
     s.submit_after("second", &[first], "priority => 0");
     s.run("create role deletes_first; select scylla.grant('first', 'deletes_first', '{cancel}')");
     s.run("set role deletes_first");
-    assert_eq!(s.refused(r#"select scylla.delete_matching('{"queue": "first"}')"#), "42501");
+    let error = s.refusal(r#"select scylla.delete_matching('{"queue": "first"}')"#, &[]);
+    assert_eq!(error.code().code(), "42501");
+    assert!(error.hint().unwrap().contains("'deletes_first'"), "{error:?}");
     s.run("reset role");
     assert_eq!(s.count("select count(*) from scylla.task"), 2);
 }
@@ -315,4 +317,46 @@ fn a_crash_in_the_middle_undoes_all_of_it() {
     assert_eq!(s.count("select count(*) from scylla.finished"), 0);
     assert_eq!(act(&mut s, "cancel", r#"'{"queue": "q"}'"#), 100_000);
     assert!(s.own("w", "q", 1).is_empty());
+}
+
+/// Sessions that resubmit and delete what has the same few keys wait for each other in one order: for the
+/// settled tasks first, then for the live one.
+#[test]
+fn deleting_and_resubmitting_what_has_one_key_takes_turns() {
+    let database = database();
+    let ends = AtomicBool::new(false);
+    let calls = ["fill", "resubmit", "resubmit", "delete", "delete"];
+    thread::scope(|scope| {
+        let sessions = calls.map(|what| {
+            let (mut s, ends) = (database.connect(), &ends);
+            scope.spawn(move || {
+                let mut done = 0;
+                while !ends.load(Ordering::Relaxed) {
+                    for key in ["a", "b", "c"] {
+                        let filter = format!(r#"{{"queue": "q", "key": "{key}"}}"#);
+                        let submit =
+                            format!("scylla.submit('q', key => '{key}', on_conflict => 'ignore')");
+                        let calls = match what {
+                            "fill" => vec![
+                                submit.clone(),
+                                format!("scylla.cancel_matching('{filter}')"),
+                                submit,
+                            ],
+                            _ => vec![format!("scylla.{what}_matching('{filter}')")],
+                        };
+                        for call in calls {
+                            s.run(&format!("select {call}"));
+                            done += 1;
+                        }
+                    }
+                }
+                done
+            })
+        });
+        sleep(seconds(3));
+        ends.store(true, Ordering::Relaxed);
+        let done = sessions.map(|it| it.join().expect("no deadlock"));
+        assert!(done.iter().all(|it| *it > 20), "{done:?}");
+    });
+    Server::shared().assert_log_is_clean();
 }

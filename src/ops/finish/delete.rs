@@ -26,12 +26,26 @@ pub fn delete(
     permit: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<usize> {
     let wanted = distinct(wanted.iter().copied());
-    let live = delete_live(db, wanted.clone(), permit, |_, _, wanted| Ok(wanted))?;
-    Ok(live.len() + delete_settled(db, wanted).len())
+    // First the settled ones: so does a resubmission, which then waits for a live task with its key.
+    let settled = delete_settled(db, wanted.clone());
+    let left = without(wanted, settled.clone());
+    let live = delete_live(db, left.clone(), permit, |_, _, wanted| Ok(wanted))?;
+    // Those that settled before they could be locked.
+    let late = delete_settled(db, without(left, live.clone()));
+    Ok(settled.len() + live.len() + late.len())
+}
+
+fn without(mut ids: Vec<Uuid>, gone: Vec<Uuid>) -> Vec<Uuid> {
+    let gone: HashSet<Uuid> = gone.into_iter().collect();
+    ids.retain(|id| !gone.contains(id));
+    ids
 }
 
 /// Deletes settled tasks. Returns those that were there.
 pub fn delete_settled(db: &Database, wanted: Vec<Uuid>) -> Vec<Uuid> {
+    if wanted.is_empty() {
+        return wanted;
+    }
     ids_of(&session(db), &DELETE_FINISHED, wanted.into_iter())
 }
 

@@ -6,7 +6,7 @@ use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
 use crate::shmem::segment;
-use crate::shmem::xact::AT_ONCE;
+use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::rows::{LIVE, ids_of, session, settled};
 use board::{CANCELLED, Extended, Micros, TokenHash, Wall};
 use std::collections::{HashMap, HashSet};
@@ -43,6 +43,7 @@ fn keep(
     let hashed: Vec<(Uuid, TokenHash)> =
         leases.iter().map(|(id, token)| (*id, token_hash(*token))).collect();
     let mut kept: Vec<Option<Kept>> = vec![None; hashed.len()];
+    let ending = xact::ending();
     loop {
         let now = time::now();
         let places: Vec<usize> = (0..hashed.len()).filter(|at| kept[*at].is_none()).collect();
@@ -54,6 +55,14 @@ fn keep(
                 for at in some {
                     let (id, token_hash) = &hashed[*at];
                     let progress = progress.get(*at).copied().flatten();
+                    let is_ending = |at: u32| {
+                        let slot = board.slot_at(at, entry);
+                        slot.is_some_and(|it| ending.has(it.ticket(at), id.0))
+                    };
+                    if !ending.is_empty() && board.find_slot(entry, id.0).is_some_and(is_ending) {
+                        kept[*at] = Some(Kept::Lost);
+                        continue;
+                    }
                     kept[*at] = match board.extend(entry, id.0, token_hash, now, length, progress) {
                         Extended::Yes if shows_deadlines => {
                             let slot = board.slot_of(entry, id.0);

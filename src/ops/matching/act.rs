@@ -64,6 +64,14 @@ impl Matching<'_> {
         settled.sort_unstable();
         let mut count = 0;
         let mut gone: Vec<Uuid> = Vec::new();
+        // First the settled ones: a resubmission locks them, and then waits for a live task with its key.
+        for some in settled.chunks(ROWS_PER_TX) {
+            count += match action {
+                Action::Delete => delete::delete_settled(self.db, some.to_vec()).len(),
+                _ => self.resubmit(some)?,
+            };
+            pgrx::check_for_interrupts!();
+        }
         for some in live.chunks(ROWS_PER_TX) {
             count += match action {
                 Action::Delete | Action::Drop => self.delete_live(some, action, &mut gone)?,
@@ -74,13 +82,6 @@ impl Matching<'_> {
         // One that went as another's dependent counts where it is one of these.
         gone.sort_unstable();
         count += live.iter().filter(|id| gone.binary_search(id).is_ok()).count();
-        for some in settled.chunks(ROWS_PER_TX) {
-            count += match action {
-                Action::Delete => delete::delete_settled(self.db, some.to_vec()).len(),
-                _ => self.resubmit(some)?,
-            };
-            pgrx::check_for_interrupts!();
-        }
         Ok(count)
     }
 
@@ -212,7 +213,7 @@ impl Matching<'_> {
             true => Ok(()),
             false => {
                 let visible = access.on(queue).has_any(Privileges::LOOK).then_some(queue);
-                Err(error::denied_on_task(id, visible, Privileges::CANCEL.words()))
+                Err(error::denied_on_task(self.role, id, visible, Privileges::CANCEL.words()))
             }
         };
         let gone =
@@ -235,11 +236,8 @@ impl Matching<'_> {
         let mut count = 0;
         if self.filter.takes_settled() && !self.filter.is_of_owned() {
             // Those that settled before they could be locked are still what the filter takes.
-            let others: Vec<Uuid> =
-                some.iter().filter(|id| gone.binary_search(id).is_err()).copied().collect();
-            if !others.is_empty() {
-                count += delete::delete_settled(self.db, others).len();
-            }
+            let others = some.iter().filter(|id| gone.binary_search(id).is_err());
+            count += delete::delete_settled(self.db, others.copied().collect()).len();
         }
         all_gone.extend(gone);
         Ok(count)

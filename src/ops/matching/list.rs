@@ -348,7 +348,7 @@ impl Page<'_> {
             ];
             let rows = self.run(kind.text, &[], &[TEXT, TEXT, BIGINT], &others);
             if rows.len() > SOURCES_MAX {
-                return Err(error::too_many_lanes(SOURCES_MAX, self.narrower()));
+                return Err(error::too_many_lanes(SOURCES_MAX, self.fewer_lanes()));
             }
             for row in 0..rows.len() {
                 let queue = datum::text(rows.get(row, 0));
@@ -365,6 +365,15 @@ impl Page<'_> {
             }
         }
         Ok(())
+    }
+
+    /// How to ask for fewer actions and priorities.
+    fn fewer_lanes(&self) -> &'static str {
+        match (&self.filter.queue, &self.filter.action) {
+            (None, _) => "Add queue to the filter.",
+            (Some(_), None) => "Add action to the filter, or key.",
+            (Some(_), Some(_)) => "Add key to the filter, or a status other than ready.",
+        }
     }
 
     /// How to ask for less.
@@ -389,7 +398,7 @@ impl Page<'_> {
         let known: Vec<Vec<u8>> =
             queues::all(self.db).into_keys().filter(|queue| self.may_look(queue)).collect();
         if known.len() > SOURCES_MAX {
-            return Err(error::too_many_lanes(SOURCES_MAX, self.narrower()));
+            return Err(error::too_many_lanes(SOURCES_MAX, self.fewer_lanes()));
         }
         let names = known.iter().map(|it| Some(datum::varlena(it)));
         let names = Some(datum::array(TEXTS, names));

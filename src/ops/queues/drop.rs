@@ -22,10 +22,15 @@ pub fn drop_queue(db: &Database, asking: Oid, queue: &[u8]) -> Result<bool> {
     let exists = configure::exists(db, queue);
     let filter = Filter { queue: Some(queue.to_vec()), ..Filter::default() };
     let needed = &[Privileges::CANCEL];
-    let live = Matching { db, filter, role: asking, needed, most: None }.act(Action::Drop)?;
     let name = Some(datum::varlena(queue));
     let session = session(db);
+    // First the settled tasks: a resubmission locks them, and then waits for a live task with its key.
     let settled = datum::number(session.run(&DELETE_SETTLED, &[name]).first());
+    drop(session);
+    let live = Matching { db, filter, role: asking, needed, most: None }.act(Action::Drop)?;
+    let late =
+        datum::number(crate::storage::rows::session(db).run(&DELETE_SETTLED, &[name]).first());
+    let session = crate::storage::rows::session(db);
     // A transaction that changes settings afterwards does so behind what the board does at the commit.
     for table in [db.table(c"queue"), privilege_table(db)] {
         // SAFETY: a lock on a table of the extension, kept until the transaction ends. Reading goes on.
@@ -36,5 +41,5 @@ pub fn drop_queue(db: &Database, asking: Oid, queue: &[u8]) -> Result<bool> {
     xact::at_commit(db, [Change::DropQueue(Box::new(Name::new(queue)))]);
     relcache::announce_change(privilege_table(db));
     max_tries::announce_change(db);
-    Ok(exists || forgot || live > 0 || settled > 0)
+    Ok(exists || forgot || live > 0 || settled + late > 0)
 }

@@ -31,7 +31,7 @@ pub(crate) const EXPIRY: i32 = 0;
 
 /// A transaction's right to end what it began with a slot. Void once the slot has another
 /// generation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
     /// The slot's index.
     pub slot: u32,
