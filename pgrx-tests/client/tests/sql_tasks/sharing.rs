@@ -61,6 +61,8 @@ fn a_database_leaves_a_process_to_the_others() {
     let (mut g, mut s) = (greedy.connect(), other.connect());
     let roles = ["one", "two", "three"];
     with_roles(&mut g, &roles);
+    // Something is kept for a database once its scheduler has begun.
+    assert_eq!(run(&mut s, "select 1", "")["status"], "completed");
     for n in 0..9 {
         submit_as(&mut g, roles[n % 3], "select pg_sleep(600) -- greedy", "");
     }
