@@ -55,6 +55,14 @@ def joined(size: int, clients: int, *targets: Target) -> Compare:
     return Compare(f"joined-{size}", "joined", what, (one, two), targets)
 
 
+def outcomes(size: int) -> Compare:
+    """return_many with several outcomes, against return_tasks of completed ones."""
+    many = Side("scylla", "work-outcomes", size, 4, "return_many")
+    tasks = Side("scylla", "work-many", size, 4, "return_tasks")
+    what = f"own {size:,} and return them, a tenth as aborted, with return_many, 4 clients"
+    return Compare(f"return-many-{size}", "joined", what, (many, tasks), (Target("return_tasks", 0.95),))
+
+
 def spec(label: str, size: int, clients: int) -> tuple[Compare, Compare]:
     """Specs of one size: submitting them, and owning, reading and returning."""
 
@@ -131,9 +139,12 @@ WORKLOADS: tuple[Workload, ...] = (
     joined(10, 8),
     joined(100, 4),
     joined(1000, 4),
+    outcomes(100),
+    outcomes(1000),
     Special("binary-work", "binary", "own and return with binary parameters, against pgbench's text", binary.work),
     Special("binary-submit", "binary", "submit_many of 1,000 with binary parameters, against text", binary.submit),
     Special("heartbeat", "leases", "extend 100,000 leases; what owning and extending write", leases.heartbeat),
+    Special("heartbeat-100", "leases", "heartbeat by 100, against extend_tasks", leases.by_hundred),
     # ---- what changes the rate ----
     Special("clients", "clients", "own and return 1, with 1 to 64 clients", storage.clients),
     Special("depth", "depth", "own and return 1, with 10,000 to 10,000,000 tasks waiting", storage.depth),
@@ -206,6 +217,7 @@ WORKLOADS: tuple[Workload, ...] = (
     Special("graph", "dependencies", "submit one batch with three edges a task", dependencies.graph),
     # ---- time ----
     Special("wake", "latency", "from submit to a worker that waits", waking.wake),
+    Special("cancel", "latency", "how soon a worker hears that its task was cancelled", waking.cancel),
     Special("paced", "latency", "500 tasks per second, from submitted to owned", waking.ready_to_owned),
     Special("backlog", "time", "waiting tasks that fall due at once", delays.backlog, own_server=True),
     Special("fire", "latency", "1,000 messages per second, due 3 to 10 s later", delays.fire),

@@ -3,6 +3,7 @@
 //! driver CONNECTION work CLIENTS SECONDS SIZE: owns tasks of the queue `bench` and returns them, SIZE
 //! at a time. Prints how many transactions were made, and how many per second.
 //! driver CONNECTION submit CLIENTS SECONDS SIZE: submits SIZE tasks at a time. Prints the same.
+//! driver CONNECTION wake-cancel N: how long after a cancel its worker's wait_for_event returns
 //! driver CONNECTION wake-work|wake-notify N: how long after a submission a worker hears of it, N
 //! times. Prints the median, the 99th percentile and the maximum, in milliseconds.
 //! driver CONNECTION listen N: N sessions that listen, until the standard input ends.
@@ -24,10 +25,11 @@ fn main() {
         }
         ([to, "wake-work", ..], [count]) if *count > 0 => wake::by_waiting(to, *count),
         ([to, "wake-notify", ..], [count]) if *count > 0 => wake::by_notification(to, *count),
+        ([to, "wake-cancel", ..], [count]) if *count > 0 => wake::by_cancelling(to, *count),
         ([to, "listen", ..], [count]) => wake::listen(to, *count),
         _ => {
             eprintln!(
-                "driver CONNECTION work|submit CLIENTS SECONDS SIZE, or wake-work|wake-notify|listen N"
+                "driver CONNECTION work|submit CLIENTS SECONDS SIZE, or wake-work|wake-notify|wake-cancel|listen N"
             );
             std::process::exit(2);
         }

@@ -70,9 +70,48 @@ fn measure(connection: &str, hear: fn(&str, &Sender<Instant>), count: usize) {
             heard.recv_timeout(Duration::from_secs(10)).expect("heard").duration_since(sent)
         })
         .collect();
+    report(&mut times);
+}
+
+fn report(times: &mut [Duration]) {
     times.sort_unstable();
-    let at = |share: usize| times[(count * share / 1_000).min(count - 1)].as_secs_f64() * 1e3;
+    let at = |share: usize| {
+        times[(times.len() * share / 1_000).min(times.len() - 1)].as_secs_f64() * 1e3
+    };
     println!("{:.2} {:.2} {:.2}", at(500), at(990), at(1_000));
+}
+
+/// Measures how soon a worker that waits hears that its task was cancelled.
+pub fn by_cancelling(connection: &str, count: usize) {
+    let (sender, heard) = channel();
+    let (mut client, mut waiting) = (connect(connection), connect(connection));
+    thread::spawn(move || {
+        let sql = "call scylla.wait_for_event('wake', '{wake}', '1 hour', '{}')";
+        let wait = waiting.prepare(sql).expect("prepare");
+        loop {
+            let event: Option<String> = waiting.query_one(&wait, &[]).expect("an event").get(0);
+            let is_signal = event.as_deref() == Some("signal");
+            if is_signal && sender.send(Instant::now()).is_err() {
+                return;
+            }
+        }
+    });
+    let submit = client.prepare("select scylla.submit('wake')").expect("prepare");
+    let own =
+        client.prepare("select id from scylla.own_tasks('wake', 'wake', 1)").expect("prepare");
+    let cancel = client.prepare("select scylla.cancel($1)").expect("prepare");
+    thread::sleep(Duration::from_millis(500));
+    let mut times: Vec<Duration> = (0..count)
+        .map(|n| {
+            client.query(&submit, &[]).expect("submit");
+            let id: uuid::Uuid = client.query_one(&own, &[]).expect("a task").get(0);
+            thread::sleep(Duration::from_micros(2_000 + (n as u64 * 7_919) % 13_000));
+            let sent = Instant::now();
+            client.query(&cancel, &[&id]).expect("cancel");
+            heard.recv_timeout(Duration::from_secs(10)).expect("heard").duration_since(sent)
+        })
+        .collect();
+    report(&mut times);
 }
 
 /// Sessions that listen to the queue `bench` until the standard input ends.

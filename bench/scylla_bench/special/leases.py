@@ -56,6 +56,23 @@ def heartbeat(bench: Bench, special: Special) -> Iterator[Row]:
         yield from writes(bench, special, leases)
 
 
+def by_hundred(bench: Bench, special: Special) -> Iterator[Row]:
+    """`heartbeat` of 100 leases, against `extend_tasks` of as many."""
+    leases = bench.scale(100_000, 10_000)
+    take_leases(bench, leases)
+    seconds, define = bench.options.seconds, {"leases": leases, "size": 100}
+    sides = {"heartbeat": "scylla/heartbeat-many", "extend_tasks": "scylla/extend-many"}
+    rates: dict[str, list[float]] = {side: [] for side in sides}
+    for number in range(bench.options.rounds):
+        for side, script in sides.items():
+            bench.progress.step(f"round {number + 1}, {side}")
+            rates[side].append(bench.load(script, 4, seconds=seconds, define=define).tps * 100)
+    yield special.rates("heartbeat", rates["heartbeat"], "leases/s")
+    row = special.rates("extend_tasks", rates["extend_tasks"], "leases/s")
+    judge(row, ratio_of(rates["heartbeat"], rates["extend_tasks"]), 0.95)
+    yield row
+
+
 def writes(bench: Bench, special: Special, leases: int) -> Iterator[Row]:
     """Only the workers write: autovacuum is off, and the scheduler writes no leases."""
     server = bench.server

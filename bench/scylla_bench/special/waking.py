@@ -28,6 +28,15 @@ def wake(bench: Bench, special: Special) -> Iterator[Row]:
         yield at_most(row, most99, p99, "p99 ")
 
 
+def cancel(bench: Bench, special: Special) -> Iterator[Row]:
+    """From sending `cancel`, its commit included, until its worker's `wait_for_event` returns."""
+    number = bench.scale(1_000, 200)
+    bench.server.settle()
+    p50, p99, longest = drive(bench.server, "wake-cancel", number)
+    note = f"p50; p99 {p99:.2f} ms, longest {longest:.2f} ms of {number:,}"
+    yield at_most(special.row("to the return of wait_for_event", p50, "ms", note=note), 10, p99, "p99 ")
+
+
 def ready_to_owned(bench: Bench, special: Special) -> Iterator[Row]:
     """500 tasks per second, and workers that wait in the server."""
     seconds = bench.scale(20, 4)

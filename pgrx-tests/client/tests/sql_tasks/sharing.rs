@@ -1,6 +1,6 @@
 //! How roles and databases share the processes that run commands.
 
-use crate::{running, settled, submit, until_running};
+use crate::{run, running, settled, submit, until_running};
 use client::*;
 
 pub fn with_roles(s: &mut Session, roles: &[&str]) {
