@@ -70,7 +70,8 @@ SCYLLA = System(
         from (select count(*) as held from scylla._leases()) l,
             (select coalesce(sum(number), 0) as done, count(*) filter (where number > 1 or tries > 1) as repeated
              from (select count(*) as number, max(tries) as tries
-                   from scylla.finished where queue like '@QUEUE@%' and status in ('completed', 'aborted') group by id) f) f""",
+                   from scylla.finished where queue like '@QUEUE@%' and status <> 'cancelled'
+                   group by id) f) f""",
     empty="drop extension scylla cascade; create extension scylla",
     release="select scylla.cancel_tasks(array(select id from scylla._leases()))",
 )

@@ -3,14 +3,13 @@
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Result};
-use crate::guc;
 use crate::ops::finish::cancel;
 use crate::ops::finish::return_tasks::{self, Return};
 use crate::ops::submit::delay;
 use crate::pg::datum::{self, BOOLS, JSONBS, TEXTS, TIMESTAMPTZS};
-use crate::pg::jsonb;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::on_board::current_database;
+use crate::storage::ending::with_error;
 use board::Outcome;
 use pgrx::pg_sys::Datum;
 
@@ -141,21 +140,13 @@ fn delay(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(Datum::from(delay::delay(&current_database(), id, until)?)))
 }
 
-/// The most entries of a task's errors.
-const ERRORS_MAX: usize = 100;
-
-/// How many bytes the errors of a task may have beyond what one error may have: room for the ones
-/// that scylla adds.
-const OWN_ERRORS_MAX: usize = 65_536;
-
 /// `_errors_with(errors, error) → jsonb`
 ///
 /// Takes a task's errors and one more. Gives the newest of them, that one last.
 fn errors_with(call: &mut Call) -> Result<Option<Datum>> {
     let (errors, error) = (call.jsonb(0, "errors")?, call.jsonb(1, "error")?);
-    let most = guc::max_spec_size() + OWN_ERRORS_MAX;
     // SAFETY: declared as jsonb.
-    Ok(Some(unsafe { jsonb::with_last(errors, error, ERRORS_MAX, most) }))
+    Ok(Some(unsafe { with_error(errors, error) }))
 }
 
 /// The outcome of its word.

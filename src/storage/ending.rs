@@ -1,7 +1,9 @@
 //! The end of an ownership: what is written about it (`Ending`), and the task's state after it
 //! (`Ended`).
 
+use crate::guc;
 use crate::pg::datum;
+use crate::pg::jsonb;
 use crate::pg::spi::Rows;
 use crate::pg::uuid::Uuid;
 use crate::storage::rows::{id_at, share};
@@ -18,6 +20,23 @@ pub struct Ending {
     pub error: Option<Datum>,
     /// The task is deleted, not kept among the finished ones, unless its result may be waited for.
     pub is_discarded: bool,
+}
+
+/// The most entries of a task's errors.
+const ERRORS_MAX: usize = 100;
+
+/// How many bytes the errors of a task may have beyond what one error may have: room for the ones
+/// that scylla adds.
+const OWN_ERRORS_MAX: usize = 65_536;
+
+/// A task's errors with one more: the newest of them, that one last.
+///
+/// # Safety
+/// The data must be of jsonbs.
+pub unsafe fn with_error(errors: Datum, error: Datum) -> Datum {
+    let most = guc::max_spec_size() + OWN_ERRORS_MAX;
+    // SAFETY: the caller's promise.
+    unsafe { jsonb::with_last(errors, error, ERRORS_MAX, most) }
 }
 
 impl Ending {

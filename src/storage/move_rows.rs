@@ -5,34 +5,35 @@ use crate::error;
 use crate::pg::datum;
 use crate::pg::process;
 use crate::shmem::database::Database;
-use crate::storage::ending::{Ended, Ending};
+use crate::storage::ending::{Ended, Ending, with_error};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::rows::share;
 use crate::storage::writers::partition_writer::PartitionWriter;
-use board::{Micros, RowHint, Wall};
+use board::{ABORTED, CANCELLED, COMPLETED, Micros, RowHint, Wall};
+use pgrx::PgMemoryContexts;
 use pgrx::pg_sys;
 use std::ptr;
+
+/// What a task settles as.
+const STATUSES: [&str; 3] = [COMPLETED, ABORTED, CANCELLED];
 
 /// Moves tasks in the order of `endings`, and waits for row locks of other transactions. Returns
 /// the tasks that were live, and how many endings are done; the SQL statement has to do the rest.
 pub fn move_rows(
     db: &Database,
-    status: &'static str,
+    status: impl Fn(usize) -> &'static str,
     now: Wall,
     endings: &[Ending],
 ) -> (Vec<Ended>, usize) {
     let mut ended = Vec::new();
-    // Appending an error to `errors` is left to the statement.
-    if endings.iter().any(|ending| ending.error.is_some()) {
-        return (ended, 0);
-    }
     // SAFETY: makes earlier changes of this command visible, as a statement would.
     let command = unsafe {
         pg_sys::CommandCounterIncrement();
         pg_sys::GetCurrentCommandId(true)
     };
     let Some(mut live) = TaskLookup::open(db, pg_sys::RowExclusiveLock) else { return (ended, 0) };
-    let word = datum::varlena(status.as_bytes());
+    let words = STATUSES.map(|status| datum::varlena(status.as_bytes()));
+    let mut scratch = PgMemoryContexts::new("scylla: errors");
     let Some(mut partition) = PartitionWriter::open(db, live.table(), now, command) else {
         live.close();
         return (ended, 0);
@@ -41,7 +42,9 @@ pub fn move_rows(
     unsafe { pg_sys::CheckCmdReplicaIdentity(live.table(), pg_sys::CmdType::CMD_DELETE) };
     ended.reserve(endings.len());
     let mut done = 0;
-    for ending in endings {
+    for (at, ending) in endings.iter().enumerate() {
+        let status = status(at);
+        let word = STATUSES.iter().position(|it| *it == status).map(|at| words[at]);
         pgrx::check_for_interrupts!();
         let row = ending.lease.as_ref().map_or(RowHint::default(), |lease| lease.row);
         if live.find_near(ending.id, row) {
@@ -52,10 +55,15 @@ pub fn move_rows(
             }
             let [has_dependents, post_result, was_ready] =
                 partition.map.flags.map(|column| datum::number(row.get(column)) != 0);
+            let errors = ending.error.map(|error| {
+                let before = row.get(partition.map.errors).expect("a column that is not null");
+                // SAFETY: switches to a context of this call's, which outlives the row.
+                unsafe { scratch.switch_to(|_| with_error(before, error)) }
+            });
             let given = || {
                 [
                     Some(datum::timestamptz(now)),
-                    Some(word),
+                    word,
                     Some(datum::float(ending.progress(status))),
                     ending.lease.map(|lease| datum::varlena(lease.worker.as_bytes())),
                     ending.lease_not_in_history().map(|lease| datum::timestamptz(lease.since_at)),
@@ -63,7 +71,12 @@ pub fn move_rows(
                 ]
             };
             if post_result || !ending.is_discarded {
-                partition.add(row, ending.lease_not_in_history().is_some().into(), given);
+                let tries = ending.lease_not_in_history().is_some().into();
+                partition.add(row, tries, errors, given);
+            }
+            if errors.is_some() {
+                // SAFETY: the row was copied.
+                unsafe { scratch.reset() };
             }
             ended.push(Ended {
                 id: ending.id,

@@ -11,6 +11,7 @@ use crate::pg::{time, uuid};
 use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::move_rows::move_rows;
+use crate::storage::rows::id_at;
 use crate::storage::{queue_counts, run_counts};
 use board::{ABORTED, Backoff, Micros, READY, RETRIED, Wall};
 use pgrx::pg_sys::Datum;
@@ -18,7 +19,7 @@ use pgrx::pg_sys::Datum;
 statement!(
     SETTLE,
     "finish/settle",
-    [TEXT, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS, BOOLS]
+    [TEXTS, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS, BOOLS]
 );
 statement!(
     RELEASE,
@@ -38,24 +39,32 @@ statement!(
     ]
 );
 
-/// Moves tasks to `scylla.finished`; returns those that were live. `endings` must be sorted by id.
+/// Moves tasks to `scylla.finished`; returns those that were live. `endings` must be sorted by id;
+/// `status` is that of the one at a place.
 pub fn settle(
     db: &Database,
     session: &Session,
-    status: &'static str,
+    status: impl Fn(usize) -> &'static str,
     endings: &[Ending],
 ) -> Vec<Ended> {
     let now = time::now().wall;
-    let (mut ended, done) = move_rows(db, status, now, endings);
+    let (mut ended, done) = move_rows(db, &status, now, endings);
     let left = &endings[done..];
     if !left.is_empty() {
-        let mut arguments = arguments(status, now, left);
+        let status = |at: usize| status(done + at);
+        let statuses = (0..left.len()).map(|at| Some(datum::varlena(status(at).as_bytes())));
+        let statuses = datum::array(TEXTS, statuses);
+        let mut arguments = arguments(statuses, status, now, left);
         let results = datum::array(JSONBS, left.iter().map(|ending| ending.result));
         arguments.insert(7, Some(results));
         let discarded = left.iter().map(|ending| Some(Datum::from(ending.is_discarded)));
         arguments.push(Some(datum::array(BOOLS, discarded)));
         let rows = session.run(&SETTLE, &arguments);
-        ended.extend((0..rows.len()).map(|row| Ended::at(&rows, row, status, 1).of(left, now)));
+        ended.extend((0..rows.len()).map(|row| {
+            let id = id_at(&rows, row, 0);
+            let at = left.binary_search_by_key(&id, |ending| ending.id);
+            Ended::at(&rows, row, status(at.expect("a task that was asked for")), 1).of(left, now)
+        }));
     }
     queue_counts::note(db, None, &ended);
     run_counts::note(db, session, &ended);
@@ -66,7 +75,7 @@ pub fn settle(
 /// live. `endings` must be sorted by id.
 pub fn release(db: &Database, session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
     let now = time::now().wall;
-    let mut arguments = arguments(event, now, endings);
+    let mut arguments = arguments(datum::varlena(event.as_bytes()), |_| event, now, endings);
     arguments.extend([
         Some(Datum::from(guc::max_tries())),
         Some(datum::interval(guc::retry_interval())),
@@ -95,13 +104,20 @@ fn status_at(rows: &Rows, row: usize) -> &'static str {
     if datum::text(rows.get(row, 1)) == READY.as_bytes() { READY } else { ABORTED }
 }
 
-/// The parameters of the statements; the arrays are in the order of `endings`.
-fn arguments(word: &str, now: Wall, endings: &[Ending]) -> Vec<Option<Datum>> {
-    let rows: Vec<[Option<Datum>; 6]> = endings.iter().map(|ending| values(word, ending)).collect();
+/// The parameters of the statements; the arrays are in the order of `endings`. `first` is the first one;
+/// `word` is the status or the event of the ending at a place.
+fn arguments<'w>(
+    first: Datum,
+    word: impl Fn(usize) -> &'w str,
+    now: Wall,
+    endings: &[Ending],
+) -> Vec<Option<Datum>> {
+    let rows: Vec<[Option<Datum>; 6]> =
+        endings.iter().enumerate().map(|(at, ending)| values(word(at), ending)).collect();
     let column =
         |(at, kind): (usize, Kind)| Some(datum::array(kind, rows.iter().map(|row| row[at])));
     let columns = [UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS];
-    [Some(datum::varlena(word.as_bytes())), Some(datum::timestamptz(now))]
+    [Some(first), Some(datum::timestamptz(now))]
         .into_iter()
         .chain(columns.into_iter().enumerate().map(column))
         .collect()

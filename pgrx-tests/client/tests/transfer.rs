@@ -67,11 +67,12 @@ const SUBMISSIONS: [&str; 6] = [
     "select scylla.submit('q', jsonb_build_object('s', repeat('compress me ', 20000) || sha256('a')::text))",
 ];
 
-const ENDS: [&str; 4] = [
+const ENDS: [&str; 5] = [
     "select scylla.return_task($1, $2)",
     "select scylla.return_task($1, $2, result => '{\"r\": [1, null]}')",
     "select scylla.return_task($1, $2, result =>
          (select jsonb_agg(encode(sha512((-n)::text::bytea), 'base64')) from generate_series(1, 3000) n))",
+    "select scylla.return_task($1, $2, 'aborted', error => '{\"code\": \"e\", \"args\": [\"1\"]}')",
     "select scylla.cancel($1)::text where $2::uuid is not null",
 ];
 
@@ -92,7 +93,7 @@ fn settle_all(database: &Database, statement: bool) -> Vec<Value> {
                 s.extend_with(&lease, "progress => 0.25");
             }
             let status: String = s.value(end, &[&lease.id, &lease.token]);
-            assert!(["completed", "true"].contains(&status.as_str()), "{status}");
+            assert!(["completed", "aborted", "true"].contains(&status.as_str()), "{status}");
             rows.push((id, format!("{submission} {end} {had_retry}")));
         }
         let never_owned = s.submit("q");
@@ -454,6 +455,52 @@ fn one_statement_may_own_and_return() {
         &[],
     );
     assert_eq!(one, [Some("true".to_owned()), Some("false".to_owned())]);
+    assert!(!used_statement(&mut s));
+    Server::shared().assert_log_is_clean();
+}
+
+/// Tasks that settle in one call as different things are moved together; where some are to be tried again,
+/// too, each kind is.
+#[test]
+fn outcomes_that_settle_are_moved_together() {
+    let database = partitioned(database());
+    let mut s = database.connect();
+    s.submit_many("q", 300);
+    let outcomes = |s: &mut Session, kinds: &str, errors: i32| -> Vec<Option<String>> {
+        let leases = s.own("w", "q", 300);
+        let (ids, tokens): (Vec<Uuid>, Vec<Uuid>) =
+            leases.iter().map(|it| (it.id, it.token)).unzip();
+        let sql = format!(
+            "select scylla.return_many($1, $2, array_agg(o order by n), errors => array_agg(
+                 case when o in ('aborted', 'retry') then jsonb_build_object('code', n::text, 'description',
+                     repeat('x', $3)) end order by n))
+             from generate_series(1, {}) n, lateral (select ('{kinds}'::text[])[n % 3 + 1]) k (o)",
+            leases.len()
+        );
+        s.value(&sql, &[&ids, &tokens, &errors])
+    };
+    let answers = outcomes(&mut s, "{completed,aborted,retry}", 10);
+    for (status, many) in [("completed", 100), ("aborted", 100), ("ready", 100)] {
+        assert_eq!(answers.iter().flatten().filter(|it| *it == status).count(), many, "{status}");
+    }
+    // Those that were tried again have an error already, and get another one, large enough for its own table.
+    eventually(seconds(20), "they are ready", || {
+        (s.count("select count(*) from scylla.task where ready") == 100).then_some(())
+    });
+    let answers = outcomes(&mut s, "{completed,aborted,aborted}", 20_000);
+    assert_eq!(answers.iter().flatten().count(), 100);
+    let ended = "select array_agg(format('%s %s', status, n) order by status, n) from (
+        select distinct status, jsonb_array_length(errors) as n from scylla.finished) x";
+    assert_eq!(
+        s.value::<Vec<String>>(ended, &[]),
+        ["aborted 1", "aborted 2", "completed 0", "completed 1"]
+    );
+    let kept = "select count(*) from scylla.finished where jsonb_array_length(errors) = 2
+        and length(errors->1->>'description') = 20000 and errors->0->>'code' is not null";
+    assert_eq!(
+        s.count(kept),
+        s.count("select count(*) from scylla.finished where jsonb_array_length(errors) = 2")
+    );
     assert!(!used_statement(&mut s));
     Server::shared().assert_log_is_clean();
 }

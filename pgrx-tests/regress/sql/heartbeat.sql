@@ -25,6 +25,7 @@ select state from scylla.heartbeat('w', array[id(5)], (select array_agg(token) f
 
 -- What this transaction does to a task counts; the deadline stays when it is rolled back.
 begin;
+select state from scylla.heartbeat('w', array[id(7)], (select array_agg(token) from owned where id = id(7)), '2 hours');
 select scylla.cancel(id(7));
 select state from scylla.heartbeat('w', array[id(7)], (select array_agg(token) from owned where id = id(7)), '2 hours');
 rollback;

@@ -180,7 +180,7 @@ fn abort_dependents(
         return (Vec::new(), held);
     }
     delete_edges(session, &edges);
-    (settle(db, session, ABORTED, &endings), held)
+    (settle(db, session, |_| ABORTED, &endings), held)
 }
 
 /// The ending of a task whose predecessor `cause` failed.

@@ -110,7 +110,7 @@ fn end(db: &Database, session: &Session, endings: &[Ending]) -> Vec<Ended> {
     if endings.is_empty() {
         return Vec::new();
     }
-    let ended = settle(db, session, CANCELLED, endings);
+    let ended = settle(db, session, |_| CANCELLED, endings);
     settle_dependents(db, session, &ended);
     ended
 }

@@ -32,6 +32,11 @@ impl Return {
     fn settles(&self) -> bool {
         matches!(self.outcome.end(), End::Settled(_))
     }
+
+    /// One of the outcomes that end together with this one.
+    fn kind(&self) -> Outcome {
+        if self.settles() { Outcome::Completed } else { self.outcome }
+    }
 }
 
 /// The endings of tasks that are returned, each with its place among the returns.
@@ -59,27 +64,26 @@ pub fn return_tasks(db: &Database, returns: &[Return]) -> Vec<Result<&'static st
     }
     let Some((first, _)) = endings.first() else { return answers };
     let session = session(db);
-    let outcome = returns[*first].outcome;
-    if endings.iter().all(|(at, _)| returns[*at].outcome == outcome) {
-        end(db, &session, outcome, returns, endings, &mut answers);
+    let kind = returns[*first].kind();
+    if endings.iter().all(|(at, _)| returns[*at].kind() == kind) {
+        end(db, &session, kind, returns, endings, &mut answers);
         return answers;
     }
-    // Tasks of one outcome end together: their rows are locked before, in the order of all.
+    // Tasks of one kind end together: their rows are locked before, in the order of all.
     session.run(&LOCK, &[ids(endings.iter().map(|(_, ending)| ending.id))]);
-    for outcome in [Outcome::Completed, Outcome::Aborted, Outcome::Retry, Outcome::Yield] {
-        let (own, others) =
-            endings.into_iter().partition(|(at, _)| returns[*at].outcome == outcome);
+    for kind in [Outcome::Completed, Outcome::Retry, Outcome::Yield] {
+        let (own, others) = endings.into_iter().partition(|(at, _)| returns[*at].kind() == kind);
         endings = others;
-        end(db, &session, outcome, returns, own, &mut answers);
+        end(db, &session, kind, returns, own, &mut answers);
     }
     answers
 }
 
-/// Ends leases, sorted by the ids of their tasks, with one outcome.
+/// Ends leases, sorted by the ids of their tasks, with outcomes of one kind.
 fn end(
     db: &Database,
     session: &Session,
-    outcome: Outcome,
+    kind: Outcome,
     returns: &[Return],
     endings: Endings,
     answers: &mut [Result<&'static str, Refusal>],
@@ -88,12 +92,17 @@ fn end(
         return;
     }
     let (places, endings): (Vec<usize>, Vec<Ending>) = endings.into_iter().unzip();
-    let mut ended = match outcome.end() {
-        End::Settled(status) => settle(db, session, status, &endings),
+    let mut ended = match kind.end() {
+        End::Settled(_) => {
+            let status = |n: usize| match returns[places[n]].outcome.end() {
+                End::Settled(status) | End::Released(status) => status,
+            };
+            settle(db, session, status, &endings)
+        }
         End::Released(event) => release(db, session, event, &endings),
     };
     settle_dependents(db, session, &ended);
-    if outcome.takes_run_at() {
+    if kind.takes_run_at() {
         retry::postpone(db, session, &mut ended, |id| {
             let at = endings.binary_search_by_key(&id, |ending| ending.id).ok();
             at.and_then(|at| returns[places[at]].run_at)
@@ -107,7 +116,7 @@ fn end(
         answers[at] = find(ending.id).ok_or(Refusal::Stale);
     }
     // Tasks that are not live, or not ready, must not go back into a lane.
-    if let End::Released(_) = outcome.end() {
+    if let End::Released(_) = kind.end() {
         let gone = endings.iter().map(|ending| ending.id).filter(|id| find(*id) != Some(READY));
         xact::at_commit(db, gone.map(|id| Change::Gone(id.0)));
     }

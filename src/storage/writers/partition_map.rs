@@ -64,6 +64,8 @@ pub type Given = [Option<pg_sys::Datum>; GIVEN.len()];
 pub enum Source {
     /// Copied from this column of the live row.
     Kept(i16),
+    /// This column of the live row, or what it is to be.
+    Errors(i16),
     /// `GIVEN[n]`.
     Given(usize),
     /// This column of the live row, plus the try that ends.
@@ -87,6 +89,8 @@ pub struct PartitionMap {
     pub schedule: i16,
     /// Where its `command` is.
     pub command: i16,
+    /// Where its `errors` are.
+    pub errors: i16,
     /// False: only the SQL statement may move rows.
     fits: bool,
 }
@@ -134,7 +138,7 @@ unsafe fn find(
         let sources: Option<Vec<Source>> = settled.iter().map(|it| source(it, &live)).collect();
         let flags = [c"followed", c"post_result", c"ready"]
             .map(|name| Some(find_column(&live, name)?.attnum));
-        let [schedule, queue, command] = [c"schedule", c"queue", c"command"]
+        let [schedule, queue, command, errors] = [c"schedule", c"queue", c"command", c"errors"]
             .map(|name| find_column(&live, name).map(|it| it.attnum));
         let fits = is_plain(task, pg_sys::RELKIND_RELATION)
             && !(*(*task).rd_rel).relhassubclass
@@ -148,7 +152,8 @@ unsafe fn find(
             && flags.iter().all(Option::is_some)
             && schedule.is_some()
             && queue.is_some()
-            && command.is_some();
+            && command.is_some()
+            && errors.is_some();
         PartitionMap {
             tables,
             sources: sources.unwrap_or_default(),
@@ -157,6 +162,7 @@ unsafe fn find(
             queue: queue.unwrap_or_default(),
             schedule: schedule.unwrap_or_default(),
             command: command.unwrap_or_default(),
+            errors: errors.unwrap_or_default(),
             fits,
         }
     }
@@ -192,6 +198,8 @@ fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<
         None
     } else if name == c"tries" {
         has_type(column, INTEGER.oid, -1).then_some(Source::Tries(from.attnum))
+    } else if name == c"errors" {
+        Some(Source::Errors(from.attnum))
     } else {
         KEPT.contains(&name).then_some(Source::Kept(from.attnum))
     }

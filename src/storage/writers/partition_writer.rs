@@ -49,14 +49,22 @@ impl PartitionWriter {
         }
     }
 
-    /// Adds a live task's row as a settled one; `tries` is added to its tries.
-    pub fn add(&mut self, row: Row, tries: i32, given: impl FnOnce() -> Given) {
+    /// Adds a live task's row as a settled one; `tries` is added to its tries. `errors`: its errors,
+    /// if they are not those of the live row.
+    pub fn add(
+        &mut self,
+        row: Row,
+        tries: i32,
+        errors: Option<Datum>,
+        given: impl FnOnce() -> Given,
+    ) {
         let sources = &self.map.sources;
         // Toast pointers are copied as they are: inserting a row fetches the other table's toast.
         self.partition.add(|| {
             let given = given();
             sources.iter().map(move |source| match *source {
                 Source::Kept(column) => row.get(column),
+                Source::Errors(column) => errors.or_else(|| row.get(column)),
                 Source::Given(number) => given[number],
                 Source::Tries(column) => {
                     Some(Datum::from(datum::number(row.get(column)) as i32 + tries))
