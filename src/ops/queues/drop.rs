@@ -23,20 +23,18 @@ pub fn drop_queue(db: &Database, asking: Oid, queue: &[u8]) -> Result<bool> {
     let filter = Filter { queue: Some(queue.to_vec()), ..Filter::default() };
     let needed = &[Privileges::CANCEL];
     let name = Some(datum::varlena(queue));
-    let session = session(db);
+    let delete_settled = || datum::number(session(db).run(&DELETE_SETTLED, &[name]).first());
     // First the settled tasks: a resubmission locks them, and then waits for a live task with its key.
-    let settled = datum::number(session.run(&DELETE_SETTLED, &[name]).first());
-    drop(session);
+    let settled = delete_settled();
     let live = Matching { db, filter, role: asking, needed, most: None }.act(Action::Drop)?;
-    let late =
-        datum::number(crate::storage::rows::session(db).run(&DELETE_SETTLED, &[name]).first());
-    let session = crate::storage::rows::session(db);
+    // Those that settled before they could be locked.
+    let late = delete_settled();
     // A transaction that changes settings afterwards does so behind what the board does at the commit.
     for table in [db.table(c"queue"), privilege_table(db)] {
         // SAFETY: a lock on a table of the extension, kept until the transaction ends. Reading goes on.
         unsafe { pg_sys::LockRelationOid(table, pg_sys::ShareRowExclusiveLock as i32) };
     }
-    let forgot = datum::number(session.run(&DROP, &[name]).first()) != 0;
+    let forgot = datum::number(session(db).run(&DROP, &[name]).first()) != 0;
     xact::reserve(1);
     xact::at_commit(db, [Change::DropQueue(Box::new(Name::new(queue)))]);
     relcache::announce_change(privilege_table(db));
