@@ -17,6 +17,7 @@ use std::collections::{HashMap, HashSet};
 
 statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);
 statement!(DELETE_FINISHED, "finish/delete_finished", [UUIDS]);
+statement!(DELETE_UNLOCKED, "finish/delete_unlocked", [UUIDS]);
 
 /// Deletes tasks; returns how many, dependents included. `permit`: whether a task of a queue may be
 /// deleted.
@@ -30,8 +31,7 @@ pub fn delete(
     let settled = delete_settled(db, wanted.clone());
     let left = without(wanted, settled.clone());
     let live = delete_live(db, left.clone(), permit, |_, _, wanted| Ok(wanted))?;
-    // Those that settled before they could be locked.
-    let late = delete_settled(db, without(left, live.clone()));
+    let late = delete_late(db, without(left, live.clone()));
     Ok(settled.len() + live.len() + late.len())
 }
 
@@ -47,6 +47,15 @@ pub fn delete_settled(db: &Database, wanted: Vec<Uuid>) -> Vec<Uuid> {
         return wanted;
     }
     ids_of(&session(db), &DELETE_FINISHED, wanted.into_iter())
+}
+
+/// Deletes those that settled before they could be locked. A task that another transaction resubmits or
+/// deletes is left to it: that one may wait for a live task which this one has locked.
+pub fn delete_late(db: &Database, wanted: Vec<Uuid>) -> Vec<Uuid> {
+    if wanted.is_empty() {
+        return wanted;
+    }
+    ids_of(&session(db), &DELETE_UNLOCKED, wanted.into_iter())
 }
 
 /// Deletes live tasks, which are distinct, and their dependents that are left with nothing to wait for.

@@ -237,7 +237,7 @@ impl Matching<'_> {
         if self.filter.takes_settled() && !self.filter.is_of_owned() {
             // Those that settled before they could be locked are still what the filter takes.
             let others = some.iter().filter(|id| gone.binary_search(id).is_err());
-            count += delete::delete_settled(self.db, others.copied().collect()).len();
+            count += delete::delete_late(self.db, others.copied().collect()).len();
         }
         all_gone.extend(gone);
         Ok(count)
