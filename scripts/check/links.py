@@ -4,6 +4,7 @@
 Every page below docs/ is in docs/SUMMARY.md, once. In other files, comments too, each path below docs/
 that is named exists. Addresses of other sites are not visited.
 
+links --files      prints the pages of docs/SUMMARY.md, and the files that they link to
 links --site DIR   the same for a built site: each link leads to a file of it and to an id in that file,
                    and no page loads anything from another site
 """
@@ -25,7 +26,7 @@ PATH = re.compile(r"(?<![\w/.$<-])((?:%s)/[\w./*{},-]*[\w/*}])" % "|".join(FOLDE
 NAMED = re.compile(r"(?<![\w/-])docs/[\w./-]*\w")
 # What a page names that a build or a run makes, and released versions of a page that are history.
 MADE = re.compile(r"^(bench/results/|clients/typescript/(dist|node_modules))|/NAME\b|NOUN|A_vs_B|VERSION|LANGUAGE|OLD--NEW")
-HISTORY = re.compile(r"(^|/)CHANGELOG\.md$")
+HISTORY = re.compile(r"(^|/)CHANGELOG\.md$")  # may name files that are gone, but links lead somewhere
 
 
 def read(path):
@@ -77,6 +78,8 @@ def check_page(page, text, faults):
             fault(link.start(), f"{path} does not exist")
         elif anchor and (not target.endswith(".md") or anchor not in anchors(read(target))):
             fault(link.start(), f"{target} has no heading #{anchor}")
+    if HISTORY.search(page):
+        return
     named = [(at, inner) for code in CODE.finditer(prose) for at, inner in paths(code)]
     named += [(at, inner) for block in FENCE.finditer(text) for at, inner in paths(block)]
     for at, path in named:
@@ -98,12 +101,23 @@ def check_summary(pages, faults):
         faults.append(f"{SUMMARY}: {page} is missing")
 
 
+def site_files():
+    pages = [os.path.normpath(os.path.join("docs", link)) for link in LINK.findall(read(SUMMARY))]
+    found = set(pages)
+    for page in pages:
+        for link in LINK.findall(CODE.sub(blank, FENCE.sub(blank, read(page)))):
+            path = os.path.normpath(os.path.join(os.path.dirname(page), link.partition("#")[0]))
+            if not re.match(r"[a-z]+:", link) and os.path.isfile(path):
+                found.add(path)
+    return sorted(found)
+
+
 def check_sources():
     files = subprocess.run(
         "git -c safe.directory=* ls-files -z --cached --others --exclude-standard".split(),
         check=True, capture_output=True, text=True,
     ).stdout.split("\0")
-    files = [path for path in sorted(filter(None, files)) if not HISTORY.search(path) and os.path.isfile(path)]
+    files = [path for path in sorted(filter(None, files)) if os.path.isfile(path)]
     faults, pages = [], [path for path in files if path.endswith(".md")]
     for path in files:
         try:
@@ -165,6 +179,9 @@ def check_site(folder):
 
 
 def main():
+    if sys.argv[1:2] == ["--files"]:
+        print("\n".join(site_files()))
+        return
     if sys.argv[1:2] == ["--site"]:
         faults, fine = check_site(sys.argv[2])
     else:
