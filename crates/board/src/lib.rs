@@ -4,7 +4,7 @@
 //! are shared memory in the extension and vectors in the tests. The caller holds its lock as long
 //! as it borrows a [`Board`]; each operation costs O(log n).
 //!
-//! (I1) to (I12) are the invariants of `docs/guarantees.md`. Reading order, low to high:
+//! (I1) to (I12) are the invariants of `docs/reference/guarantees.md`. Reading order, low to high:
 //!
 //! * `time`: lengths and instants.
 //! * `layout`: the records in the slices: a [`Slot`] is one task that the board knows, in one

@@ -4,7 +4,7 @@ use crate::{ALL, answer, connect_as, grant, granted, role};
 use client::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const REFERENCE: &str = include_str!("../../../../docs/reference.md");
+const REFERENCE: &str = include_str!("../../../../docs/reference/privileges.md");
 
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
