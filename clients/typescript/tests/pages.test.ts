@@ -23,7 +23,7 @@ for (const page of pages) {
     const folder = join(build, page.replaceAll("/", "-"));
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true });
-    const config = { extends: "../../../tsconfig.json", compilerOptions: { rootDir: ".", outDir: ".", declaration: false }, include: ["*.ts"] };
+    const config = { extends: "../../../tsconfig.json", compilerOptions: { rootDir: ".", outDir: ".", declaration: false }, include: ["*.ts"], exclude: [] };
     writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
     const options = ["--build", `${process.execPath} ${tsc} -p .`, "--rename", ".ts=.js"];
     await run(join(repo, "scripts/check/follow"), ["ts", join(docs, page), folder, ...options], {
