@@ -9,7 +9,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
 /// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 107] = [
+const CALLS: [(&str, &str); 108] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -148,7 +148,8 @@ const CALLS: [(&str, &str); 107] = [
     ("_group_hash", "select scylla._group_hash('g')"),
     ("_front", "select scylla._front('q', '', 0)"),
     ("_oldest_ready", "select scylla._oldest_ready('q')"),
-    ("_command_pid", "select scylla._command_pid(gen_random_uuid())"),
+    ("_cron_sees_jobs_of", "select scylla._cron_sees_jobs_of('none')"),
+    ("_cron_runs", "select scylla._cron_runs()"),
     ("_queue_numbers", "select scylla._queue_numbers()"),
     ("_health", "select scylla._health()"),
     ("_known_workers", "select scylla._known_workers(now())"),
