@@ -390,3 +390,31 @@ fn tables_are_closed() {
     // For tests, of any time: the owner's.
     assert_eq!(answer(&mut s, "select scylla._fire_schedules(now(), now())"), "42501");
 }
+
+/// The index of the reference has every function and every view that is for users, and leads to headings.
+#[test]
+fn index_of_the_reference_has_every_function_and_view() {
+    let database = database();
+    let mut s = database.connect();
+    let end = REFERENCE.find("\n## Conventions").expect("the end of the index");
+    let index = &REFERENCE[..end];
+    let sql = "select distinct proname::text from pg_proc
+            where pronamespace = 'scylla'::regnamespace and proname !~ '^_'
+        union select relname from pg_class where relnamespace = 'scylla'::regnamespace and relkind = 'v'";
+    let names: Vec<String> = s.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect();
+    let missing: Vec<&String> =
+        names.iter().filter(|it| !index.contains(&format!("[{it}](#{it}"))).collect();
+    assert!(missing.is_empty() && names.len() > 50, "{missing:?} of {}", names.len());
+    let anchor = |heading: &str| {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|it| it.is_alphanumeric() || "-_".contains(*it)).collect::<String>()
+    };
+    let headings: BTreeSet<String> = (REFERENCE.lines())
+        .filter(|line| line.starts_with("##"))
+        .map(|line| anchor(line.trim_start_matches('#').trim()))
+        .collect();
+    for link in index.split("](#").skip(1) {
+        let target = link.split(')').next().expect("an end");
+        assert!(headings.contains(target), "#{target}");
+    }
+}
