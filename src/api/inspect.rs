@@ -103,7 +103,8 @@ fn health(call: &mut Call) -> Result<Option<Datum>> {
 fn task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     call.permit_tasks(&[id])?;
-    inspect::entry(&current_database(), id, datum::copy_to_caller_context())
+    let permit = |queue: &[u8]| call.permit_found(id, queue);
+    inspect::entry(&current_database(), id, permit, datum::copy_to_caller_context())?
         .map(Some)
         .ok_or_else(|| error::no_such_task(id))
 }
@@ -114,7 +115,9 @@ fn task(call: &mut Call) -> Result<Option<Datum>> {
 fn why(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     call.permit_tasks(&[id])?;
-    let why = inspect::why(&current_database(), id).ok_or_else(|| error::no_such_task(id))?;
+    let permit = |queue: &[u8]| call.permit_found(id, queue);
+    let why = inspect::why(&current_database(), id, permit)?;
+    let why = why.ok_or_else(|| error::no_such_task(id))?;
     Ok(Some(datum::varlena(&why)))
 }
 
