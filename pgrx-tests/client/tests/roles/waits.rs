@@ -79,7 +79,7 @@ fn a_job_that_was_transferred_meanwhile_is_not_changed() {
     server.assert_log_is_clean();
 }
 
-/// B126: two transactions that give a job the same name at once have one job: the second one waits, and
+/// B121: two transactions that give a job the same name at once have one job: the second one waits, and
 /// changes it.
 #[test]
 fn a_job_that_two_schedule_at_once_is_one() {
