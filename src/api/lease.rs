@@ -7,6 +7,7 @@ use crate::error::{self, Result};
 use crate::ops::lease::extend;
 use crate::ops::lease::own::{self, Owned};
 use crate::ops::lease::worker;
+use crate::ops::sql::QUEUE;
 use crate::pg::datum::{self, BOOLS, FLOATS, TEXTS};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
@@ -113,7 +114,12 @@ fn own_task(call: &mut Call) -> Result<Option<Datum>> {
     call.permit_tasks(&[id])?;
     let mut rows = call.rows()?;
     let row = |owned| rows.add(row(&owned));
-    own::own_task(&current_database(), id, &worker, length, false, row)?;
+    let permit = |queue: &[u8]| match queue == QUEUE {
+        // The server itself serves it.
+        true => Err(error::served_queue()),
+        false => call.permit_found(id, queue),
+    };
+    own::own_task(&current_database(), id, &worker, length, permit, row)?;
     Ok(None)
 }
 
