@@ -6,7 +6,7 @@ use deadpool_postgres::Connect;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio_postgres::{
-    CancelToken, Client as PgClient, Config, NoTls, Socket,
+    Client as PgClient, Config, NoTls, Socket,
     tls::{MakeTlsConnect, TlsConnect},
 };
 
@@ -35,7 +35,6 @@ trait Open: Send + Sync {
         &self,
         config: Config,
     ) -> BoxFuture<'_, Result<(PgClient, JoinHandle<()>), tokio_postgres::Error>>;
-    fn cancel(&self, token: CancelToken) -> BoxFuture<'_, Result<(), tokio_postgres::Error>>;
 }
 
 struct Opener<F, T> {
@@ -68,10 +67,6 @@ where
             });
             Ok((client, task))
         })
-    }
-
-    fn cancel(&self, token: CancelToken) -> BoxFuture<'_, Result<(), tokio_postgres::Error>> {
-        Box::pin(async move { token.cancel_query(self.tls.clone()).await })
     }
 }
 
@@ -158,11 +153,6 @@ impl Named {
     /// A connection, and the task that serves it.
     pub async fn open(&self) -> Result<(PgClient, JoinHandle<()>), tokio_postgres::Error> {
         self.connector.0.connect(self.config()).await
-    }
-
-    /// Asks the server to cancel what a connection runs.
-    pub async fn cancel(&self, token: CancelToken) -> Result<(), tokio_postgres::Error> {
-        self.connector.0.cancel(token).await
     }
 }
 

@@ -40,13 +40,16 @@ pub enum Error {
 
 /// An error of the server or of the connection, whichever driver reported it.
 #[derive(Debug)]
-pub struct DatabaseError {
-    pub(crate) message: String,
-    pub(crate) sqlstate: Option<String>,
-    pub(crate) detail: Option<String>,
-    pub(crate) hint: Option<String>,
-    pub(crate) constraint: Option<String>,
-    pub(crate) source: Box<dyn StdError + Send + Sync>,
+pub struct DatabaseError(Box<Fields>);
+
+#[derive(Debug)]
+struct Fields {
+    message: String,
+    sqlstate: Option<String>,
+    detail: Option<String>,
+    hint: Option<String>,
+    constraint: Option<String>,
+    source: Box<dyn StdError + Send + Sync>,
 }
 
 /// An entry of a task's `errors`.
@@ -84,38 +87,38 @@ impl Error {
 impl DatabaseError {
     /// The SQLSTATE, when the server has refused the call; none: the connection was lost, or not made.
     pub fn sqlstate(&self) -> Option<&str> {
-        self.sqlstate.as_deref()
+        self.0.sqlstate.as_deref()
     }
 
     /// The primary message.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// The message's detail.
     pub fn detail(&self) -> Option<&str> {
-        self.detail.as_deref()
+        self.0.detail.as_deref()
     }
 
     /// What can be done.
     pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
+        self.0.hint.as_deref()
     }
 
     /// The constraint that a conflict names.
     pub fn constraint(&self) -> Option<&str> {
-        self.constraint.as_deref()
+        self.0.constraint.as_deref()
     }
 
     fn unknown(source: impl StdError + Send + Sync + 'static) -> Self {
-        Self {
+        Self(Box::new(Fields {
             message: with_sources(&source),
             sqlstate: None,
             detail: None,
             hint: None,
             constraint: None,
             source: Box::new(source),
-        }
+        }))
     }
 }
 
@@ -137,14 +140,14 @@ pub(crate) fn with_sources(error: &(dyn StdError + 'static)) -> String {
 impl From<tokio_postgres::Error> for DatabaseError {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(refusal) = error.as_db_error() else { return Self::unknown(error) };
-        Self {
+        Self(Box::new(Fields {
             message: refusal.message().into(),
             sqlstate: Some(refusal.code().code().into()),
             detail: refusal.detail().map(Into::into),
             hint: refusal.hint().map(Into::into),
             constraint: refusal.constraint().map(Into::into),
             source: Box::new(error),
-        }
+        }))
     }
 }
 
@@ -166,14 +169,14 @@ impl From<sqlx::Error> for DatabaseError {
         else {
             return Self::unknown(error);
         };
-        Self {
+        Self(Box::new(Fields {
             message: refusal.message().into(),
             sqlstate: Some(refusal.code().into()),
             detail: refusal.detail().map(Into::into),
             hint: refusal.hint().map(Into::into),
             constraint: refusal.constraint().map(Into::into),
             source: Box::new(error),
-        }
+        }))
     }
 }
 
@@ -204,11 +207,11 @@ impl From<serde_json::Error> for Error {
 
 impl fmt::Display for DatabaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        if let Some(sqlstate) = &self.sqlstate {
+        f.write_str(&self.0.message)?;
+        if let Some(sqlstate) = &self.0.sqlstate {
             write!(f, " (SQLSTATE {sqlstate})")?;
         }
-        if let Some(detail) = &self.detail {
+        if let Some(detail) = &self.0.detail {
             write!(f, ": {detail}")?;
         }
         Ok(())
@@ -237,7 +240,7 @@ impl fmt::Display for Error {
 
 impl StdError for DatabaseError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.source)
+        Some(&*self.0.source)
     }
 }
 

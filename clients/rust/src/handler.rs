@@ -1,13 +1,13 @@
 //! Handlers, and the service that middleware goes around.
 
-use std::{marker::PhantomData, sync::Arc, task::Poll};
+use std::{marker::PhantomData, panic::AssertUnwindSafe, sync::Arc, task::Poll};
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, future::BoxFuture};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use tower::{Service, ServiceExt, util::BoxCloneSyncService};
 
-use crate::{failure::HandlerError, task::Task};
+use crate::{failure::HandlerError, outcome::End, task::Task};
 
 /// Does the work of tasks whose spec is an `S`.
 ///
@@ -134,5 +134,21 @@ impl Service<Task> for Innermost {
 
     fn call(&mut self, task: Task) -> Self::Future {
         self.0.call(task)
+    }
+}
+
+/// Runs a handler until it ends, or is to be dropped.
+pub(crate) async fn run_handler(handler: Option<Arc<dyn AnyHandler>>, task: Task) -> End {
+    let control = task.control.clone();
+    let Some(handler) = handler else {
+        return End::Returned(Err(HandlerError::retry("no handler of this action")));
+    };
+    tokio::select! {
+        biased;
+        () = control.dropped() => End::Dropped,
+        end = AssertUnwindSafe(async { handler.call(task).await }).catch_unwind() => match end {
+            Ok(value) => End::Returned(value),
+            Err(panic) => End::panicked(&*panic),
+        }
     }
 }

@@ -79,15 +79,16 @@ impl Lease {
         self.cause.is_some_and(Cause::ends_lease)
     }
 
-    /// When it is to be looked at again.
-    pub fn next(&self) -> Instant {
-        let end = if self.ended || self.is_over() { None } else { Some(self.fence) };
-        let beat = if self.is_over() { None } else { Some(self.beat_at) };
-        let limit = self.limit.filter(|_| self.cause.is_none() && !self.ended);
-        [end, beat, limit, self.drop_at]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or_else(|| Instant::now() + FOREVER)
+    /// When it is to be looked at again, after `now`.
+    pub fn next(&self, now: Instant) -> Instant {
+        let alive = !self.is_over();
+        let times = [
+            Some(self.beat_at).filter(|_| alive),
+            Some(self.fence).filter(|_| alive && !self.ended),
+            self.limit.filter(|_| self.cause.is_none() && !self.ended),
+            self.drop_at,
+        ];
+        let later = times.into_iter().flatten().filter(|&at| at > now).min();
+        later.unwrap_or_else(|| now + FOREVER)
     }
 }

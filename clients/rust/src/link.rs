@@ -1,10 +1,9 @@
 //! A worker's connections: each call has a time-out, and a lost connection is replaced.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, Runtime, Timeouts};
 use tokio::{
-    sync::Notify,
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -54,6 +53,10 @@ impl From<tokio_postgres::Error> for Failure {
     }
 }
 
+fn no_answer(limit: Duration) -> Failure {
+    Failure::Gone(format!("no answer within {limit:?}"))
+}
+
 pub(crate) type Params<'p> = &'p [(&'p (dyn ToSql + Sync), Type)];
 
 /// Opens connections, and runs short calls on a few of them.
@@ -93,7 +96,7 @@ impl Link {
         // without a name: a pooler may give the next statement to another connection of the server
         let result = match timeout(limit, connection.query_typed(sql, params)).await {
             Ok(rows) => rows.map_err(Failure::from),
-            Err(_) => Err(Failure::Gone(format!("no answer within {limit:?}"))),
+            Err(_) => Err(no_answer(limit)),
         };
         if matches!(result, Err(Failure::Gone(_))) {
             drop(Object::take(connection));
@@ -104,11 +107,25 @@ impl Link {
     /// A connection of its own, for statements that wait.
     pub async fn open(&self) -> Result<Waiter, Failure> {
         match timeout(self.timeout, self.connector.open()).await {
-            Ok(Ok((client, task))) => {
-                Ok(Waiter { client, task, connector: self.connector.clone() })
-            }
+            Ok(Ok((client, task))) => Ok(Waiter { client, task }),
             Ok(Err(error)) => Err(Failure::gone(&error)), // refused, too: it may be let in later
             Err(_) => Err(Failure::Gone("no answer to a connection attempt".into())),
+        }
+    }
+
+    /// Cancels a statement that waits, again and again for a quarter of a second: a request may come too early.
+    ///
+    /// Not by a cancel request as the protocol has it: the driver ends that connection at once, and PgBouncer 1.18 exits
+    /// when it does so before the request has been passed on.
+    pub async fn end_wait(&self, sql: &str) {
+        let cancel = "select count(pg_cancel_backend(pid)) from pg_stat_activity
+            where application_name = current_setting('application_name') and query = $1 and state = 'active'
+                and usename = current_user and datname = current_database()";
+        for _ in 0..5 {
+            if self.call(cancel, &[(&sql, Type::TEXT)]).await.is_err() {
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
         }
     }
 
@@ -127,43 +144,21 @@ impl Link {
 pub(crate) struct Waiter {
     client: PgClient,
     task: JoinHandle<()>,
-    connector: Named,
 }
 
 impl Waiter {
-    /// Runs one statement. Each `interrupt` makes the server cancel it, which is no error: then there is no row.
+    /// Runs one statement. That another connection has cancelled it is no error: then there is no row.
     pub async fn wait(
         &self,
         limit: Duration,
-        interrupt: Arc<Notify>,
         sql: &str,
         params: Params<'_>,
     ) -> Result<Option<Row>, Failure> {
-        let mut call = std::pin::pin!(timeout(limit, self.client.query_typed(sql, params)));
-        let answer = tokio::select! {
-            answer = &mut call => answer,
-            () = interrupt.notified() => {
-                tokio::select! {
-                    answer = &mut call => answer,
-                    () = self.cancel() => return Err(Failure::Gone("a wait does not end".into())),
-                }
-            }
-        };
-        match answer {
+        match timeout(limit, self.client.query_typed(sql, params)).await {
             Ok(Ok(rows)) => Ok(rows.into_iter().next()),
             Ok(Err(error)) if error.code() == Some(&SqlState::QUERY_CANCELED) => Ok(None),
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Failure::Gone(format!("no answer within {limit:?}"))),
-        }
-    }
-
-    /// Asks to cancel the statement, again and again for two seconds: a request that is too early does nothing.
-    async fn cancel(&self) {
-        for _ in 0..40 {
-            let _ =
-                timeout(Duration::from_secs(2), self.connector.cancel(self.client.cancel_token()))
-                    .await;
-            sleep(Duration::from_millis(50)).await;
+            Err(_) => Err(no_answer(limit)),
         }
     }
 }

@@ -5,30 +5,27 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    panic::AssertUnwindSafe,
     sync::{Arc, atomic::AtomicU64},
     time::{Duration, SystemTime},
 };
 
-use futures_util::FutureExt;
 use tokio::{
     sync::{Notify, mpsc},
     time::{Instant, sleep, sleep_until, timeout},
 };
-use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use crate::{
     error::{DatabaseError, Error},
-    failure::HandlerError,
     handle::{Counts, Stop},
+    handler::run_handler,
     lease::{FOREVER, Lease},
     link::{Failure, Link, Waiter},
     outcome::{End, Ended, Kind, Outcome},
     setup::Setup,
-    statements::{Beat, Owned, Unfit, WAIT, check_server, heartbeat, status},
+    statements::{Beat, Owned, Unfit, check_server, heartbeat, status, wait},
     task::Cause,
-    values::{Interval, pause, random},
+    values::{pause, random},
 };
 
 /// How many tasks one statement returns or owns.
@@ -322,7 +319,8 @@ impl Machine {
         while self.up && self.exchanges < self.most_exchanges {
             let settle = self.settle_is_due(now);
             let may_own = !self.is_draining() && self.own_at <= now;
-            if !settle && !(may_own && self.work && self.free() > 0) {
+            let fetch = may_own && self.work && self.free() > 0;
+            if !settle && !fetch {
                 break;
             }
             let batch = self.next_batch(now);
@@ -511,7 +509,7 @@ impl Machine {
             self.count(|counts| &counts.owned);
             let token = owned.token;
             let lease = Lease::new(owned, asked_at);
-            self.look_again(lease.next());
+            self.look_again(lease.next(asked_at));
             self.leases.insert(token, lease);
             if self.is_draining() {
                 self.end(token, Outcome::hand_back());
@@ -530,25 +528,13 @@ impl Machine {
         let Some(task) = lease.pending.take() else { return };
         self.running += 1;
         lease.limit = self.setup.limit_of(&task.action).map(|limit| Instant::now() + limit);
-        let next = lease.next();
+        let next = lease.next(Instant::now());
         self.look_again(next);
         let handler = self.setup.handler_of(&task.action).cloned();
         let mut report = Report { sender: self.sender.clone(), token, end: End::Dropped };
         tokio::spawn(async move {
-            let report = &mut report; // all of it is captured
-            let control = task.control.clone();
-            let Some(handler) = handler else {
-                report.end = End::Returned(Err(HandlerError::retry("no handler of this action")));
-                return;
-            };
-            report.end = tokio::select! {
-                biased;
-                () = control.dropped() => End::Dropped,
-                end = AssertUnwindSafe(async { handler.call(task).await }).catch_unwind() => match end {
-                    Ok(value) => End::Returned(value),
-                    Err(panic) => End::panicked(&*panic),
-                }
-            };
+            let report = &mut report; // all of it, so that it is dropped with this
+            report.end = run_handler(handler, task).await;
         });
     }
 
@@ -649,7 +635,7 @@ impl Machine {
         } else if beat {
             self.signalled = true; // after the one that is under way
         }
-        let next = self.leases.values().map(Lease::next).filter(|&at| at > now).min();
+        let next = self.leases.values().map(|lease| lease.next(now)).min();
         self.look_again(next.unwrap_or(now + FOREVER));
     }
 
@@ -729,7 +715,7 @@ impl Machine {
         match beat.state.as_str() {
             "held" => {
                 lease.extend(beat.deadline, beat.now, asked_at);
-                let next = lease.next();
+                let next = lease.next(now);
                 self.look_again(next);
             }
             // the answer to its return says what became of it
@@ -770,29 +756,11 @@ impl Machine {
         self.waiting = Some(Wait { signals_only: !wants, interrupt: interrupt.clone() });
         let (setup, link, waiter) = (self.setup.clone(), self.link.clone(), self.waiter.take());
         self.spawn(async move {
-            let waiter = match waiter {
-                Some(waiter) => waiter,
-                None => match link.open().await {
-                    Ok(waiter) => waiter,
-                    Err(failure) => return Event::Woke(None, Err(failure)),
-                },
-            };
-            let length = Interval::from(setup.wait).0;
-            let actions = if wants { setup.actions.clone() } else { Some(vec![]) };
-            let params: [(&(dyn ToSql + Sync), Type); 4] = [
-                (&setup.handle.name(), Type::TEXT),
-                (&setup.queues, Type::TEXT_ARRAY),
-                (&length, Type::TEXT),
-                (&actions, Type::TEXT_ARRAY),
-            ];
-            match waiter.wait(setup.wait + Duration::from_secs(10), interrupt, WAIT, &params).await
-            {
-                Ok(row) => {
-                    Event::Woke(Some(waiter), Ok(row.and_then(|row| row.try_get(0).ok().flatten())))
-                }
-                Err(failure @ Failure::Gone(_)) => Event::Woke(None, Err(failure)),
-                Err(failure) => Event::Woke(Some(waiter), Err(failure)),
-            }
+            let actions = if wants { setup.actions.as_deref() } else { Some(&[][..]) };
+            let name = setup.handle.name();
+            let (waiter, event) =
+                wait(&link, waiter, name, &setup.queues, actions, setup.wait, &interrupt).await;
+            Event::Woke(waiter, event)
         });
     }
 
@@ -845,10 +813,8 @@ impl Machine {
         if self.is_draining() {
             return;
         }
-        let now = Instant::now();
         tracing::info!("worker {} stops: {} handlers run", self.name(), self.running);
-        self.draining = Draining::Grace { until: now + self.setup.grace };
-        self.look_again(now + self.setup.grace);
+        self.draining = Draining::Grace { until: Instant::now() + self.setup.grace };
         for token in std::mem::take(&mut self.backlog) {
             self.end(token, Outcome::hand_back());
         }
@@ -858,10 +824,11 @@ impl Machine {
         let now = Instant::now();
         let at_once = self.setup.handle.state() == Stop::Now;
         let unreturned = self.done.len() + self.settling + self.asked;
-        let idle = unreturned + self.running == 0;
         match self.draining {
-            Draining::Grace { .. } | Draining::Stopping { .. } if idle => {
-                self.draining = Draining::Done
+            Draining::Grace { .. } | Draining::Stopping { .. }
+                if unreturned + self.running == 0 =>
+            {
+                self.draining = Draining::Done;
             }
             Draining::Grace { until } if at_once || until <= now => {
                 for token in self.leases.keys().copied().collect::<Vec<_>>() {
@@ -869,17 +836,15 @@ impl Machine {
                 }
                 let until = if at_once { now } else { now + STOP_PAUSE };
                 self.draining = Draining::Stopping { until };
-                self.look_again(until);
             }
-            Draining::Stopping { until } if at_once || until <= now => {
+            Draining::Stopping { until } if at_once || until <= now || self.running == 0 => {
                 let left = self.leases.iter().filter(|(_, lease)| !lease.ended && !lease.is_over());
                 for token in left.map(|(token, _)| *token).collect::<Vec<_>>() {
                     self.end(token, Outcome::hand_back());
                 }
-                let until = now + LAST_CALLS;
-                self.draining = Draining::Returning { until };
-                self.look_again(now);
-                self.look_again(until);
+                let until = if at_once { now } else { until };
+                self.draining = Draining::Returning { until: until + LAST_CALLS };
+                self.look_again(now); // to return them
             }
             Draining::Returning { until } if unreturned == 0 || until <= now => {
                 if unreturned > 0 {
@@ -889,25 +854,27 @@ impl Machine {
             }
             _ => {}
         }
+        if let Draining::Grace { until }
+        | Draining::Stopping { until }
+        | Draining::Returning { until } = self.draining
+        {
+            self.look_again(until);
+        }
     }
 
-    /// Ends the connections in good order, and the handlers that are left.
+    /// Ends the handlers that are left, and the connections in good order.
     async fn close(mut self) {
         for lease in self.leases.values() {
             lease.control.drop_handler(lease.cause.unwrap_or(Cause::Shutdown));
         }
-        self.link.close();
-        if let Some(waiting) = self.waiting.take() {
+        if let Some(waiting) = self.waiting.take().filter(|_| self.up) {
             waiting.interrupt.notify_one();
             let woken = async {
-                while let Some(event) = self.events.recv().await {
-                    if let Event::Woke(..) = event {
-                        break;
-                    }
-                }
+                while !matches!(self.events.recv().await, None | Some(Event::Woke(..))) {}
             };
-            let _ = timeout(Duration::from_secs(2), woken).await;
+            let _ = timeout(Duration::from_secs(1), woken).await;
         }
+        self.link.close();
         tracing::info!("worker {} has stopped", self.name());
     }
 }

@@ -200,7 +200,7 @@ mod tests {
         let error = HandlerError::abort("a\0", &long).with("n\0", [&long]);
         let outcome = End::Returned(Err(error)).outcome(None, 0.0).unwrap();
         let stored = outcome.error.unwrap();
-        assert!(stored.get().len() < 26_000 && !stored.get().contains("\\u0000"));
+        assert!(stored.get().len() < 40_000 && !stored.get().contains("\\u0000"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, value::RawValue};
+use tokio::sync::Notify;
 use tokio_postgres::{
     Row,
     types::{Json, ToSql, Type},
@@ -12,7 +13,7 @@ use tokio_postgres::{
 use uuid::Uuid;
 
 use crate::{
-    link::{Failure, Link},
+    link::{Failure, Link, Waiter},
     outcome::Ended,
     task::{Control, Task},
     values::Interval,
@@ -23,7 +24,7 @@ const FEATURES: [&str; 5] =
     ["return_many", "yield_run_at", "heartbeat", "own_any", "wait_for_event"];
 
 /// Parameters: worker, queues, time-out, actions.
-pub(crate) const WAIT: &str =
+const WAIT: &str =
     "call scylla.wait_for_event($1, $2, $3::interval, $4, event => null, queue => null)";
 
 /// What the server answers when it is asked for tasks.
@@ -238,6 +239,45 @@ pub(crate) async fn heartbeat(
         })
     };
     Ok(rows.iter().map(beat).collect::<Result<_, _>>()?)
+}
+
+/// Waits for work, for signals and for a request to stop, on a connection of its own, until it is interrupted.
+///
+/// Gives the connection back, unless it is of no more use, and `work`, `signal` or `drain`.
+pub(crate) async fn wait(
+    link: &Link,
+    waiter: Option<Waiter>,
+    worker: &str,
+    queues: &[String],
+    actions: Option<&[String]>,
+    length: Duration,
+    interrupt: &Notify,
+) -> (Option<Waiter>, Result<Option<String>, Failure>) {
+    let waiter = match waiter {
+        Some(waiter) => waiter,
+        None => match link.open().await {
+            Ok(waiter) => waiter,
+            Err(failure) => return (None, Err(failure)),
+        },
+    };
+    let timeout = Interval::from(length).0;
+    let params: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&worker, Type::TEXT),
+        (&queues, Type::TEXT_ARRAY),
+        (&timeout, Type::TEXT),
+        (&actions, Type::TEXT_ARRAY),
+    ];
+    let end = async {
+        interrupt.notified().await;
+        link.end_wait(WAIT).await;
+    };
+    let answer = tokio::select! {
+        answer = waiter.wait(length + Duration::from_secs(10), WAIT, &params) => answer,
+        () = end => return (None, Ok(None)), // it does not end: its connection is closed
+    };
+    let event = answer.and_then(|row| Ok(row.map(|row| row.try_get(0)).transpose()?.flatten()));
+    let waiter = Some(waiter).filter(|_| !matches!(event, Err(Failure::Gone(_))));
+    (waiter, event)
 }
 
 /// The task's status, if nothing owned it after this lease.

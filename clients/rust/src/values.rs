@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(timestamp(before), "1969-12-31T23:59:59.999999Z");
         assert_eq!(
             timestamp(UNIX_EPOCH - Duration::from_secs(62_167_219_201)),
-            "0001-12-31T23:59:59.000000Z BC"
+            "0002-12-31T23:59:59.000000Z BC"
         );
     }
 
