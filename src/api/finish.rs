@@ -101,7 +101,8 @@ fn cancel(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel()")?;
     let id = call.uuid(0, "id")?;
     call.permit_tasks(&[id])?;
-    let cancelled = cancel::cancel(&current_database(), &[id]);
+    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
+    let cancelled = cancel::cancel(&current_database(), &[id], permit)?;
     let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
     Ok(Some(Datum::from(cancelled)))
 }
@@ -113,7 +114,8 @@ fn cancel_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel_tasks()")?;
     let ids = call.uuids(0, "ids")?;
     call.permit_tasks(&ids)?;
-    let cancelled = cancel::cancel(&current_database(), &ids);
+    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
+    let cancelled = cancel::cancel(&current_database(), &ids, permit)?;
     Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
 }
 
@@ -137,7 +139,8 @@ fn delay(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "task")?;
     let until = validate::time("until", call.time(1, "until")?)?;
     call.permit_tasks(&[id])?;
-    Ok(Some(Datum::from(delay::delay(&current_database(), id, until)?)))
+    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
+    Ok(Some(Datum::from(delay::delay(&current_database(), id, until, permit)?)))
 }
 
 /// `_errors_with(errors, error) → jsonb`

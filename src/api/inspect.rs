@@ -5,7 +5,6 @@ use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
 use crate::ops::query::{health, inspect, owned, unserved};
 use crate::ops::queues::max_tries;
-use crate::ops::sql::command;
 use crate::ops::stats::{queues, workers};
 use crate::pg::datum::{self, BIGINTS, UUIDS};
 use crate::pg::uuid::Uuid;
@@ -26,7 +25,6 @@ sql_functions!(
     owned,
     is_owned,
     front,
-    command_pid,
     oldest_ready,
     queue_numbers,
     known_workers,
@@ -105,7 +103,8 @@ fn health(call: &mut Call) -> Result<Option<Datum>> {
 fn task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     call.permit_tasks(&[id])?;
-    inspect::entry(&current_database(), id, datum::copy_to_caller_context())
+    let permit = |queue: &[u8]| call.permit_found(id, queue);
+    inspect::entry(&current_database(), id, permit, datum::copy_to_caller_context())?
         .map(Some)
         .ok_or_else(|| error::no_such_task(id))
 }
@@ -116,7 +115,9 @@ fn task(call: &mut Call) -> Result<Option<Datum>> {
 fn why(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     call.permit_tasks(&[id])?;
-    let why = inspect::why(&current_database(), id).ok_or_else(|| error::no_such_task(id))?;
+    let permit = |queue: &[u8]| call.permit_found(id, queue);
+    let why = inspect::why(&current_database(), id, permit)?;
+    let why = why.ok_or_else(|| error::no_such_task(id))?;
     Ok(Some(datum::varlena(&why)))
 }
 
@@ -294,15 +295,6 @@ fn open(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.open()")?;
     identity::open(&current_database(), call.bool(0, "enabled")?);
     Ok(None)
-}
-
-/// `_command_pid(task)`
-///
-/// Takes an id. Returns the pid of the process that runs its command, as an integer; null when none
-/// does.
-fn command_pid(call: &mut Call) -> Result<Option<Datum>> {
-    let pid = command::pid(&current_database(), call.uuid(0, "task")?);
-    Ok(pid.map(Datum::from))
 }
 
 /// The trigger after changes of `scylla.incarnation`: a row that comes from another database closes this

@@ -7,6 +7,7 @@ use crate::error::{self, Result};
 use crate::ops::lease::extend;
 use crate::ops::lease::own::{self, Owned};
 use crate::ops::lease::worker;
+use crate::ops::sql::QUEUE;
 use crate::pg::datum::{self, BOOLS, FLOATS, TEXTS};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
@@ -113,7 +114,12 @@ fn own_task(call: &mut Call) -> Result<Option<Datum>> {
     call.permit_tasks(&[id])?;
     let mut rows = call.rows()?;
     let row = |owned| rows.add(row(&owned));
-    own::own_task(&current_database(), id, &worker, length, false, row)?;
+    let permit = |queue: &[u8]| match queue == QUEUE {
+        // The server itself serves it.
+        true => Err(error::served_queue()),
+        false => call.permit_found(id, queue),
+    };
+    own::own_task(&current_database(), id, &worker, length, permit, row)?;
     Ok(None)
 }
 
@@ -183,12 +189,14 @@ fn heartbeat(call: &mut Call) -> Result<Option<Datum>> {
     let ids: Vec<Uuid> = leases.iter().map(|(id, _)| *id).collect();
     call.permit_tasks(&ids)?;
     let mut rows = call.rows()?;
+    // Most leases have the state of the one before: one text for all of these.
+    let (mut word, mut text) = ("", Datum::from(0));
     extend::heartbeat(&current_database(), &worker, &leases, length, &progress, |id, state| {
-        rows.add([
-            Some(id.datum()),
-            Some(datum::varlena(state.word().as_bytes())),
-            state.deadline().map(datum::timestamptz),
-        ]);
+        if state.word() != word {
+            word = state.word();
+            text = datum::varlena(word.as_bytes());
+        }
+        rows.add([Some(id.datum()), Some(text), state.deadline().map(datum::timestamptz)]);
     });
     Ok(None)
 }

@@ -98,7 +98,8 @@ fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
     call.require_top_level("scylla.wait_for_task()")?;
     let copy = datum::copy_to_caller_context();
     let show = |status: String, result: Option<Datum>| (status, result.map(&copy));
-    let settled = nonatomic(|| wait::wait_for_task(id, until, show))?;
+    let permit = |queue: &[u8]| call.permit_found(id, queue);
+    let settled = nonatomic(|| wait::wait_for_task(id, until, permit, show))?;
     let (status, result) = settled.unzip();
     let status = status.map(|status| datum::varlena(status.as_bytes()));
     Ok(Some(call.row([status, result.flatten()])))

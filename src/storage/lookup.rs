@@ -14,11 +14,12 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::{ptr, slice};
 
-/// The columns `ready` and `behind`, then the columns of a task that its worker gets, and `updated`, since when it
-/// is ready.
-const OWNED_COLUMNS: [&CStr; 13] = [
+/// The columns `ready` and `behind`, the queue, then the columns of a task that its worker gets, and
+/// `updated`, since when it is ready.
+const OWNED_COLUMNS: [&CStr; 14] = [
     c"ready",
     c"behind",
+    c"queue",
     c"action",
     c"spec",
     c"priority",
@@ -33,7 +34,7 @@ const OWNED_COLUMNS: [&CStr; 13] = [
 ];
 
 /// The values of `OWNED_COLUMNS` without the first two. Valid until the next lookup.
-pub type OwnedColumns = [Option<Datum>; 11];
+pub type OwnedColumns = [Option<Datum>; 12];
 
 /// Which uncommitted changes a lookup sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,8 +111,8 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
         let find = |name: &CStr| find_column(&columns, name).map(|it| it.attnum);
         let id = find(c"id")?;
         let owned = OWNED_COLUMNS.map(find);
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m] = owned;
-        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?, j?, k?, l?, m?];
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = owned;
+        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?, j?, k?, l?, m?, n?];
         let index = catalog::primary_key_index(table);
         if index == pg_sys::InvalidOid {
             return None;

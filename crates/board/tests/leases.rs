@@ -15,9 +15,12 @@ fn an_extension_without_a_length_has_the_length_the_lease_was_taken_with() {
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
-    assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), Some(Micros(5)), None), Extended::Yes);
+    assert!(matches!(
+        board.extend(0, 1, &token_hash(1), at(2_000), Some(Micros(5)), None),
+        Extended::Yes(_)
+    ));
     assert_eq!(board.next_expiry(0), Monotonic(2_005));
-    assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes);
+    assert!(matches!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes(_)));
     assert_eq!(board.next_expiry(0), Monotonic(2_100));
 }
 
@@ -28,7 +31,7 @@ fn a_late_owner_keeps_the_task_until_another_worker_owns_it() {
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
     expire(&mut board);
-    assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes);
+    assert!(matches!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes(_)));
     expire(&mut board);
     own(&mut board, 2);
     assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::No);
@@ -47,7 +50,7 @@ fn a_late_owner_who_extends_while_the_task_is_being_ended_has_it_if_that_rolls_b
     expire(&mut board);
     let withdrawn = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room");
     let ticket = withdrawn.expect("no worker owns it");
-    assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes);
+    assert!(matches!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes(_)));
     board.undo_end(ticket, Monotonic::MIN);
     assert!(matches!(board.next_task(0, b"work", None), Next::Empty), "it is not offered");
     assert_eq!(board.next_expiry(0), Monotonic(9_100));
@@ -76,7 +79,7 @@ fn an_expired_lease_that_is_being_ended_is_neither_extended_nor_returned() {
         assert!(matches!(board.begin_end(0, 1, &token_hash(1), 7), Err(Refusal::Busy)));
         board.requeue(ticket, true);
         let extended = board.extend(0, 1, &token_hash(1), at(9_000), None, None);
-        assert_eq!(extended, Extended::Yes);
+        assert!(matches!(extended, Extended::Yes(_)));
         board.audit();
     }
 }
@@ -88,7 +91,7 @@ fn only_its_last_worker_has_a_withheld_task() {
     let takes: [Take; 3] = [
         |board| {
             let extended = board.extend(0, 1, &token_hash(1), at(9_000), None, None);
-            assert_eq!(extended, Extended::Yes);
+            assert!(matches!(extended, Extended::Yes(_)));
             None
         },
         |board| Some(board.begin_end(0, 1, &token_hash(1), 7).expect("a good token").0),
@@ -220,7 +223,7 @@ fn a_reservation_that_expired_is_back_if_it_is_extended() {
     let mut board = memory.board();
     let late = expired_reservation(&mut board);
     assert!(matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Reserved(7))));
-    assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes);
+    assert!(matches!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes(_)));
     assert_eq!(state(&mut board), State::Reserved);
     board.undo_claim(late.ticket);
     assert_eq!(state(&mut board), State::Queued);
@@ -236,7 +239,10 @@ fn a_reserved_task_is_extended_before_its_transaction_ends() {
     let taken = take(&mut board, 1);
     assert_eq!(board.slot_of(0, 1).expect("a slot").reserved_by(), Some(7));
     assert_eq!(board.extend(0, 1, &token_hash(2), at(2_000), None, None), Extended::No);
-    assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, Some(0.5)), Extended::Yes);
+    assert!(matches!(
+        board.extend(0, 1, &token_hash(1), at(2_000), None, Some(0.5)),
+        Extended::Yes(_)
+    ));
     assert_eq!((state(&mut board), board.next_expiry(0)), (State::Reserved, Monotonic(2_100)));
     board.commit_claim(taken.ticket);
     let slot = board.slot_of(0, 1).expect("a slot");
@@ -253,7 +259,10 @@ fn a_reservation_extended_beside_an_ending_is_its_transactions_again() {
         let mut board = memory.board();
         let late = expired_reservation(&mut board);
         let ticket = board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("queued");
-        assert_eq!(board.extend(0, 1, &token_hash(1), at(2_000), None, None), Extended::Yes);
+        assert!(matches!(
+            board.extend(0, 1, &token_hash(1), at(2_000), None, None),
+            Extended::Yes(_)
+        ));
         board.undo_end(ticket, Monotonic::MIN);
         assert_eq!(board.slot_of(0, 1).expect("a slot").reserved_by(), Some(7));
         assert!(matches!(board.begin_end(0, 1, &token_hash(1), 8), Err(Refusal::Reserved(7))));
@@ -265,7 +274,10 @@ fn a_reservation_extended_beside_an_ending_is_its_transactions_again() {
             assert!(matches!(take_expired(&mut board), Some(Expired::Reservation)));
             board.withdraw(0, WORK, rank(1), NONE, 8).expect("room").expect("queued")
         };
-        assert_eq!(board.extend(0, 1, &token_hash(1), at(3_000), None, None), Extended::Yes);
+        assert!(matches!(
+            board.extend(0, 1, &token_hash(1), at(3_000), None, None),
+            Extended::Yes(_)
+        ));
         // The claim ends before the other transaction does.
         if commits {
             board.commit_claim(late.ticket)
@@ -330,10 +342,10 @@ fn a_lease_that_was_extended_meanwhile_is_not_quarantined_until_an_earlier_time(
     let mut board = memory.board();
     board.offer(0, WORK, rank(1), NONE);
     own(&mut board, 1);
-    assert_eq!(
+    assert!(matches!(
         board.extend(0, 1, &token_hash(1), at(1_000), Some(Micros(9_000)), None),
-        Extended::Yes
-    );
+        Extended::Yes(_)
+    ));
     board.defer_expiry(0, 1, Monotonic(5_000));
     assert_eq!(board.next_expiry(0), Monotonic(10_000));
     board.defer_expiry(0, 1, Monotonic(15_000));
@@ -446,7 +458,7 @@ fn a_lease_that_ended_and_goes_on_is_not_persisted() {
     let taken = own(&mut board, 1);
     assert!(board.is_leased(taken.ticket));
     expire(&mut board);
-    assert_eq!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes);
+    assert!(matches!(board.extend(0, 1, &token_hash(1), at(9_000), None, None), Extended::Yes(_)));
     // Its end wrote the task's row, so the lease's row is void.
     assert!(!board.is_leased(taken.ticket) && !board.note_persisted(taken.ticket));
     assert!(!board.slot_of(0, 1).expect("a slot").is_persisted());

@@ -3,6 +3,8 @@
 use client::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[track_caller]
@@ -389,4 +391,34 @@ worker limited: w  1  #################### "
     let lines = s.text(&line);
     assert!(lines.starts_with("all 1 queues 1 0"), "{lines}");
     s.run("reset role; drop owned by glances; drop role glances");
+}
+
+/// psql shows it again and again with the two lines that its head tells.
+#[test]
+fn psql_watches_top_as_it_tells() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql/top.sql");
+    let top = std::fs::read_to_string(file).expect("top.sql");
+    let told: Vec<&str> = top.lines().filter_map(|line| line.strip_prefix("--   ")).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    let script = told.join("\n").replace("`cat top.sql`", &format!("`cat {file}`"));
+    let database = database();
+    database.connect().submit("watched");
+    let (host, port) = database.reach();
+    let psql = format!("{}/psql", Server::shared().bin());
+    let arguments =
+        ["-XAt", "-h", &host, "-p", &port.to_string(), "-U", "postgres", &database.name];
+    let mut shows = Command::new("timeout")
+        .args(["5", &psql])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("psql runs");
+    let input = shows.stdin.take().expect("its input");
+    (&input).write_all(format!("{script}\n").as_bytes()).expect("the script");
+    drop(input);
+    let shown = shows.wait_with_output().expect("its output");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let times = shown.lines().filter(|line| line.starts_with("queue|watched|")).count();
+    assert!(times >= 2, "{times} times: {shown}");
 }

@@ -196,7 +196,9 @@ fn resubmit(call: &mut Call) -> Result<Option<Datum>> {
     call.permit_tasks(&ids)?;
     let new = match ids.is_empty() {
         true => Vec::new(),
-        false => resubmit::resubmit(&current_database(), role::current(), &ids)?,
+        false => resubmit::resubmit(&current_database(), role::current(), &ids, |id, queue| {
+            call.permit_found(id, queue)
+        })?,
     };
     Ok(Some(datum::array(UUIDS, new.into_iter().map(|id| id.map(Uuid::datum)))))
 }

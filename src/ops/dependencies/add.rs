@@ -107,7 +107,12 @@ fn insert_edges(session: &Session, mut edges: Vec<(Uuid, Uuid)>) -> Vec<(Uuid, U
 }
 
 /// Makes live tasks wait for more predecessors (predecessor, task); returns how many edges are new.
-pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
+/// `permit`: whether that may be done to a task of a queue.
+pub fn add(
+    db: &Database,
+    edges: &[(Uuid, Uuid)],
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+) -> Result<usize> {
     let edges = distinct(edges.iter().copied());
     if let Some((id, _)) = edges.iter().find(|(after, task)| after == task) {
         return Err(error::cycle(&[*id]));
@@ -127,6 +132,7 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
     // A task that gets the id of an absent predecessor from now on comes after this call.
     let wanted = distinct(edges.iter().map(|(_, task)| *task).chain(live.iter().copied()));
     let locked = Locked::lock(db, &session, &wanted);
+    locked.permit(permit)?;
     let is_live = |id: &Uuid| locked.ids.binary_search(id).is_ok();
     let all = distinct(predecessors.iter().copied().chain(wanted.iter().copied()));
     let others = all.iter().copied().filter(|id| !is_live(id));

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 /// A lease after a wish to extend it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kept {
-    /// It has this deadline now; `None`: it never expires, or the deadline is not wanted.
+    /// It has this deadline now; `None`: it never expires.
     Held(Option<Wall>),
     /// The token is not valid.
     Lost,
@@ -28,7 +28,7 @@ pub fn extend(
     length: Option<Micros>,
     progress: &[Option<f64>],
 ) -> Vec<bool> {
-    let kept = keep(db, leases, length, progress, false);
+    let kept = keep(db, leases, length, progress);
     kept.into_iter().map(|kept| kept != Kept::Lost).collect()
 }
 
@@ -37,7 +37,6 @@ fn keep(
     leases: &[(Uuid, Uuid)],
     length: Option<Micros>,
     progress: &[Option<f64>],
-    shows_deadlines: bool,
 ) -> Vec<Kept> {
     let length = length.map(|length| length.min(guc::max_lease_timeout()));
     let hashed: Vec<(Uuid, TokenHash)> =
@@ -64,11 +63,7 @@ fn keep(
                         continue;
                     }
                     kept[*at] = match board.extend(entry, id.0, token_hash, now, length, progress) {
-                        Extended::Yes if shows_deadlines => {
-                            let slot = board.slot_of(entry, id.0);
-                            Some(Kept::Held(slot.and_then(|slot| slot.deadline_at())))
-                        }
-                        Extended::Yes => Some(Kept::Held(None)),
+                        Extended::Yes(deadline) => Some(Kept::Held(deadline)),
                         Extended::No => Some(Kept::Lost),
                         Extended::Busy => None,
                     };
@@ -129,7 +124,7 @@ pub fn heartbeat(
 ) {
     let now = time::now().wall;
     db.on_board(|board, entry| board.note_worker(entry, NO_QUEUE, worker, now));
-    let kept = keep(db, leases, length, progress, true);
+    let kept = keep(db, leases, length, progress);
     let is_lost = |(_, kept): &(&(Uuid, Uuid), &Kept)| **kept == Kept::Lost;
     let lost: Vec<Uuid> =
         leases.iter().zip(&kept).filter(is_lost).map(|((id, _), _)| *id).collect();

@@ -145,10 +145,11 @@ fn has_room(board: &mut Board, entry: u32, queue: Option<u32>, now: Timestamp) -
 }
 
 /// Waits until a task has settled, and shows its status and result to `show`; `None` when it has
-/// not until the time given.
+/// not until the time given. `permit`: whether a task of a queue may be looked at, asked at each look.
 pub fn wait_for_task<T>(
     id: Uuid,
     until: Monotonic,
+    permit: impl Fn(&[u8]) -> Result<()>,
     show: impl Fn(String, Option<Datum>) -> T,
 ) -> Result<Option<T>> {
     let warned = Cell::new(false);
@@ -159,6 +160,9 @@ pub fn wait_for_task<T>(
         let rows = session.run(&ENDING, &[Some(id.datum())]);
         if rows.len() == 0 {
             return Some(Err(error::no_such_task(id)));
+        }
+        if let Err(denied) = permit(&datum::text(rows.get(0, 3))) {
+            return Some(Err(denied));
         }
         if datum::number(rows.get(0, 2)) == 0 {
             return Some(Err(error::no_result(id)));

@@ -83,6 +83,13 @@ pub fn connections(role: Oid) -> usize {
     unsafe { pg_sys::CountUserBackends(role) as usize }
 }
 
+/// Whether a role sees the rows of all others where each role sees its own: it has BYPASSRLS, or is a
+/// superuser.
+pub fn bypasses_row_security(role: Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::has_bypassrls_privilege(role) }
+}
+
 /// Whether a role is a superuser.
 pub fn is_superuser(role: Oid) -> bool {
     // SAFETY: a catalog look-up.

@@ -264,7 +264,7 @@ impl World<'_> {
                 }
                 card.lease(now, length.unwrap_or(card.length));
                 card.progress = progress.unwrap_or(card.progress);
-                Extended::Yes
+                Extended::Yes(Some(card.deadline_at).filter(|at| *at != Wall::NEVER))
             }
         };
         assert_eq!(extended, should);

@@ -98,8 +98,8 @@ pub enum Next {
 /// What became of a wish to extend a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extended {
-    /// The lease has the new deadline.
-    Yes,
+    /// The lease has this deadline now; `None`: it never expires.
+    Yes(Option<Wall>),
     /// The token is not valid.
     No,
     /// The lease has expired and is being ended: ask again in a moment.
@@ -325,10 +325,11 @@ impl Board<'_> {
         let slot = &mut self.slots[at];
         slot.lease_for(now, length.unwrap_or(slot.length));
         slot.progress = progress.unwrap_or(slot.progress);
+        let deadline = slot.deadline_at();
         if slot.state != State::Ending {
             self.start_timer(at);
         }
-        Extended::Yes
+        Extended::Yes(deadline)
     }
 
     /// Leases a queued slot as a row of the table says, for one full length (I1).
