@@ -83,12 +83,12 @@ unsafe extern "C-unwind" fn utility(
     }
 }
 
-/// Locks what others lock first before DROP EXTENSION locks the rest, so that they do not deadlock: the
-/// views, as queries do, then the table of tasks, as the scheduler does.
+/// Locks what others lock first before DROP EXTENSION locks the rest, so that they do not deadlock:
+/// the views, as queries do, then the table of tasks, as the scheduler does.
 #[pg_guard]
 unsafe extern "C-unwind" fn lock_in_order(drop: *mut pg_sys::DropStmt) {
-    // SAFETY: a whole statement, as PostgreSQL calls the hook: the objects are names of extensions. The
-    // locks are this transaction's.
+    // SAFETY: a whole statement, as PostgreSQL calls the hook: the objects are names of extensions.
+    // The locks are this transaction's.
     unsafe {
         if (*drop).removeType != pg_sys::ObjectType::OBJECT_EXTENSION {
             return;

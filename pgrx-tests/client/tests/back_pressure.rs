@@ -75,7 +75,8 @@ fn a_full_queue_refuses_what_would_be_ready_at_once() {
     assert_eq!(s.refused("select scylla.submit('q')"), FULL);
 }
 
-/// A task that replaces a ready one makes the queue no fuller; one that replaces a waiting one does.
+/// A task that replaces a ready one makes the queue no fuller; one that replaces a waiting one
+/// does.
 #[test]
 fn a_full_queue_takes_what_replaces_a_ready_task() {
     let (_server, database) = limited();

@@ -244,7 +244,8 @@ impl Board<'_> {
         }
     }
 
-    /// Whether the group of a slot's task is full for a transaction that ends leases of groups itself.
+    /// Whether the group of a slot's task is full for a transaction that ends leases of groups
+    /// itself.
     pub fn slot_blocked(&self, slot: u32, freed: &[(GroupPlace, u32)]) -> Option<Blocked> {
         let place = self.group_place(&self.slots[slot]);
         let freed = freed.iter().find(|it| it.0 == place).map_or(0, |it| it.1);
