@@ -1,7 +1,7 @@
-//! Commands that concern schedulers: DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE
-//! … RENAME or SET TABLESPACE need a database that no process is connected to. Its scheduler is
-//! ended before the command, and the launcher starts it again after. What is dropped leaves the
-//! board. DROP EXTENSION locks things in the order of others.
+//! Commands that concern schedulers. DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE
+//! … RENAME or SET TABLESPACE need a database without connections: its scheduler is ended before
+//! the command, and the launcher starts it again afterwards. A dropped database or extension leaves
+//! the board. DROP EXTENSION takes locks in the order in which others take them.
 
 use crate::memory;
 use crate::pg::compat::catalog;

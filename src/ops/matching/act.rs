@@ -1,5 +1,5 @@
-//! Doing something with all tasks that a filter takes: what they are is read first, then they are
-//! locked in the order of their ids, as every call locks rows, and looked at again.
+//! Doing something with all tasks that match a filter. Their ids are read first. Then the rows are
+//! locked in the order of their ids, as every call locks rows, and compared with the filter again.
 
 use crate::error::{self, Result};
 use crate::ops::finish::cancel::cancel_locked;

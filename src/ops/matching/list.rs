@@ -1,14 +1,14 @@
-//! A page of the tasks that a filter takes, the newest first, by reading a bounded number of rows.
+//! A page of the tasks that match a filter, newest first, by reading a bounded number of rows.
 //!
-//! No index has all tasks in their order. So a page is merged from *sources*: parts of the tables
-//! that an index has in the order of submission, or, of settled tasks, in that of the time they
-//! settled. What a source has not been asked for yet lies behind its bound: a task is the next of
-//! the page once no bound is before it. A task settles after it was submitted, so the one order
-//! bounds the other.
+//! No index has all tasks in their order. So a page is merged from *sources*. A source is a part of
+//! the tables that an index has in order: by submission or, for settled tasks, by the time they
+//! settled. Each source has a bound: the tasks that it was not asked for yet lie behind it. A task
+//! is the next of the page once no bound is before it. A task settles after its submission, so the
+//! order of settling bounds the order of submission.
 //!
-//! Where many tasks have settled since, they would all have to be read, for the few that were
-//! submitted lately. Then settled tasks are read by their ids instead, which begin with the time of
-//! submission where scylla has made them.
+//! After many tasks have settled, this would read all of them to find the few that were submitted
+//! lately. Then settled tasks are read by their ids instead: an id that scylla has made begins with
+//! the time of submission.
 
 use crate::error::{self, Result};
 use crate::ops::matching::filter::{BY_ID, Filter, KINDS, Status, with_marks};

@@ -1,9 +1,9 @@
 //! Supply: brings ready tasks from the table to those who ask for work (I4).
 //!
 //! A queue that the board covers is served from its lanes, which are refilled one by one
-//! (`refill`). Of any other one the table is searched (`search`), and what is found is claimed by
-//! its id. Each call makes a bounded number of refills and falls back to the search. `survey` reads
-//! which lanes there are.
+//! (`refill`). For any other queue the table is searched (`search`), and the tasks that are found
+//! are claimed by id. Each call makes a bounded number of refills and falls back to the search.
+//! `survey` reads which lanes there are.
 
 pub mod order;
 pub mod refill;

@@ -1,11 +1,11 @@
-//! Order: brings the next tasks of groups forward, in queues of whose groups one task runs at a
+//! Order: brings the next tasks of groups forward, in queues where one task of a group runs at a
 //! time.
 //!
-//! Of each such group one task is *first*: the only one that may be owned. The others are behind
-//! it. Each commit that may leave a group without a first task, or with several, notes the group on
-//! the board. The scheduler alone makes one first; only a transaction that settles a first task may
-//! bring the next one forward itself: while it has the row locked, the group has a first task for
-//! all others.
+//! In each such group one task is *first*: the only one that may be owned. The others are behind
+//! it. A commit that may leave a group without a first task, or with several, notes the group on
+//! the board. The scheduler alone makes a task first, with one exception: a transaction that
+//! settles the first task may bring the next one forward itself. While it has the row locked, the
+//! group has a first task for all others.
 
 use crate::ops::supply::search::{Found, texts};
 use crate::pg::datum::{self, BIGINT, BIGINTS, TEXT, TEXTS, UUID, UUIDS};

@@ -1,10 +1,10 @@
 //! Searching the table for ready tasks of a queue that the board does not cover (I4).
 //!
-//! A search reads pages: of each lane that was asked for the first tasks that may be owned, and of
-//! the lanes of groups the next ones in the order of the groups' hashes, from where the queue's
-//! last search stopped. So each group has its turn, however many there are. A page costs a hop in
-//! an index for each lane, whatever the lane's length; tasks that are held, and groups that are
-//! full, are passed over. What is found need not be there any more when it is claimed.
+//! A search reads pages. For each lane that the caller asks for, a page has the first tasks that
+//! may be owned. The lanes of groups come in the order of the groups' hashes, from where the
+//! queue's last search stopped, so each group has its turn, however many there are. A page costs a
+//! hop in an index for each lane, whatever the lane's length. It skips tasks that are held and
+//! groups that are full. A task that was found may be gone when it is claimed.
 
 use crate::pg::datum::{self, BIGINT, BOOL, TEXT, TEXTS, UUID};
 use crate::pg::spi::{Rows, Session, statement};

@@ -1,10 +1,10 @@
-//! The processes that run commands, from the side of a scheduler: taking one that is free, starting
-//! one, and letting idle ones go. All databases share them.
+//! The processes that run commands, as a scheduler sees them: it takes a free one, starts one, and
+//! ends idle ones. All databases share them.
 //!
-//! A process that comes free goes to the database that runs the fewest commands, of those that
-//! wait; among equals, to the one that began its last command earliest. No role and no database has
-//! more than its share, however long its commands run: a part is kept for other databases, if there
-//! are any, and another part for other roles.
+//! When a process comes free, it goes to the database that runs the fewest commands among those
+//! that wait. Among equals, it goes to the one that began its last command earliest. No role and no
+//! database has more than its share, however long its commands run: a part is kept for other
+//! databases, if there are any, and another part for other roles.
 
 use crate::pg::command::shared_area;
 use crate::pg::{process, time};

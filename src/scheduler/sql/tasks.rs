@@ -1,4 +1,4 @@
-//! The tasks of SQL commands: owned, written down as begun, assigned, and returned.
+//! The tasks of SQL commands: owning them, recording that they begin, assigning and returning them.
 //!
 //! A task is owned only when there is a process for it: until then it is ready.
 //!

@@ -1,9 +1,9 @@
 //! The ready order: lanes, and the trees that they are in (I4).
 //!
-//! A queue's lanes are on the board as long as there is room for all of them. When one finds no
-//! place, or gives way to another queue's, the board does not cover the queue any more: its callers
-//! search the table, and its lanes are left where they are until they give way, too. A survey
-//! brings them back once there is room.
+//! A queue's lanes are on the board as long as there is room for all of them. When a lane finds no
+//! place, or gives way to another queue's lane, the board no longer covers the queue. Callers then
+//! search the table. The queue's lanes stay until they give way, too. A survey brings them back
+//! once there is room.
 
 use crate::board::Board;
 use crate::containers::hash::{hash, mix};

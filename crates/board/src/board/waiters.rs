@@ -1,10 +1,10 @@
 //! Processes that wait for work, or for the end of a task.
 //!
-//! A *line* is a first-in, first-out list of waiting processes. Each queue and each task that
-//! processes wait for has one, and each worker that waits. A process joins its lines before it
-//! looks for what it waits for, so that it cannot miss what happens in between: a line for the
-//! task, or one for each queue. A process that is woken leaves all its lines at once. It joins them
-//! again before it looks.
+//! A *line* is a first-in, first-out list of waiting processes. A queue or a task has a line while
+//! processes wait for it, and so has a worker that waits. A process joins its lines before it
+//! checks for what it waits for, so it cannot miss what happens in between. It is in the line of
+//! its task, or in one line for each queue. A process that is woken leaves all its lines at once,
+//! and joins them again before it checks.
 
 use crate::board::Board;
 use crate::containers::hash::hash;

@@ -1,8 +1,7 @@
-//! Coverage: whether the board has all lanes of a queue that the table has ready tasks for (I4).
-//!
-//! A queue that the board covers is served from its lanes. Of any other one callers search the
-//! table, which needs nothing on the board, and claim what they find by its id. The scheduler has
-//! the lanes of such queues freed, and tries from time to time to bring them all back.
+//! Which queues the board covers. A queue that it covers is served from its lanes. For any other
+//! queue callers search the table, which needs nothing on the board, and claim the tasks that they
+//! find by id. The scheduler frees the lanes of such queues, and tries from time to time to bring
+//! them all back.
 
 use crate::board::Board;
 use crate::layout::names::{GroupHash, LaneName, Name, QUEUE_MAX};

@@ -1,16 +1,16 @@
-//! Groups: of the tasks of one priority, each group of a queue gets a turn after the other.
+//! Groups: among tasks of one priority, the groups of a queue have their turns one after the other.
 //!
-//! A group has a lane of its own for each action, beside the lane of the tasks without a group,
-//! which is the *head* of these lanes. The head's tree has those that have something, the next one
-//! first; the queue's tree has the heads. A task that is handed out is a turn of its group in all
-//! of its lanes: the group moves behind all others, and a group that is new comes last. Tasks
-//! without a group are one group. A queue without groups has heads only, and no turns.
+//! A group has a lane of its own for each action. The lane of the tasks without a group is the
+//! *head* of these lanes. The head's tree has the lanes that have something, the next one first;
+//! the queue's tree has the heads. When a task is handed out, its group moves behind all others, in
+//! all of its lanes. A new group comes last. Tasks without a group are one group. A queue without
+//! groups has heads only, and no turns.
 //!
-//! A group of which as many tasks run as may is *parked*: its lanes are in no tree until a place
-//! comes free, so that it costs the others nothing.
+//! A group that runs as many tasks as it may is *parked*: its lanes are in no tree until a place
+//! comes free, so it costs the others nothing.
 //!
-//! In a queue with aging lanes have one priority each, and age alone decides between them. Groups
-//! of a queue that the board does not cover get their turns by the search of the table.
+//! In a queue with aging each lane has one priority, and age alone decides between lanes. Where the
+//! board does not cover a queue, the search of the table gives groups their turns.
 
 use crate::board::Board;
 use crate::board::leases::Next;

@@ -1,9 +1,9 @@
 //! Limits of queues: how many tasks run at once, and how many are handed out in a second.
 //!
-//! A reserved or leased task takes a place of its queue until it is queued again or gone; so does
-//! one whose lease a transaction in flight ends. That transaction may hand the place on to a task
-//! that it owns itself: if it rolls back, to a savepoint too, what it did last is undone first, so
-//! that the place is free again before the lease goes on.
+//! A reserved or leased task takes a place of its queue until it is queued again or gone. So does a
+//! task whose lease a transaction in flight ends. That transaction may use the place for a task
+//! that it owns itself. If it rolls back, to a savepoint too, its changes are undone in reverse
+//! order, so the place is free again before the lease goes on.
 
 use crate::board::Board;
 use crate::containers::treap::{self, TreapNodes};
