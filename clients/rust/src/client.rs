@@ -181,8 +181,8 @@ impl Client {
 
     /// Waits as [`wait`](Self::wait) does, and gives the result.
     ///
-    /// [`Error::Aborted`] or [`Error::Cancelled`] when there is none, [`Error::NotSettled`] when
-    /// the time is over.
+    /// [`Error::Aborted`] or [`Error::Cancelled`] when there is no result, [`Error::NotSettled`]
+    /// when the time is over.
     pub async fn result<R: DeserializeOwned>(
         &self,
         id: Uuid,

@@ -122,7 +122,7 @@ pub async fn submitted(mut tx: impl Executor, expected: &Expected) -> Result<Vec
     Ok(entries.into_iter().filter(|entry| expected.fits_entry(entry)).collect())
 }
 
-/// The first task that fits, as the transaction of `tx` sees it. Panics when there is none.
+/// The first task that fits, as the transaction of `tx` sees it. Panics when no task fits.
 pub async fn assert_submitted(tx: impl Executor, expected: &Expected) -> Result<Entry, Error> {
     let in_queue = Expected { queue: expected.queue.clone(), ..Expected::default() };
     let entries = submitted(tx, &in_queue).await?;
