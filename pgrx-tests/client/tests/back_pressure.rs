@@ -29,7 +29,7 @@ fn ready(s: &mut Session) -> i64 {
 /// The reference tells of the error in the entry of the function that a call calls.
 #[track_caller]
 fn tells_in_the_manual(call: &str) {
-    const REFERENCE: &str = include_str!("../../../docs/reference.md");
+    const REFERENCE: &str = include_str!("../../../docs/reference/functions.md");
     let (_, rest) = call.split_once("scylla.").expect("a call");
     let heading = format!("\n### {}\n", rest.split('(').next().expect("a name"));
     let from = REFERENCE.find(&heading).unwrap_or_else(|| panic!("no entry: {heading}"));
