@@ -4,7 +4,8 @@ use crate::{ALL, answer, connect_as, grant, granted, role};
 use client::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const REFERENCE: &str = include_str!("../../../../docs/reference/privileges.md");
+const PRIVILEGES: &str = include_str!("../../../../docs/reference/privileges.md");
+const FUNCTIONS: &str = include_str!("../../../../docs/reference/functions.md");
 
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the
@@ -163,11 +164,11 @@ const CALLS: [(&str, &str); 108] = [
 
 /// The matrix: for each function the columns that say yes.
 fn matrix() -> BTreeMap<String, BTreeSet<String>> {
-    let from = REFERENCE.find("| function or view |").expect("the matrix");
+    let from = PRIVILEGES.find("| function or view |").expect("the matrix");
     let cells = |line: &str| -> Vec<String> {
         line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
     };
-    let mut lines = REFERENCE[from..].lines();
+    let mut lines = PRIVILEGES[from..].lines();
     let head = cells(lines.next().expect("a head"));
     let rows = lines.skip(1).take_while(|line| line.starts_with('|'));
     rows.map(|line| {
@@ -397,8 +398,8 @@ fn tables_are_closed() {
 fn index_of_the_reference_has_every_function_and_view() {
     let database = database();
     let mut s = database.connect();
-    let end = REFERENCE.find("\n## Conventions").expect("the end of the index");
-    let index = &REFERENCE[..end];
+    let end = FUNCTIONS.find("\n## Conventions").expect("the end of the index");
+    let index = &FUNCTIONS[..end];
     let sql = "select distinct proname::text from pg_proc
             where pronamespace = 'scylla'::regnamespace and proname !~ '^_'
         union select relname from pg_class where relnamespace = 'scylla'::regnamespace and relkind = 'v'";
@@ -410,7 +411,7 @@ fn index_of_the_reference_has_every_function_and_view() {
         let kept = heading.to_lowercase().replace(' ', "-");
         kept.chars().filter(|it| it.is_alphanumeric() || "-_".contains(*it)).collect::<String>()
     };
-    let headings: BTreeSet<String> = (REFERENCE.lines())
+    let headings: BTreeSet<String> = (FUNCTIONS.lines())
         .filter(|line| line.starts_with("##"))
         .map(|line| anchor(line.trim_start_matches('#').trim()))
         .collect();
