@@ -1,4 +1,5 @@
-//! `return_task`, `return_tasks`, `return_many`, `cancel`, `cancel_tasks`, `cancel_group`, `delay` and `_errors_with`.
+//! `return_task`, `return_tasks`, `return_many`, `cancel`, `cancel_tasks`, `cancel_group`, `delay`
+//! and `_errors_with`.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate::{self, ELEMENTS_MAX};
@@ -121,7 +122,8 @@ fn cancel_tasks(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `cancel_group(queue, group_key) → bigint`
 ///
-/// Takes a queue and the key of a group, and cancels the group's unfinished tasks. Returns how many.
+/// Takes a queue and the key of a group, and cancels the group's unfinished tasks. Returns how
+/// many.
 fn cancel_group(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel_group()")?;
     let queue = validate::queue(call.text(0, "queue")?)?;
@@ -159,7 +161,8 @@ fn outcome(word: &[u8]) -> Result<Outcome> {
     })
 }
 
-/// A task to return, with a result, an error and a time, or nulls; `names` are those of the arguments.
+/// A task to return, with a result, an error and a time, or nulls; `names` are those of the
+/// arguments.
 fn returned(
     (id, token): (Uuid, Uuid),
     outcome: Outcome,

@@ -69,8 +69,8 @@ fn about(_call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_health() → (version, protocol, open, …)`
 ///
-/// Takes nothing. Returns one row for a health check. What keeps dead rows is shown to those who may see the
-/// numbers of all queues.
+/// Takes nothing. Returns one row for a health check. What keeps dead rows is shown to those who
+/// may see the numbers of all queues.
 fn health(call: &mut Call) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let db = current_database();
@@ -146,8 +146,8 @@ const OWNED_IN_ROW: usize = 1_024;
 
 /// `_owned(leased) → (queue, owner, tasks) …`
 ///
-/// Takes whether leased tasks are wanted, or those that another open transaction has reserved. Returns
-/// those that the caller may look at, of one queue and worker in one row or several.
+/// Takes whether leased tasks are wanted, or those that another open transaction has reserved.
+/// Returns those that the caller may look at, of one queue and worker in one row or several.
 fn owned(call: &mut Call) -> Result<Option<Datum>> {
     let leased = call.bool(0, "leased")?;
     let db = current_database();
@@ -168,8 +168,8 @@ fn owned(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_is_owned(task) → boolean`
 ///
-/// Takes an id. Returns whether the task is owned, as the statement that calls sees it, and the caller
-/// may look at it.
+/// Takes an id. Returns whether the task is owned, as the statement that calls sees it, and the
+/// caller may look at it.
 fn is_owned(call: &mut Call) -> Result<Option<Datum>> {
     let task = call.uuid(0, "task")?;
     let db = current_database();
@@ -179,8 +179,8 @@ fn is_owned(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_front(queue, action, priority) → (priority, created, id)`
 ///
-/// Takes the names of a queue and of an action, and a priority. Returns where the ready tasks begin in
-/// their lane; no row when the board does not know it, or the caller may not look at the queue.
+/// Takes the names of a queue and of an action, and a priority. Returns where the ready tasks begin
+/// in their lane; no row when the board does not know it, or the caller may not look at the queue.
 fn front(call: &mut Call) -> Result<Option<Datum>> {
     let (queue, action) = (call.text(0, "queue")?, call.text(1, "action")?);
     let priority = call.bigint(2).unwrap_or(0).clamp(0, u32::MAX.into()) as u32;
@@ -214,7 +214,8 @@ fn oldest_ready(call: &mut Call) -> Result<Option<Datum>> {
 ///
 /// Takes nothing. Returns a row per queue that the caller may see: the queue, how many of its tasks
 /// wait, are ready, and run, null while that is not known; since when it is counted, null while
-/// nothing has happened; how often each event has; and the two histograms with their sums, in microseconds.
+/// nothing has happened; how often each event has; and the two histograms with their sums, in
+/// microseconds.
 fn queue_numbers(call: &mut Call) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let db = current_database();
@@ -243,9 +244,10 @@ fn queue_numbers(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_known_workers(now) → (worker, queue, running, last_seen, next_deadline) …`
 ///
-/// Takes a time. Returns a row per worker and queue, of the queues whose numbers the caller may see:
-/// how many tasks the worker has, when it last called, and when the first of its leases expires,
-/// null if none does. The queue is null of a worker that called about none. A worker without tasks that last called an hour before the time is left out.
+/// Takes a time. Returns a row per worker and queue, of the queues whose numbers the caller may
+/// see: how many tasks the worker has, when it last called, and when the first of its leases
+/// expires, null if none does. The queue is null of a worker that called about none. A worker
+/// without tasks that last called an hour before the time is left out.
 fn known_workers(call: &mut Call) -> Result<Option<Datum>> {
     let now = call.time(0, "now")?;
     let mut rows = call.rows()?;
@@ -297,8 +299,8 @@ fn open(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// The trigger after changes of `scylla.incarnation`: a row that comes from another database closes this
-/// one.
+/// The trigger after changes of `scylla.incarnation`: a row that comes from another database closes
+/// this one.
 fn note_identity(call: &mut Call) -> Result<Option<Datum>> {
     call.trigger().ok_or_else(error::not_a_trigger)?;
     identity::note(&current_database());

@@ -1,5 +1,5 @@
-//! `wait_for_work`, `wait_for_any`, `wait_for_event` and `wait_for_task`: procedures, since they end their
-//! transaction to wait.
+//! `wait_for_work`, `wait_for_any`, `wait_for_event` and `wait_for_task`: procedures, since they
+//! end their transaction to wait.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate::{self, ACTIONS_MAX, ELEMENTS_MAX};
@@ -45,8 +45,8 @@ fn wait_for_queues(call: &Call, function: &str, queues: &[Vec<u8>]) -> Result<Op
 
 /// `wait_for_event(worker, queues, timeout, actions, event, queue)`
 ///
-/// Takes a worker, and the arguments of `wait_for_any`. Returns a row: what happened, `work`, `signal`
-/// or `drain`, and the queue that has work; nulls after the timeout.
+/// Takes a worker, and the arguments of `wait_for_any`. Returns a row: what happened, `work`,
+/// `signal` or `drain`, and the queue that has work; nulls after the timeout.
 fn wait_for_event(call: &mut Call) -> Result<Option<Datum>> {
     let worker = validate::worker(call.text(0, "worker")?)?;
     let queues = call.array(1, "queues", TEXTS, ELEMENTS_MAX)?;

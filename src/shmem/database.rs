@@ -38,8 +38,8 @@ pub fn cached() -> Option<Database> {
 }
 
 /// This backend's database, from the cache or the catalogs; `None` where the extension does not
-/// exist or is of another version, or its tables are not where the statements look for them, or have
-/// several owners.
+/// exist or is of another version, or its tables are not where the statements look for them, or
+/// have several owners.
 pub fn cached_or_find() -> Option<Database> {
     CURRENT.get().or_else(find_database)
 }

@@ -1,5 +1,5 @@
-//! What belongs to the extension. Names alone do not tell: the owner of the schema may rename it,
-//! and put another one with tables of the same names in its place.
+//! What belongs to the extension. A name alone does not tell: the owner of the schema may rename
+//! it, and put another schema with tables of the same names in its place.
 
 use crate::error;
 use crate::pg::compat::catalog;

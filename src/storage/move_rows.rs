@@ -49,7 +49,7 @@ pub fn move_rows(
         let row = ending.lease.as_ref().map_or(RowHint::default(), |lease| lease.row);
         if live.find_near(ending.id, row) {
             let row = live.row(partition.map.last);
-            // The partition's check of commands is the statement's.
+            // A row with a command is left to the statement, which checks the command's role.
             if row.get(partition.map.command).is_some() || !delete(&live, command) {
                 break;
             }

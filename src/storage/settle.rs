@@ -104,8 +104,8 @@ fn status_at(rows: &Rows, row: usize) -> &'static str {
     if datum::text(rows.get(row, 1)) == READY.as_bytes() { READY } else { ABORTED }
 }
 
-/// The parameters of the statements; the arrays are in the order of `endings`. `first` is the first one;
-/// `word` is the status or the event of the ending at a place.
+/// The parameters of the statements; the arrays are in the order of `endings`. `first` is the first
+/// one; `word` is the status or the event of the ending at a place.
 fn arguments<'w>(
     first: Datum,
     word: impl Fn(usize) -> &'w str,

@@ -1,6 +1,7 @@
 //! The calls as values: a statement, and texts as parameters, which the statement casts.
 //!
-//! Each gives one row of one text, so that nothing depends on how a driver maps uuid, jsonb or arrays.
+//! Each gives one row of one text, so that nothing depends on how a driver maps uuid, jsonb or
+//! arrays.
 
 use std::time::SystemTime;
 

@@ -40,8 +40,8 @@ type AnyLayer = Arc<dyn Fn(SubmitService) -> SubmitService + Send + Sync>;
 
 /// Submits tasks, waits for results, cancels, and asks why.
 ///
-/// To clone it is cheap; the clones share their connections. Each call is committed at once, except those of
-/// [`in_tx`](Self::in_tx).
+/// To clone it is cheap; the clones share their connections. Each call is committed at once, except
+/// those of [`in_tx`](Self::in_tx).
 #[derive(Clone)]
 pub struct Client {
     pool: Pool,
@@ -68,8 +68,8 @@ impl Client {
         Self { pool, layers: vec![], stack: None }
     }
 
-    /// Goes around each submission: `submit` and `submit_many`, in a transaction of yours too. The first layer is the
-    /// outermost one.
+    /// Goes around each submission: `submit` and `submit_many`, in a transaction of yours too. The
+    /// first layer is the outermost one.
     #[must_use]
     pub fn layer<L>(mut self, layer: L) -> Self
     where
@@ -87,8 +87,9 @@ impl Client {
         self
     }
 
-    /// The same calls in a transaction of yours: `&tokio_postgres::Transaction`, `&deadpool_postgres::Transaction`, or
-    /// with the feature `sqlx` `&mut sqlx::Transaction` and `&mut sqlx::PgConnection`.
+    /// The same calls in a transaction of yours: `&tokio_postgres::Transaction`,
+    /// `&deadpool_postgres::Transaction`, or with the feature `sqlx` `&mut sqlx::Transaction` and
+    /// `&mut sqlx::PgConnection`.
     ///
     /// ```no_run
     /// # use scylla_pg::{Client, NewTask};
@@ -112,8 +113,8 @@ impl Client {
 
     /// Submits a task, and gives its id.
     ///
-    /// A task without an id gets one before it is sent. The id is nil where [`OnConflict::Ignore`](crate::OnConflict)
-    /// met a task that this role may not look at.
+    /// A task without an id gets one before it is sent. The id is nil where
+    /// [`OnConflict::Ignore`](crate::OnConflict) met a task that this role may not look at.
     pub async fn submit(&self, task: impl Into<NewTask>) -> Result<Uuid, Error> {
         self.here().submit(task).await
     }
@@ -134,8 +135,8 @@ impl Client {
 
     /// Submits tasks of any queues, which may come after one another, in any order.
     ///
-    /// With `atomic`, a duplicate or invalid one is an error and nothing is submitted; else each tells its outcome.
-    /// Layers are not called.
+    /// With `atomic`, a duplicate or invalid one is an error and nothing is submitted; else each
+    /// tells its outcome. Layers are not called.
     pub async fn submit_tasks(
         &self,
         tasks: impl IntoIterator<Item = NewTask>,
@@ -180,7 +181,8 @@ impl Client {
 
     /// Waits as [`wait`](Self::wait) does, and gives the result.
     ///
-    /// [`Error::Aborted`] or [`Error::Cancelled`] when there is none, [`Error::NotSettled`] when the time is over.
+    /// [`Error::Aborted`] or [`Error::Cancelled`] when there is no result, [`Error::NotSettled`]
+    /// when the time is over.
     pub async fn result<R: DeserializeOwned>(
         &self,
         id: Uuid,
@@ -238,12 +240,14 @@ impl Client {
         self.here().delay(id, until).await
     }
 
-    /// Deletes tasks, and the dependents that are left with nothing to come after. Gives their number.
+    /// Deletes tasks, and the dependents that are left with nothing to come after. Gives their
+    /// number.
     pub async fn delete(&self, ids: &[Uuid]) -> Result<u64, Error> {
         self.here().delete(ids).await
     }
 
-    /// Submits aborted and cancelled tasks again, and gives the new ids; none: no such task, or not one of these.
+    /// Submits aborted and cancelled tasks again, and gives the new ids; none: no such task, or not
+    /// one of these.
     pub async fn resubmit(&self, ids: &[Uuid]) -> Result<Vec<Option<Uuid>>, Error> {
         self.here().json(&calls::resubmit(ids)).await
     }

@@ -12,7 +12,8 @@ use tokio_postgres::{
 
 use crate::error::Error;
 
-/// Where the server is, and how it is reached: a configuration of tokio-postgres, and a TLS connector.
+/// Where the server is, and how it is reached: a configuration of tokio-postgres, and a TLS
+/// connector.
 ///
 /// ```
 /// # fn run() -> Result<(), scylla_pg::Error> {

@@ -70,8 +70,8 @@ impl Error {
         self.database()?.sqlstate()
     }
 
-    /// The constraint that a conflict (SQLSTATE 23505) names: `task_pkey` for an id that exists, `task_key` for a
-    /// key that is taken.
+    /// The constraint that a conflict (SQLSTATE 23505) names: `task_pkey` for an id that exists,
+    /// `task_key` for a key that is taken.
     pub fn constraint(&self) -> Option<&str> {
         self.database()?.constraint()
     }
@@ -85,7 +85,8 @@ impl Error {
 }
 
 impl DatabaseError {
-    /// The SQLSTATE, when the server has refused the call; none: the connection was lost, or not made.
+    /// The SQLSTATE, when the server has refused the call; none: the connection was lost, or not
+    /// made.
     pub fn sqlstate(&self) -> Option<&str> {
         self.0.sqlstate.as_deref()
     }

@@ -4,8 +4,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::{calls::Call, error::Error};
 
-/// A connection or transaction that a [`Client`](crate::Client) can submit in: of tokio-postgres, of deadpool-postgres,
-/// and with the feature `sqlx` of sqlx.
+/// A connection or transaction that a [`Client`](crate::Client) can submit in: of tokio-postgres,
+/// of deadpool-postgres, and with the feature `sqlx` of sqlx.
 pub trait Executor: sealed::Run {}
 
 impl<E: sealed::Run> Executor for E {}

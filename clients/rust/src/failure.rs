@@ -17,8 +17,8 @@ use crate::{
 
 /// Why a handler has not done its work, and what becomes of the task.
 ///
-/// Any error converts into [`HandlerError::Retry`], so `?` in a handler means: try again. The server decides when,
-/// and how often.
+/// Any error converts into [`HandlerError::Retry`], so `?` in a handler means: try again. The
+/// server decides when, and how often.
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,8 +62,8 @@ impl HandlerError {
         Self::Snooze(until.into())
     }
 
-    /// Fails the try with any error, also one that is no [`std::error::Error`], such as those of anyhow:
-    /// `.map_err(HandlerError::retry)`.
+    /// Fails the try with any error, also one that is no [`std::error::Error`], such as those of
+    /// anyhow: `.map_err(HandlerError::retry)`.
     pub fn retry(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::of("error", &*error.into())
     }

@@ -23,7 +23,8 @@ use crate::{failure::HandlerError, outcome::End, task::Task};
 /// # is_handler(async |task: Task<i64>| Ok::<_, HandlerError>(2 * task.spec));
 /// ```
 ///
-/// A type of yours that holds what its work needs, such as a pool, is one when it implements this trait:
+/// A type of yours that holds what its work needs, such as a pool, is one when it implements this
+/// trait:
 ///
 /// ```
 /// use scylla_pg::{Handler, HandlerError, Task};
@@ -77,7 +78,8 @@ where
     }
 }
 
-/// What a [`tower::Layer`] of a worker goes around: the handler of a task, or the next layer. Gives the result as JSON.
+/// What a [`tower::Layer`] of a worker goes around: the handler of a task, or the next layer. Gives
+/// the result as JSON.
 pub type HandlerService = BoxCloneSyncService<Task, Box<RawValue>, HandlerError>;
 
 /// A handler of any type.

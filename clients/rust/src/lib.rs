@@ -1,9 +1,9 @@
 //! Submits and runs tasks of scylla, the task scheduler inside PostgreSQL.
 //!
-//! - [`Client`] submits tasks, in a transaction of yours too, waits for results, cancels, and asks why a
-//!   task does not run.
-//! - [`Worker`] owns tasks and runs their [`Handler`]s. It keeps their leases, reconnects, hears a cancel at
-//!   once, and stops without losing a try.
+//! - [`Client`] submits tasks, in a transaction of yours too, waits for results, cancels, and asks
+//!   why a task does not run.
+//! - [`Worker`] owns tasks and runs their [`Handler`]s. It keeps their leases, reconnects, hears a
+//!   cancel at once, and stops without losing a try.
 //!
 //! ```no_run
 //! use scylla_pg::{Client, Connector, HandlerError, Spec, Task, Worker};

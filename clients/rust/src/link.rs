@@ -85,7 +85,8 @@ impl Link {
         self.call_within(self.timeout, sql, params).await
     }
 
-    /// Runs one statement on a connection of the pool. Late: the connection is closed, since its state is unknown.
+    /// Runs one statement on a connection of the pool. Late: the connection is closed, since its
+    /// state is unknown.
     pub async fn call_within(
         &self,
         limit: Duration,
@@ -113,10 +114,11 @@ impl Link {
         }
     }
 
-    /// Cancels a statement that waits, again and again for a quarter of a second: a request may come too early.
+    /// Cancels a statement that waits, again and again for a quarter of a second: a request may
+    /// come too early.
     ///
-    /// Not by a cancel request as the protocol has it: the driver ends that connection at once, and PgBouncer 1.18 exits
-    /// when it does so before the request has been passed on.
+    /// Not by a cancel request as the protocol has it: the driver ends that connection at once, and
+    /// PgBouncer 1.18 exits when it does so before the request has been passed on.
     pub async fn end_wait(&self, sql: &str) {
         let cancel = "select count(pg_cancel_backend(pid)) from pg_stat_activity
             where application_name = current_setting('application_name') and query = $1 and state = 'active'
@@ -147,7 +149,8 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Runs one statement. That another connection has cancelled it is no error: then there is no row.
+    /// Runs one statement. That another connection has cancelled it is no error: then there is no
+    /// row.
     pub async fn wait(
         &self,
         limit: Duration,

@@ -1,4 +1,5 @@
-//! What a worker does: owns tasks, runs their handlers, keeps their leases, and returns what they give.
+//! What a worker does: owns tasks, runs their handlers, keeps their leases, and returns what they
+//! give.
 //!
 //! One task of tokio, `Machine::run`, has all the state. What takes time, calls to the server and
 //! handlers, runs in tasks of its own, which send it an `Event` when they have ended.
@@ -731,7 +732,8 @@ impl Machine {
         !self.work && !self.is_draining() && self.free() > 0
     }
 
-    /// Waits for work, for signals and for a request to stop; a worker that has enough to do, not for work.
+    /// Waits for work, for signals and for a request to stop; a worker that has enough to do, not
+    /// for work.
     fn wait(&mut self, now: Instant) {
         let wants = self.up && self.wants_work();
         if let Some(waiting) = &mut self.waiting {

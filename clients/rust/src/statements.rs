@@ -116,7 +116,8 @@ impl Exchange {
         Self { worker, queues, actions, lease: lease.map(|lease| lease.0), owning, both }
     }
 
-    /// Gives the statuses of what was returned, in order (none: the token was not valid), and the tasks.
+    /// Gives the statuses of what was returned, in order (none: the token was not valid), and the
+    /// tasks.
     pub async fn run(
         &self,
         link: &Link,
@@ -241,7 +242,8 @@ pub(crate) async fn heartbeat(
     Ok(rows.iter().map(beat).collect::<Result<_, _>>()?)
 }
 
-/// Waits for work, for signals and for a request to stop, on a connection of its own, until it is interrupted.
+/// Waits for work, for signals and for a request to stop, on a connection of its own, until it is
+/// interrupted.
 ///
 /// Gives the connection back, unless it is of no more use, and `work`, `signal` or `drain`.
 pub(crate) async fn wait(

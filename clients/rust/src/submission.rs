@@ -272,7 +272,8 @@ impl fmt::Debug for Submission {
     }
 }
 
-/// A task to submit, with the arguments of `scylla.submit`. What is not set comes from the queue's settings.
+/// A task to submit, with the arguments of `scylla.submit`. What is not set comes from the queue's
+/// settings.
 ///
 /// ```
 /// use std::time::Duration;
@@ -411,7 +412,8 @@ impl NewTask {
         self
     }
 
-    /// The tenant, account or aggregate that it belongs to: the unit of fairness, order and limits in the queue.
+    /// The tenant, account or aggregate that it belongs to: the unit of fairness, order and limits
+    /// in the queue.
     pub fn group_key(mut self, group_key: impl Into<String>) -> Self {
         self.0.set("group_key", Argument::Text(group_key.into()));
         self

@@ -58,10 +58,11 @@ pub enum Cause {
     Cancelled,
     /// Another worker may have the task. What the handler returns is dropped.
     LeaseLost,
-    /// The handler's time limit is over. The try has failed, unless the handler still returns a value.
+    /// The handler's time limit is over. The try has failed, unless the handler still returns a
+    /// value.
     Timeout,
-    /// The worker stops and its grace is over. The task is handed back, unless the handler still returns a value; the
-    /// try is not counted.
+    /// The worker stops and its grace is over. The task is handed back, unless the handler still
+    /// returns a value; the try is not counted.
     Shutdown,
 }
 
@@ -88,9 +89,9 @@ impl StdError for Cause {}
 impl<S> Task<S> {
     /// Completes with the cause once the worker stops this handler.
     ///
-    /// A handler that never called this is dropped when it is stopped, at its next `await`, as a future in
-    /// [`tokio::time::timeout`] is. One that has called it has time to end: 3 seconds, or until the lease ends when the
-    /// cause is [`Cause::LeaseLost`]. Then it is dropped, too.
+    /// A handler that never called this is dropped when it is stopped, at its next `await`, as a
+    /// future in [`tokio::time::timeout`] is. One that has called it has time to end: 3 seconds, or
+    /// until the lease ends when the cause is [`Cause::LeaseLost`]. Then it is dropped, too.
     ///
     /// ```
     /// # use scylla_pg::{HandlerError, Task};
@@ -133,7 +134,8 @@ impl<S> Task<S> {
         }
     }
 
-    /// When the lease ends, by the server's clock, unless it is extended, as the worker does; none: never.
+    /// When the lease ends, by the server's clock, unless it is extended, as the worker does; none:
+    /// never.
     pub fn deadline(&self) -> Option<SystemTime> {
         self.control.noted().deadline
     }
@@ -163,7 +165,8 @@ impl<S> Task<S> {
 }
 
 impl Task {
-    /// The task with its spec read as a type. A spec that does not fit fails the try with the code `invalid_spec`.
+    /// The task with its spec read as a type. A spec that does not fit fails the try with the code
+    /// `invalid_spec`.
     pub fn decode<S: DeserializeOwned>(self) -> Result<Task<S>, HandlerError> {
         let spec = serde_json::from_str(self.spec.get())
             .map_err(|error| HandlerError::from(error).code("invalid_spec"))?;

@@ -14,8 +14,9 @@
 //! # }
 //! ```
 //!
-//! The spans are `send <queue>` and `process <queue>`. The first try of a task continues the trace of its submission. A
-//! retry begins a trace of its own, with a link to that one. The context travels in `meta`.
+//! The spans are `send <queue>` and `process <queue>`. The first try of a task continues the trace
+//! of its submission. A retry begins a trace of its own, with a link to that one. The context
+//! travels in `meta`.
 //!
 //! The metrics are `messaging.client.sent.messages`, `messaging.client.consumed.messages`,
 //! `messaging.client.operation.duration` and `messaging.process.duration`.

@@ -1,7 +1,8 @@
 //! For tests of code that submits, and of handlers.
 //!
-//! A [`Recorder`] keeps what is submitted, and needs no server. [`assert_submitted`] looks for a task on a server, in an
-//! open transaction too. [`run_ready`] runs what is ready there in this process.
+//! A [`Recorder`] keeps what is submitted, and needs no server. [`assert_submitted`] looks for a
+//! task on a server, in an open transaction too. [`run_ready`] runs what is ready there in this
+//! process.
 
 use std::{
     future::{Ready, ready},
@@ -121,7 +122,7 @@ pub async fn submitted(mut tx: impl Executor, expected: &Expected) -> Result<Vec
     Ok(entries.into_iter().filter(|entry| expected.fits_entry(entry)).collect())
 }
 
-/// The first task that fits, as the transaction of `tx` sees it. Panics when there is none.
+/// The first task that fits, as the transaction of `tx` sees it. Panics when no task fits.
 pub async fn assert_submitted(tx: impl Executor, expected: &Expected) -> Result<Entry, Error> {
     let in_queue = Expected { queue: expected.queue.clone(), ..Expected::default() };
     let entries = submitted(tx, &in_queue).await?;
@@ -231,8 +232,9 @@ pub struct Ran {
     pub result: Result<Box<RawValue>, HandlerError>,
 }
 
-/// Runs what is ready for a worker, one task after the other in this process, until nothing is. The tasks have to be
-/// committed, and a task that fails is tried again as the server says: give it a `retry_interval`.
+/// Runs what is ready for a worker, one task after the other in this process, until nothing is. The
+/// tasks have to be committed, and a task that fails is tried again as the server says: give it a
+/// `retry_interval`.
 pub async fn run_ready(worker: &Worker) -> Result<Vec<Ran>, Error> {
     let setup = worker.setup();
     let link =

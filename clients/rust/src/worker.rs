@@ -50,8 +50,8 @@ impl Builder {
         self
     }
 
-    /// Handles tasks of this action, in each queue of the worker. The action of a task that was submitted without one
-    /// is `""`. An action without a handler is not owned.
+    /// Handles tasks of this action, in each queue of the worker. The action of a task that was
+    /// submitted without one is `""`. An action without a handler is not owned.
     pub fn handler<S, H>(mut self, action: impl Into<String>, handler: H) -> Self
     where
         S: DeserializeOwned + Send + 'static,
@@ -135,7 +135,8 @@ impl Builder {
         self
     }
 
-    /// Stops each handler after that time, with [`Cause::Timeout`](crate::Cause::Timeout): no limit, unless set.
+    /// Stops each handler after that time, with [`Cause::Timeout`](crate::Cause::Timeout): no
+    /// limit, unless set.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
@@ -266,11 +267,11 @@ impl Worker {
         self.0.handle.clone()
     }
 
-    /// Runs until SIGTERM, SIGINT, [`WorkerHandle::stop`] or `drain_worker`; then its handlers end first. A second
-    /// signal hands the tasks back at once.
+    /// Runs until SIGTERM, SIGINT, [`WorkerHandle::stop`] or `drain_worker`; then its handlers end
+    /// first. A second signal hands the tasks back at once.
     ///
-    /// A server that is away is waited for. [`Error::Incompatible`] when the server has no scylla, or one that this
-    /// client cannot work with.
+    /// A server that is away is waited for. [`Error::Incompatible`] when the server has no scylla,
+    /// or one that this client cannot work with.
     pub async fn run(self) -> Result<(), Error> {
         let handle = self.handle();
         let mut signals = Signals::listen()
@@ -287,8 +288,8 @@ impl Worker {
         }
     }
 
-    /// Runs until `shutdown` is ready, [`WorkerHandle::stop`] or `drain_worker`; then its handlers end first. Listens
-    /// to no signal.
+    /// Runs until `shutdown` is ready, [`WorkerHandle::stop`] or `drain_worker`; then its handlers
+    /// end first. Listens to no signal.
     ///
     /// To drop this future hands the tasks back at once, in the background.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {

@@ -29,7 +29,7 @@ fn ready(s: &mut Session) -> i64 {
 /// The reference tells of the error in the entry of the function that a call calls.
 #[track_caller]
 fn tells_in_the_manual(call: &str) {
-    const REFERENCE: &str = include_str!("../../../docs/reference.md");
+    const REFERENCE: &str = include_str!("../../../docs/reference/functions.md");
     let (_, rest) = call.split_once("scylla.").expect("a call");
     let heading = format!("\n### {}\n", rest.split('(').next().expect("a name"));
     let from = REFERENCE.find(&heading).unwrap_or_else(|| panic!("no entry: {heading}"));
@@ -75,7 +75,8 @@ fn a_full_queue_refuses_what_would_be_ready_at_once() {
     assert_eq!(s.refused("select scylla.submit('q')"), FULL);
 }
 
-/// A task that replaces a ready one makes the queue no fuller; one that replaces a waiting one does.
+/// A task that replaces a ready one makes the queue no fuller; one that replaces a waiting one
+/// does.
 #[test]
 fn a_full_queue_takes_what_replaces_a_ready_task() {
     let (_server, database) = limited();

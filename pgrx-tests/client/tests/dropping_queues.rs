@@ -18,7 +18,8 @@ fn known(s: &mut Session, queue: &str) -> i64 {
     ))
 }
 
-/// Everything of the queue goes at the commit, and nothing at a rollback; a later queue of that name is new.
+/// Everything of the queue goes at the commit, and nothing at a rollback; a later queue of that
+/// name is new.
 #[test]
 fn a_dropped_queue_leaves_nothing() {
     let database = database();
@@ -87,7 +88,8 @@ fn settings_and_grants_alone_make_a_queue() {
     s.run("rollback");
 }
 
-/// It needs `manage` on all queues, and `cancel` on this one and on those of the dependents that go.
+/// It needs `manage` on all queues, and `cancel` on this one and on those of the dependents that
+/// go.
 #[test]
 fn dropping_needs_both_privileges() {
     let database = database();
@@ -109,7 +111,8 @@ fn dropping_needs_both_privileges() {
     assert_eq!(s.count("select count(*) from scylla.task"), 0);
 }
 
-/// While a transaction that drops a queue is open, the scheduler goes on: it writes the totals of others.
+/// While a transaction that drops a queue is open, the scheduler goes on: it writes the totals of
+/// others.
 #[test]
 fn an_open_drop_does_not_stop_the_scheduler() {
     let database = database();
@@ -143,8 +146,8 @@ fn until_waiting(s: &mut Session, pids: &[i32]) {
     });
 }
 
-/// A drop and a resubmission of many settled tasks of the queue lock them in one order, that of their ids,
-/// in whatever order they lie in the table.
+/// A drop and a resubmission of many settled tasks of the queue lock them in one order, that of
+/// their ids, in whatever order they lie in the table.
 #[test]
 fn a_drop_and_a_resubmission_take_turns() {
     let database = database();
@@ -177,8 +180,8 @@ fn a_drop_and_a_resubmission_take_turns() {
     });
 }
 
-/// What settles while a drop waits for live tasks is left to a transaction that resubmits it: that one may
-/// wait for the live tasks.
+/// What settles while a drop waits for live tasks is left to a transaction that resubmits it: that
+/// one may wait for the live tasks.
 #[test]
 fn a_drop_that_has_locked_live_tasks_waits_for_no_settled_one() {
     let database = database();

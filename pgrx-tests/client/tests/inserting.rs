@@ -323,7 +323,8 @@ fn indexes_change_while_tasks_are_submitted() {
     server.assert_log_is_clean();
 }
 
-/// What evaluates the indexes' expressions is used again by a submission within a function of theirs.
+/// What evaluates the indexes' expressions is used again by a submission within a function of
+/// theirs.
 #[test]
 fn index_function_may_submit() {
     let database = database();

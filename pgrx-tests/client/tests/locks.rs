@@ -9,8 +9,9 @@ const LOCKED: &str =
     where l.pid = pg_backend_pid() and (locktype = 'advisory'
         or locktype = 'relation' and mode <> 'AccessShareLock' and c.relkind <> 'v')";
 
-/// B134: LOCK TABLE on a view locks the tables that it reads, with the rights of the view's owner. No view
-/// lets a role that may write it lock a table, other than that of the schedules, which `cron.job` changes.
+/// B134: LOCK TABLE on a view locks the tables that it reads, with the rights of the view's owner.
+/// No view lets a role that may write it lock a table, other than that of the schedules, which
+/// `cron.job` changes.
 #[test]
 fn no_view_locks_tables_for_others() {
     let database = database();

@@ -81,8 +81,8 @@ fn a_task_takes_its_place_when_it_is_first_ready() {
     assert_eq!(s.status(far), "waiting");
 }
 
-/// B133: the group waits for a task that was ready: through a yield, an expiry, a retry with a pause
-/// and a delay. When it is aborted or cancelled, or waits for others, the next one runs.
+/// B133: the group waits for a task that was ready: through a yield, an expiry, a retry with a
+/// pause and a delay. When it is aborted or cancelled, or waits for others, the next one runs.
 #[test]
 fn a_task_keeps_its_place() {
     let database = database();
@@ -138,8 +138,8 @@ fn a_task_keeps_its_place() {
     assert_eq!(s.count("select scylla.cancel_group('q', 'a')"), 1);
 }
 
-/// B133: a group whose first task has an action that no worker asks for waits for one that does, and `why`
-/// says so; other groups do not.
+/// B133: a group whose first task has an action that no worker asks for waits for one that does,
+/// and `why` says so; other groups do not.
 #[test]
 fn a_group_waits_for_a_worker_of_its_first_action() {
     let database = database();
@@ -166,8 +166,8 @@ fn a_group_waits_for_a_worker_of_its_first_action() {
     assert_eq!(own(&mut s, "often"), [second]);
 }
 
-/// B133: a task that commits after a younger one was taken runs next, and a transaction owns the next
-/// one of a group whose task it completes, not of one that it yields.
+/// B133: a task that commits after a younger one was taken runs next, and a transaction owns the
+/// next one of a group whose task it completes, not of one that it yields.
 #[test]
 fn transactions_keep_the_order() {
     let database = database();
@@ -195,8 +195,8 @@ fn transactions_keep_the_order() {
     run_next(&mut s, tasks[2]);
 }
 
-/// B133, I4: after a crash, and on a board without room, groups with nothing but a task that keeps its
-/// place wait for it, and each group's tasks come in order.
+/// B133, I4: after a crash, and on a board without room, groups with nothing but a task that keeps
+/// its place wait for it, and each group's tasks come in order.
 #[test]
 fn a_rebuild_and_a_full_board_keep_the_order() {
     let server = Server::start(&["scylla.board_size = 64"]);
@@ -426,8 +426,8 @@ fn workers_and_crashes_break_no_order() {
     println!("{} runs of {} tasks", log.len(), GROUPS * TASKS);
 }
 
-/// Owns the first tasks of `groups` groups, some at a time, and returns them to be tried in an hour;
-/// `between` is called in the middle.
+/// Owns the first tasks of `groups` groups, some at a time, and returns them to be tried in an
+/// hour; `between` is called in the middle.
 fn every_first_task_once(
     s: Session,
     groups: i32,
@@ -483,8 +483,8 @@ fn every_first_task_once(
     println!("{groups} groups, {most} at a time: {:?} a call, {calls} calls", time / calls);
 }
 
-/// I4: however few slots and lanes there are, the first task of each group is owned once, also across a
-/// survey and a crash.
+/// I4: however few slots and lanes there are, the first task of each group is owned once, also
+/// across a survey and a crash.
 #[test]
 fn groups_beyond_the_board_are_all_served() {
     for (slots, most) in [(64, 40), (1_024, 500)] {
@@ -514,8 +514,8 @@ fn groups_beyond_the_board_are_all_served() {
 /// How long the next task may take to come, also on a busy machine.
 const NEXT_WITHIN: Duration = seconds(20);
 
-/// Completes all tasks that are left, those of each group in the order of submission. A group whose next
-/// task never comes is stranded.
+/// Completes all tasks that are left, those of each group in the order of submission. A group whose
+/// next task never comes is stranded.
 fn run_the_rest(s: &mut Session) {
     let (mut last, mut since) = (BTreeMap::new(), Instant::now());
     while s.count("select count(*) from scylla.task") > 0 {
@@ -574,8 +574,9 @@ fn the_limit_is_switched_under_load() {
     run_the_rest(&mut database.connect());
 }
 
-/// B133, I1: 16 connections submit to, own from, retry, cancel, delete, delay and yield in 200 groups, and
-/// the server is killed in the middle: no group has two running, and none is stranded at the end.
+/// B133, I1: 16 connections submit to, own from, retry, cancel, delete, delay and yield in 200
+/// groups, and the server is killed in the middle: no group has two running, and none is stranded
+/// at the end.
 #[test]
 fn whatever_happens_in_groups_strands_none() {
     const KEYS: usize = 200;

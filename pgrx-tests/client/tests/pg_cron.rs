@@ -26,7 +26,8 @@ impl Sessions {
 /// What prepares the roles, once for the whole server.
 const ROLES: &str = "create role anna login; create role bert login; create role nolog";
 
-/// For each step: who runs it, and what. `{name}` is the number of the job of that name, of any role.
+/// For each step: who runs it, and what. `{name}` is the number of the job of that name, of any
+/// role.
 const SCRIPT: &[(&str, &str)] = &[
     ("anna", "select cron.schedule('* * * * *', 'select 1') > 0"),
     ("anna", "select cron.schedule('tick', '*/5 * * * *', 'select 2') > 0"),
@@ -183,8 +184,8 @@ fn play(sessions: &mut Sessions) -> Vec<Vec<String>> {
     answers
 }
 
-/// Whether two answers are the same. The names of jobs are of type `text`, before version 1.5 of pg_cron
-/// `name`; of an error, pg_cron often gives no SQLSTATE of its own.
+/// Whether two answers are the same. The names of jobs are of type `text`, before version 1.5 of
+/// pg_cron `name`; of an error, pg_cron often gives no SQLSTATE of its own.
 fn same(pg_cron: &[String], scylla: &[String]) -> bool {
     let as_text = |row: &String| {
         row.replace("jobname|name", "jobname|text")
@@ -349,7 +350,8 @@ fn jobs_of_pg_cron_are_imported() {
     }
     s.run("select cron.schedule('0 2 * * *', 'select 2')");
     s.run("select cron.schedule_in_database('off', '0 3 * * *', 'vacuum', 'other', 'anna', false)");
-    // What pg_cron would run otherwise: of six fields it ignores the last, and it connects to a node.
+    // What pg_cron would run otherwise: of six fields it ignores the last, and it connects to a
+    // node.
     s.run("select cron.schedule('six', '0 5 * * * 3', 'select 6')");
     for name in ["away", "near", "port"] {
         s.run(&format!("select cron.schedule('{name}', '0 6 * * *', 'select 1')"));
@@ -412,8 +414,8 @@ fn jobs_of_pg_cron_are_imported() {
     r.run("drop schema cron");
 }
 
-/// A job's name is shown whole; the views are written by roles that were granted that, and only as the
-/// functions would do it.
+/// A job's name is shown whole; the views are written by roles that were granted that, and only as
+/// the functions would do it.
 #[test]
 fn views_are_written_as_the_functions_do_it() {
     let database = database();
@@ -481,8 +483,8 @@ fn numbers_of_jobs_are_read_whole() {
     assert_eq!(s.count(front), 4_294_967_295);
 }
 
-/// Names of schedules that begin with `cron:` are those of jobs. A job whose name another schedule has
-/// gets the next number.
+/// Names of schedules that begin with `cron:` are those of jobs. A job whose name another schedule
+/// has gets the next number.
 #[test]
 fn names_of_jobs_are_theirs() {
     let database = database();

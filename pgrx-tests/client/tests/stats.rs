@@ -19,7 +19,8 @@ fn totals(s: &mut Session, queue: &str) -> String {
     ))
 }
 
-/// The sums of the histograms, in seconds, are those of the tasks that they count, and survive as they do.
+/// The sums of the histograms, in seconds, are those of the tasks that they count, and survive as
+/// they do.
 #[test]
 fn sums_go_with_their_histograms() {
     let server = Server::start(&[]);
@@ -230,8 +231,8 @@ fn act(s: &mut Session, rng: &mut StdRng, leases: &mut Vec<Lease>) {
     _ = s.batch_execute(&sql);
 }
 
-/// Eight connections do all that changes a queue's numbers, with rollbacks; the server is killed, and
-/// counts again while they go on.
+/// Eight connections do all that changes a queue's numbers, with rollbacks; the server is killed,
+/// and counts again while they go on.
 #[test]
 fn random_work_is_counted_as_the_tables_have_it() {
     let server = Server::start(&["scylla.retry_interval = '50 ms'"]);
@@ -353,7 +354,8 @@ fn the_oldest_ready_task_is_found_behind_those_that_run() {
     assert_eq!(age(&mut s), "none");
 }
 
-/// The query for psql's \watch shows what holds a queue up, and from the second time on how fast it is.
+/// The query for psql's \watch shows what holds a queue up, and from the second time on how fast it
+/// is.
 #[test]
 fn top_shows_limits_rates_and_workers() {
     let database = database();

@@ -459,8 +459,8 @@ fn one_statement_may_own_and_return() {
     Server::shared().assert_log_is_clean();
 }
 
-/// Tasks that settle in one call as different things are moved together; where some are to be tried again,
-/// too, each kind is.
+/// Tasks that settle in one call as different things are moved together; where some are to be tried
+/// again, too, each kind is.
 #[test]
 fn outcomes_that_settle_are_moved_together() {
     let database = partitioned(database());
@@ -483,7 +483,8 @@ fn outcomes_that_settle_are_moved_together() {
     for (status, many) in [("completed", 100), ("aborted", 100), ("ready", 100)] {
         assert_eq!(answers.iter().flatten().filter(|it| *it == status).count(), many, "{status}");
     }
-    // Those that were tried again have an error already, and get another one, large enough for its own table.
+    // Those that were tried again have an error already, and get another one, large enough for its
+    // own table.
     eventually(seconds(20), "they are ready", || {
         (s.count("select count(*) from scylla.task where ready") == 100).then_some(())
     });

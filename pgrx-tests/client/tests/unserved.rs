@@ -1,4 +1,5 @@
-//! What calls say when the server has no background worker left for the scheduler or for SQL commands.
+//! What calls say when the server has no background worker left for the scheduler or for SQL
+//! commands.
 
 use client::*;
 

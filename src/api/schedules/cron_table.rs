@@ -1,5 +1,5 @@
-//! The views `cron.job` and `cron.job_run_details`: what they show, and their triggers, which do what a
-//! change of a row does to pg_cron's tables.
+//! The views `cron.job` and `cron.job_run_details`: what they show, and their triggers, which do
+//! what a change of a row does to pg_cron's tables.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::trigger::{Event, Trigger};
@@ -56,8 +56,8 @@ fn cron_write_job(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(row))
 }
 
-/// The trigger instead of deleting a row of `cron.job_run_details`. A run that has not ended stays: its
-/// row is passed over.
+/// The trigger instead of deleting a row of `cron.job_run_details`. A run that has not ended stays:
+/// its row is passed over.
 fn cron_delete_run(call: &mut Call) -> Result<Option<Datum>> {
     let it = trigger(call)?;
     let [job, run] = [c"jobid", c"runid"].map(|name| it.old_value(name));

@@ -85,8 +85,8 @@ fn alter_schedule(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// Refuses to change a schedule of another role, but for those who manage its queue. It is locked, and
-/// what holds now decides, however long the call waited for that.
+/// Refuses to change a schedule of another role, but for those who manage its queue. It is locked,
+/// and what holds now decides, however long the call waited for that.
 fn permit_change(call: &Call, name: &[u8], found: &Existing) -> Result<()> {
     let call = call.again()?;
     let may = call.acts_for(found.owner) || call.may(Privileges::MANAGE, &datum::text(found.queue));

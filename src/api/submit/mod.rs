@@ -149,8 +149,8 @@ const COMMON: [(usize, &str); 10] = [
 
 /// `submit_many(queue, specs, action, …, ids, keys, group_keys, meta) → uuid[]`
 ///
-/// Takes an array of specs, what holds for all tasks, and arrays of ids, keys and groups or null. Returns
-/// an array of the tasks' ids. A task that cannot be inserted fails the call.
+/// Takes an array of specs, what holds for all tasks, and arrays of ids, keys and groups or null.
+/// Returns an array of the tasks' ids. A task that cannot be inserted fails the call.
 fn submit_many(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.submit_many()")?;
     let mut common = Draft::blank();

@@ -121,8 +121,8 @@ pub fn add(
     let predecessors = distinct(edges.iter().map(|(after, _)| *after));
     let live = distinct(ids_of(&session, &LIVE, predecessors.iter().copied()).into_iter());
     if !live.is_empty() {
-        // One at a time looks for cycles: two halves of one may come from two sessions. Without a live
-        // predecessor there is no edge, and no cycle.
+        // One at a time looks for cycles: two halves of one may come from two sessions. Without a
+        // live predecessor there is no edge, and no cycle.
         // SAFETY: a lock on an object of this database, released at the transaction's end.
         unsafe {
             let mode = pg_sys::ExclusiveLock as i32;

@@ -17,8 +17,8 @@ use std::collections::HashSet;
 
 statement!(GROUP, "finish/group", [TEXT, TEXT]);
 
-/// Cancels tasks. For each: whether it was live; `None` when there is no such task. `permit`: whether a
-/// task of a queue may be cancelled.
+/// Cancels tasks. For each: whether it was live; `None` when there is no such task. `permit`:
+/// whether a task of a queue may be cancelled.
 pub fn cancel(
     db: &Database,
     wanted: &[Uuid],
@@ -41,8 +41,8 @@ pub fn cancel(
     Ok(wanted.iter().map(answer).collect())
 }
 
-/// Cancels those of some locked tasks that `takes` takes, by their places and, of a task that is on the
-/// board, what that knows. Returns them.
+/// Cancels those of some locked tasks that `takes` takes, by their places and, of a task that is on
+/// the board, what that knows. Returns them.
 pub fn cancel_locked(
     db: &Database,
     session: &Session,
@@ -93,8 +93,8 @@ pub fn cancel_group(db: &Database, queue: &[u8], group_key: &[u8]) -> i64 {
     count
 }
 
-/// Cancels the live tasks that have no owner. Returns those that have one, or are about to, and what was
-/// cancelled.
+/// Cancels the live tasks that have no owner. Returns those that have one, or are about to, and
+/// what was cancelled.
 pub fn cancel_free(
     db: &Database,
     session: &Session,

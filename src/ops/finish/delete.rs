@@ -27,7 +27,8 @@ pub fn delete(
     permit: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<usize> {
     let wanted = distinct(wanted.iter().copied());
-    // First the settled ones: so does a resubmission, which then waits for a live task with its key.
+    // First the settled ones: so does a resubmission, which then waits for a live task with its
+    // key.
     let settled = delete_settled(db, wanted.clone(), &permit)?;
     let left = without(wanted, settled.clone());
     let live = delete_live(db, left.clone(), &permit, |_, _, wanted| Ok(wanted))?;
@@ -50,8 +51,8 @@ pub fn delete_settled(
     delete_by(&DELETE_FINISHED, db, wanted, permit)
 }
 
-/// Deletes those that settled before they could be locked. A task that another transaction resubmits or
-/// deletes is left to it: that one may wait for a live task which this one has locked.
+/// Deletes those that settled before they could be locked. A task that another transaction
+/// resubmits or deletes is left to it: that one may wait for a live task which this one has locked.
 pub fn delete_late(
     db: &Database,
     wanted: Vec<Uuid>,
@@ -78,9 +79,9 @@ fn delete_by(
     Ok(gone)
 }
 
-/// Deletes live tasks, which are distinct, and their dependents that are left with nothing to wait for.
-/// Returns all that went, in the order of their ids. `still`: which of them are to go, now that their rows
-/// are locked.
+/// Deletes live tasks, which are distinct, and their dependents that are left with nothing to wait
+/// for. Returns all that went, in the order of their ids. `still`: which of them are to go, now
+/// that their rows are locked.
 pub fn delete_live(
     db: &Database,
     wanted: Vec<Uuid>,

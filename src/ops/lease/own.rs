@@ -80,8 +80,8 @@ enum Found {
     Task(Claimed),
 }
 
-/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`; returns
-/// how many. `length`: of the leases; `None`: each task's own.
+/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`;
+/// returns how many. `length`: of the leases; `None`: each task's own.
 pub fn own_tasks(
     db: &Database,
     worker: &[u8],
@@ -379,8 +379,8 @@ fn reserve(
     found
 }
 
-/// As `take`, of tasks that were found in the table, in their order. Also returns whether the board has
-/// no slot for one.
+/// As `take`, of tasks that were found in the table, in their order. Also returns whether the board
+/// has no slot for one.
 fn take_found(
     db: &Database,
     queue: &[u8],
@@ -474,8 +474,8 @@ fn hand_out(
                 show(owned);
                 shown += 1;
             }
-            // Only what this transaction itself wrote can hide a row that others see. A row of another
-            // queue, which has got the id meanwhile, is looked for again in its lane.
+            // Only what this transaction itself wrote can hide a row that others see. A row of
+            // another queue, which has got the id meanwhile, is looked for again in its lane.
             other => {
                 let hidden = other.is_some() || process::has_written();
                 with_board(|board| board.drop_stray(taken.ticket, hidden));

@@ -1,5 +1,5 @@
-//! Doing something with all tasks that a filter takes: what they are is read first, then they are locked in
-//! the order of their ids, as every call locks rows, and looked at again.
+//! Doing something with all tasks that match a filter. Their ids are read first. Then the rows are
+//! locked in the order of their ids, as every call locks rows, and compared with the filter again.
 
 use crate::error::{self, Result};
 use crate::ops::finish::cancel::cancel_locked;
@@ -64,7 +64,8 @@ impl Matching<'_> {
         settled.sort_unstable();
         let mut count = 0;
         let mut gone: Vec<Uuid> = Vec::new();
-        // First the settled ones: a resubmission locks them, and then waits for a live task with its key.
+        // First the settled ones: a resubmission locks them, and then waits for a live task with
+        // its key.
         for some in settled.chunks(ROWS_PER_TX) {
             count += match action {
                 Action::Delete => {
@@ -215,7 +216,8 @@ impl Matching<'_> {
         Ok(cancel_locked(self.db, &session, &locked, takes).len())
     }
 
-    /// Deletes live tasks, and notes all that went in `all_gone`. Returns how many had settled before.
+    /// Deletes live tasks, and notes all that went in `all_gone`. Returns how many had settled
+    /// before.
     fn delete_live(
         &self,
         some: &[Uuid],

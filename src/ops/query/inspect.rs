@@ -20,8 +20,8 @@ statement!(OLDEST_READY, "query/oldest_ready", [TEXT]);
 statement!(ENTRY, "query/entry", [UUID, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, FLOAT, BOOL]);
 statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
 
-/// The entry of a task, shown to `show` while it lives; `None`: there is no such task. `permit`: whether a
-/// task of a queue may be looked at.
+/// The entry of a task, shown to `show` while it lives; `None`: there is no such task. `permit`:
+/// whether a task of a queue may be looked at.
 pub fn entry<T>(
     db: &Database,
     id: Uuid,

@@ -1,5 +1,5 @@
-//! The runs of schedules of SQL commands, as the schema `cron` shows them. The view that does reads no
-//! table itself: roles that may delete its rows could lock what it reads.
+//! The runs of schedules of SQL commands, as the schema `cron` shows them. The view that does reads
+//! no table itself: roles that may delete its rows could lock what it reads.
 
 use crate::ops::query::inspect;
 use crate::ops::sql::command;
@@ -12,8 +12,9 @@ use pgrx::pg_sys::{Datum, Oid};
 
 const RUNS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/queries/cron/runs.sql"));
 
-/// Shows the runs to `show`, each as a row: id, schedule, role, database, command, status, owned_at,
-/// updated, errors, history, result, and the process that runs it. `role`: whose; `None`: of all roles.
+/// Shows the runs to `show`, each as a row: id, schedule, role, database, command, status,
+/// owned_at, updated, errors, history, result, and the process that runs it. `role`: whose; `None`:
+/// of all roles.
 pub fn runs(db: &Database, role: Option<Oid>, mut show: impl FnMut([Option<Datum>; 12])) {
     let session = session(db);
     session.read_text(RUNS.as_bytes(), &[OID], &[role.map(Datum::from)], |rows| {

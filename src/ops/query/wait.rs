@@ -51,8 +51,8 @@ pub enum Heard {
     Worker(WorkerEvent),
 }
 
-/// As `wait_for_work`, for a worker that is to hear, too, of leases that end without it, and when it is
-/// asked to stop.
+/// As `wait_for_work`, for a worker that is to hear, too, of leases that end without it, and when
+/// it is asked to stop.
 pub fn wait_for_event(
     worker: &[u8],
     queues: &[&[u8]],
@@ -82,8 +82,8 @@ pub fn wait_for_event(
     })
 }
 
-/// This backend's database, whose tables stay until the transaction ends. A process that was about to
-/// drop them has done so by then.
+/// This backend's database, whose tables stay until the transaction ends. A process that was about
+/// to drop them has done so by then.
 fn lasting_database() -> Database {
     lock::share(current_database().task);
     current_database()
@@ -145,7 +145,8 @@ fn has_room(board: &mut Board, entry: u32, queue: Option<u32>, now: Timestamp) -
 }
 
 /// Waits until a task has settled, and shows its status and result to `show`; `None` when it has
-/// not until the time given. `permit`: whether a task of a queue may be looked at, asked at each look.
+/// not until the time given. `permit`: whether a task of a queue may be looked at, asked at each
+/// look.
 pub fn wait_for_task<T>(
     id: Uuid,
     until: Monotonic,

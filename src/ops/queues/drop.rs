@@ -27,15 +27,18 @@ pub fn drop_queue(db: &Database, asking: Oid, queue: &[u8]) -> Result<bool> {
     let needed = &[Privileges::CANCEL];
     let name = Some(datum::varlena(queue));
     let delete = |settled| datum::number(session(db).run(settled, &[name]).first());
-    // First the settled tasks: a resubmission locks them, and then waits for a live task with its key.
+    // First the settled tasks: a resubmission locks them, and then waits for a live task with its
+    // key.
     let settled = delete(&DELETE_SETTLED);
     let live = Matching { db, filter, role: asking, needed, most: None }.act(Action::Drop)?;
-    // Those that settled before they could be locked, but for what a resubmission makes a task of again:
-    // it may wait for one of the live ones.
+    // Those that settled before they could be locked, but for what a resubmission makes a task of
+    // again: it may wait for one of the live ones.
     let late = delete(&DELETE_UNLOCKED);
-    // A transaction that changes settings afterwards does so behind what the board does at the commit.
+    // A transaction that changes settings afterwards does so behind what the board does at the
+    // commit.
     for table in [db.table(c"queue"), privilege_table(db)] {
-        // SAFETY: a lock on a table of the extension, kept until the transaction ends. Reading goes on.
+        // SAFETY: a lock on a table of the extension, kept until the transaction ends. Reading goes
+        // on.
         unsafe { pg_sys::LockRelationOid(table, pg_sys::ShareRowExclusiveLock as i32) };
     }
     let forgot = datum::number(session(db).run(&DROP, &[name]).first()) != 0;

@@ -15,8 +15,8 @@ use pgrx::pg_sys::Datum;
 
 statement!(DELAY, "submit/delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
 
-/// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled. `permit`:
-/// whether a task of a queue may be delayed.
+/// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled.
+/// `permit`: whether a task of a queue may be delayed.
 pub fn delay(
     db: &Database,
     id: Uuid,

@@ -49,8 +49,8 @@ impl PartitionWriter {
         }
     }
 
-    /// Adds a live task's row as a settled one; `tries` is added to its tries. `errors`: its errors,
-    /// if they are not those of the live row.
+    /// Adds a live task's row as a settled one; `tries` is added to its tries. `errors`: its
+    /// errors, if they are not those of the live row.
     pub fn add(
         &mut self,
         row: Row,

@@ -69,8 +69,8 @@ pub struct TaskWriter {
 }
 
 impl TaskWriter {
-    /// Opens the table for rows with these columns; `None`: a statement has to insert them. To be called
-    /// with the rights of the tables' owner, as a statement is run.
+    /// Opens the table for rows with these columns; `None`: a statement has to insert them. To be
+    /// called with the rights of the tables' owner, as a statement is run.
     pub fn open(db: &Database, given: impl Iterator<Item = TaskColumn>) -> Option<TaskWriter> {
         // SAFETY: the table is locked before it is read, and closed when the answer is `None`.
         unsafe {

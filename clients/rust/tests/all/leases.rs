@@ -219,7 +219,8 @@ async fn without_a_server_a_handler_is_stopped_before_its_lease_ends() {
     })
     .await;
     drop(frozen);
-    // the last heartbeat was up to 0.37 leases ago; the fence is at 0.9, and at the lease's end the deaf one is dropped
+    // the last heartbeat was up to 0.37 leases ago; the fence is at 0.9, and at the lease's end the
+    // deaf one is dropped
     let [(cause, fence), (none, end)] = heard[..] else { panic!("{heard:?}") };
     assert_eq!((cause, none), (Some(Cause::LeaseLost), None));
     let (fence, end) = (

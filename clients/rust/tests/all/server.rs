@@ -220,7 +220,7 @@ impl Drop for Frozen {
     }
 }
 
-/// Sends a signal. A process that has ended is none of its business.
+/// Sends a signal. It leaves a process alone that has ended.
 pub fn kill(pid: i32, signal: impl AsRef<OsStr>) {
     let _ = Command::new("kill")
         .arg("-s")

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const REFERENCE: &str = include_str!("../../../../docs/reference/privileges.md");
 
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
-/// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
-/// task `{c}`, whose result may be waited for.
+/// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the
+/// completed task `{c}`, whose result may be waited for.
 const CALLS: [(&str, &str); 108] = [
     ("`submit`", "select scylla.submit('q')"),
     (
@@ -391,7 +391,8 @@ fn tables_are_closed() {
     assert_eq!(answer(&mut s, "select scylla._fire_schedules(now(), now())"), "42501");
 }
 
-/// The index of the reference has every function and every view that is for users, and leads to headings.
+/// The index of the reference has every function and every view that is for users, and leads to
+/// headings.
 #[test]
 fn index_of_the_reference_has_every_function_and_view() {
     let database = database();

@@ -1,5 +1,5 @@
-//! A right to a schedule is decided when its row is locked: a call that waited for another transaction
-//! goes by what that one has left.
+//! A right to a schedule is decided when its row is locked: a call that waited for another
+//! transaction goes by what that one has left.
 
 use crate::{ALL, connect_as, granted};
 use client::*;
@@ -79,8 +79,8 @@ fn a_job_that_was_transferred_meanwhile_is_not_changed() {
     server.assert_log_is_clean();
 }
 
-/// B121: two transactions that give a job the same name at once have one job: the second one waits, and
-/// changes it.
+/// B121: two transactions that give a job the same name at once have one job: the second one waits,
+/// and changes it.
 #[test]
 fn a_job_that_two_schedule_at_once_is_one() {
     let server = Server::start(&[]);
@@ -149,8 +149,8 @@ fn what_was_revoked_meanwhile_is_not_there() {
 /// The id of the tasks below.
 const ID: &str = "00000000-0000-4000-8000-000000000001";
 
-/// B10: a call about a task decides by the queue of the task that it finds: another task may have had the
-/// id when the call began.
+/// B10: a call about a task decides by the queue of the task that it finds: another task may have
+/// had the id when the call began.
 #[test]
 fn a_task_that_got_the_id_meanwhile_is_out_of_reach() {
     let database = database();
@@ -193,7 +193,8 @@ fn a_task_that_got_the_id_meanwhile_is_out_of_reach() {
     assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
 }
 
-/// B10: nor is a ready task handed out that got the id, whether or not the board knows the one of before.
+/// B10: nor is a ready task handed out that got the id, whether or not the board knows the one of
+/// before.
 #[test]
 fn a_ready_task_that_got_the_id_meanwhile_is_not_owned() {
     let server = Server::start(&["scylla.board_size = 64"]);

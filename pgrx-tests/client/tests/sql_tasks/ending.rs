@@ -94,7 +94,8 @@ fn a_dropped_extension_ends_its_commands() {
     server.assert_log_is_clean();
 }
 
-/// B122: a closed database begins no command; those that run have their time, and end with a cancel.
+/// B122: a closed database begins no command; those that run have their time, and end with a
+/// cancel.
 #[test]
 fn commands_of_a_closed_database_end() {
     let database = database();
