@@ -320,7 +320,7 @@ func TestCallsAboutTasks(t *testing.T) {
 	equal(t, entry(t, again[0]).Status, scylla.StatusReady)
 	equal(t, must(client.CancelGroup(ctx, queue, "g"))(t), 1)
 	equal(t, must(client.Delete(ctx, []string{id, again[0]}))(t), 2)
-	equal(t, must(client.DrainWorker(ctx, "nobody-of-this-name"))(t), false)
+	equal(t, must(client.DrainWorker(ctx, "absent-worker"))(t), false)
 }
 
 func TestResult(t *testing.T) {

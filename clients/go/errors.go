@@ -138,7 +138,8 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// sqlState is the SQLSTATE of an error, whichever driver reported it; empty: it is none of the server.
+// sqlState is the SQLSTATE of an error, whichever driver reported it; empty: the server did not
+// report it.
 func sqlState(err error) string {
 	var stated interface{ SQLState() string } // pgconn and lib/pq have it
 	if errors.As(err, &stated) {

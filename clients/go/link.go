@@ -33,7 +33,7 @@ type link struct {
 	closed bool
 }
 
-// open makes a new connection, which is none of the pool.
+// open makes a new connection, which the pool does not have.
 func (l *link) open(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()

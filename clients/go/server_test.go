@@ -162,7 +162,7 @@ func TestServerThatIsAwayAtTheStart(t *testing.T) {
 	until(t, "it is completed", func() bool { return s.Stats().Completed == 1 })
 }
 
-// proxy stands between a worker and the server. Armed, it lets the next request through and loses the
+// proxy is between a worker and the server. Armed, it lets the next request through and loses the
 // answer with the connection.
 type proxy struct {
 	net.Listener

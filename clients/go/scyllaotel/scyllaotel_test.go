@@ -98,7 +98,7 @@ func (f fixture) untilEnded(t *testing.T, spans int) []sdktrace.ReadOnlySpan {
 func attributeOf(span sdktrace.ReadOnlySpan, key attribute.Key) string {
 	for _, one := range span.Attributes() {
 		if one.Key == key {
-			return one.Value.Emit()
+			return one.Value.String()
 		}
 	}
 	return ""
@@ -192,7 +192,7 @@ func TestMessagesAreCounted(t *testing.T) {
 	var found []string
 	note := func(name string, count any, set attribute.Set) {
 		errorType, _ := set.Value("error.type")
-		found = append(found, fmt.Sprint(name, " ", count, " ", errorType.Emit()))
+		found = append(found, fmt.Sprint(name, " ", count, " ", errorType.String()))
 	}
 	for _, one := range data.ScopeMetrics[0].Metrics {
 		switch points := one.Data.(type) {
