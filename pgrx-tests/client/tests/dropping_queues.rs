@@ -161,7 +161,8 @@ fn a_drop_and_a_resubmission_take_turns() {
     let lock = format!("begin; select from scylla.finished where id = '{first}' for update");
     holder.run(&lock);
     let pids = [drops.pid, resubmits.pid];
-    thread::scope(|scope| {
+    // After a panic its sessions are closed, so that the threads end.
+    thread::scope(move |scope| {
         let drop = "select scylla.drop_queue('q')";
         let dropping = scope.spawn(move || drops.try_value::<bool>(drop, &[]));
         until_waiting(&mut s, &pids[..1]);
@@ -195,7 +196,7 @@ fn a_drop_that_has_locked_live_tasks_waits_for_no_settled_one() {
     returns.return_task(&lease, "aborted").expect("its status");
     holder.run(&lock(3));
     let pids = [drops.pid, resubmits.pid];
-    thread::scope(|scope| {
+    thread::scope(move |scope| {
         let drop = "select scylla.drop_queue('q')";
         let dropping = scope.spawn(move || drops.try_value::<bool>(drop, &[]));
         until_waiting(&mut s, &pids[..1]);
