@@ -134,7 +134,7 @@ func TestEachOptionReachesTheServer(t *testing.T) {
 	runAt := time.Now().Add(time.Hour).Round(time.Microsecond)
 	submit(t, queue, []int{1}, scylla.SubmitOptions{
 		Action: "a", Priority: 4294967295, ID: id, Key: "k", RunAt: runAt, After: []string{before},
-		OnFailure: scylla.FailureRun, MaxTries: scylla.NoLimit, RetryInterval: 1500 * time.Millisecond, RetryJitter: -1,
+		OnFailure: scylla.FailureRun, MaxTries: scylla.NoLimit, RetryInterval: 1500 * time.Millisecond, RetryJitter: -time.Second,
 		Timeout: 100 * 365 * 24 * time.Hour, PostResult: true, GroupKey: "g", Meta: map[string]any{"m": 1},
 	})
 	e := entry(t, id)

@@ -3,6 +3,7 @@ package scylla_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -76,7 +77,9 @@ func TestPgBouncer(t *testing.T) {
 		specs[i] = 2
 	}
 	must(client.SubmitMany(ctx, queue, specs, nil))(t)
+	var warnings warningCounter
 	s := serveAt(t, conn, scylla.WorkerConfig{Queues: []string{queue}, Concurrency: 8, Lease: 5 * time.Second,
+		Logger: slog.New(&warnings),
 		Handlers: scylla.Handlers{"": handler, "double": scylla.HandleResult(
 			func(_ context.Context, task *scylla.Task[int]) (int, error) { return 2 * task.Spec, nil })}})
 	until(t, "all are completed", func() bool { return s.Stats().Completed == 1000 })
@@ -97,4 +100,5 @@ func TestPgBouncer(t *testing.T) {
 	}
 	equal(t, s.Stats().Completed, 1001)
 	equal(t, s.Stats().Lost, 0)
+	equal(t, warnings.Load(), 0)
 }
