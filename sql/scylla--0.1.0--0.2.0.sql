@@ -155,27 +155,6 @@ alter view scylla.stats set (security_barrier);
 alter view scylla.queues set (security_barrier);
 alter view scylla.workers set (security_barrier);
 
--- Rights: what the creating role's default privileges gave to others is taken back. It is known by the
--- access that the extension was created with; what was granted since stays.
-do $upgrade$
-declare
-    item record;
-begin
-    for item in
-        select distinct case when c.relkind operator(pg_catalog.=) 'S' then 'sequence' else 'table' end as kind,
-            c.oid::pg_catalog.regclass as object, r.oid::pg_catalog.regrole as grantee
-        from pg_catalog.pg_init_privs i
-        join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) i.objoid
-        cross join lateral pg_catalog.aclexplode(i.initprivs) a
-        join pg_catalog.pg_roles r on r.oid operator(pg_catalog.=) a.grantee
-        where i.classoid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
-            and c.relnamespace operator(pg_catalog.=) 'scylla'::pg_catalog.regnamespace
-            and r.oid operator(pg_catalog.<>) c.relowner
-    loop
-        execute pg_catalog.format('revoke all on %s %s from %s', item.kind, item.object, item.grantee);
-    end loop;
-end
-$upgrade$;
 comment on schema scylla is 'tasks, queues and schedules, and the functions that work with them';
 
 -- What was resubmitted shows it.
@@ -851,5 +830,57 @@ comment on column scylla.health.xmin_age is
 comment on column scylla.health.xmin_holder is 'what that is: a process, a replication slot or a prepared transaction';
 revoke all on scylla.health from public;
 grant select on scylla.health to public;
+
+-- Rights: what the creating role's default privileges gave to others is taken back, from what there was and
+-- from what this script has created. It is known by the access that an object was created with; what was
+-- granted since stays, and is no part of that.
+do $upgrade$
+declare
+    item record;
+    role pg_catalog.regrole;
+begin
+    for item in
+        select i.classoid, i.objoid, i.initprivs, coalesce(c.relowner, p.proowner, n.nspowner) as owner,
+            case
+                when c.relkind operator(pg_catalog.=) 'S' then 'sequence '
+                when c.oid is not null then 'table '
+                when p.oid is not null then 'routine '
+                else 'schema '
+            end as kind,
+            coalesce(c.oid::pg_catalog.regclass::text, p.oid::pg_catalog.regprocedure::text,
+                pg_catalog.quote_ident(n.nspname)) as name
+        from pg_catalog.pg_init_privs i
+        left join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) i.objoid
+            and i.classoid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+        left join pg_catalog.pg_proc p on p.oid operator(pg_catalog.=) i.objoid
+            and i.classoid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+        left join pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) i.objoid
+            and i.classoid operator(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass
+        where i.objsubid operator(pg_catalog.=) 0
+            and coalesce(c.relnamespace, p.pronamespace, n.oid) operator(pg_catalog.=)
+                'scylla'::pg_catalog.regnamespace
+    loop
+        for role in
+            select distinct r.oid::pg_catalog.regrole
+            from pg_catalog.aclexplode(item.initprivs) a
+            join pg_catalog.pg_roles r on r.oid operator(pg_catalog.=) a.grantee
+            where r.oid operator(pg_catalog.<>) item.owner
+        loop
+            execute pg_catalog.format('revoke all on %s%s from %s cascade', item.kind, item.name, role);
+            item.initprivs := array(
+                select it
+                from pg_catalog.unnest(item.initprivs) it
+                where not exists (
+                    select from pg_catalog.aclexplode(array[it]) a
+                    where a.grantee operator(pg_catalog.=) role::pg_catalog.oid));
+            -- A revoke in a script makes all access that there is the extension's own.
+            update pg_catalog.pg_init_privs i set initprivs = item.initprivs
+            where i.objoid operator(pg_catalog.=) item.objoid
+                and i.classoid operator(pg_catalog.=) item.classoid
+                and i.objsubid operator(pg_catalog.=) 0;
+        end loop;
+    end loop;
+end
+$upgrade$;
 
 select scylla.refresh();
