@@ -63,7 +63,7 @@ impl List {
             match after {
                 Some(_) if self.all && is_full => continue,
                 Some(last) if is_full && !as_json => eprintln!("next page: --after {last}"),
-                None if !any && !as_json => eprintln!("{}", nothing(client).await?),
+                None if !any && !as_json => eprintln!("no task matches"),
                 _ => {}
             }
             return Ok(());
@@ -96,16 +96,4 @@ fn print(rows: &[Row], as_json: bool, out: &mut impl Write) -> Result<(), Failur
         table.print(out)?;
     }
     Ok(())
-}
-
-/// What it means that there is no task.
-async fn nothing(client: &Client) -> Result<String, Failure> {
-    let queues = "select current_user::text, exists (select from scylla.queues)";
-    let row = client.query_one(queues, &[]).await?;
-    Ok(match row.get(1) {
-        true => "no task matches".into(),
-        false => {
-            format!("no task matches, and no queue is shown to role \"{}\"", row.get::<_, &str>(0))
-        }
-    })
 }

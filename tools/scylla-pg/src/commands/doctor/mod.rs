@@ -10,6 +10,7 @@ use console::style;
 use serde_json::json;
 use std::io::{self, Write};
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 /// Find what is wrong with the server, and say what to do
 #[derive(Args)]
@@ -73,6 +74,22 @@ impl Report {
         self.add(check, Severity::Note, message.into(), hint);
     }
 
+    /// A check that the role may not do is a note, and no failure.
+    fn permitted(
+        &mut self,
+        check: &'static str,
+        result: Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match result {
+            Err(failure) if failure.code == Some(SqlState::INSUFFICIENT_PRIVILEGE) => {
+                let hint = "Grant pg_monitor to the role, or connect as another one.";
+                self.note(check, "not checked: no queue is shown to this role", hint);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
     /// Unless the check has found something else.
     fn ok(&mut self, check: &'static str, message: impl Into<String>) {
         if !self.0.iter().any(|finding| finding.check == check) {
@@ -90,13 +107,15 @@ impl Doctor {
         }
         server::processes(client, &mut report).await?;
         if works {
-            work::board(client, &mut report).await?;
+            let result = work::board(client, &mut report).await;
+            report.permitted("board", result)?;
         }
         server::xmin(client, &self.older_than, &mut report).await?;
         server::settings(client, &mut report).await?;
         server::tables(client, &mut report).await?;
         if works {
-            work::queues(client, &mut report).await?;
+            let result = work::queues(client, &mut report).await;
+            report.permitted("queues", result)?;
         }
         print(&report, as_json)?;
         let is_wrong = |it: &Finding| matches!(it.severity, Severity::Error | Severity::Warning);

@@ -143,7 +143,7 @@ select what, age, hint from (
     from pg_replication_slots s
     where (s.xmin is not null or s.catalog_xmin is not null) and not s.active
 ) held
-where is_old or transactions > $2
+where is_old or transactions > $2::int8
 order by transactions desc nulls last, age desc";
 
 pub async fn xmin(client: &Client, older_than: &str, report: &mut Report) -> Result<(), Failure> {
@@ -159,25 +159,25 @@ pub async fn xmin(client: &Client, older_than: &str, report: &mut Report) -> Res
 
 /// What is wrong with each setting, and what to do.
 const SETTINGS: &str = "
-with is (name, value) as (select name, setting from pg_settings)
+with known (name, value) as (select name, setting from pg_settings)
 select severity, message, hint from (values
-    ('warning', exists (select from is where name in ('autovacuum', 'track_counts') and value = 'off'),
+    ('warning', exists (select from known where name in ('autovacuum', 'track_counts') and value = 'off'),
         'autovacuum does not run: dead rows slow the queues down',
         'Set autovacuum and track_counts to on, and reload the configuration.'),
-    ('warning', exists (select from is where name in ('fsync', 'full_page_writes') and value = 'off'),
+    ('warning', exists (select from known where name in ('fsync', 'full_page_writes') and value = 'off'),
         'fsync or full_page_writes is off: a crash of the machine loses tasks, or the database',
         'Set them to on, and reload the configuration.'),
-    ('note', exists (select from is where name = 'synchronous_commit' and value = 'off'),
+    ('note', exists (select from known where name = 'synchronous_commit' and value = 'off'),
         'synchronous_commit is off: a crash of the server loses what was submitted last',
         'Set it to on for those who submit.'),
-    ('note', exists (select from is where name = 'idle_in_transaction_session_timeout' and value = '0'),
+    ('note', exists (select from known where name = 'idle_in_transaction_session_timeout' and value = '0'),
         'a forgotten transaction stays open forever',
         'Set idle_in_transaction_session_timeout, such as to 10 minutes.'),
-    ('warning', exists (select from is where name = 'statement_timeout' and value::int8 between 1 and 30000),
+    ('warning', exists (select from known where name = 'statement_timeout' and value::int8 between 1 and 30000),
         'statement_timeout ends workers that wait for work, 30 s at a time',
         'Set it to more than 30 s for the role of the workers: alter role … set statement_timeout.'),
-    ('note', exists (select from is where name = 'huge_pages' and value = 'off')
-            and exists (select from is where name = 'shared_memory_size' and value::int8 >= 1024),
+    ('note', exists (select from known where name = 'huge_pages' and value = 'off')
+            and exists (select from known where name = 'shared_memory_size' and value::int8 >= 1024),
         'shared memory has more than 1 GB, and huge_pages is off',
         'Set huge_pages to try, and vm.nr_hugepages of Linux to shared_memory_size_in_huge_pages.')
 ) as found (severity, is_so, message, hint)
