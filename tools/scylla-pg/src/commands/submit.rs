@@ -29,7 +29,7 @@ pub struct Submit {
     #[arg(long, default_value = "")]
     action: String,
     /// Higher runs first, 0 to 4294967295
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..=4294967295))]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..=4294967295))]
     priority: i64,
     /// The task's id; by default a new one
     #[arg(long)]

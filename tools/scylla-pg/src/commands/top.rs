@@ -1,5 +1,6 @@
 //! `top`
 
+use super::may_look;
 use crate::failure::Failure;
 use crate::output::{Table, duration, plain};
 use clap::Args;
@@ -129,6 +130,9 @@ impl Top {
     {
         let interval = Duration::from_secs_f64(self.interval);
         let (_, mut before) = sample(client, &Sample::new()).await?;
+        if before.is_empty() {
+            may_look(client).await?;
+        }
         sleep(interval).await;
         if self.once || as_json || !io::stdout().is_terminal() {
             let (lines, _) = sample(client, &before).await?;

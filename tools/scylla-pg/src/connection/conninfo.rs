@@ -48,7 +48,7 @@ impl Parameters {
         self.0.remove(name)
     }
 
-    pub fn default(&mut self, name: &str, value: impl FnOnce() -> String) {
+    pub fn fill(&mut self, name: &str, value: impl FnOnce() -> String) {
         self.0.entry(name.to_owned()).or_insert_with(value);
     }
 

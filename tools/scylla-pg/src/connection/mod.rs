@@ -25,13 +25,13 @@ pub async fn connect(dbname: Option<&str>) -> Result<Client, Failure> {
     if let Some(dbname) = dbname {
         parameters.read(dbname)?;
     }
-    parameters.default("application_name", || "scylla-pg".into());
-    parameters.default("connect_timeout", || CONNECT_TIMEOUT.into());
-    parameters.default("user", || whoami::username().unwrap_or_else(|_| "postgres".into()));
+    parameters.fill("application_name", || "scylla-pg".into());
+    parameters.fill("connect_timeout", || CONNECT_TIMEOUT.into());
+    parameters.fill("user", || whoami::username().unwrap_or_else(|_| "postgres".into()));
     let user = parameters.get("user").unwrap_or_default().to_owned();
-    parameters.default("dbname", || user);
+    parameters.fill("dbname", || user);
     let port = parameters.get("port").unwrap_or("5432").to_owned();
-    parameters.default("host", || {
+    parameters.fill("host", || {
         let has_socket =
             |folder: &&&str| Path::new(folder).join(format!(".s.PGSQL.{port}")).exists();
         SOCKET_FOLDERS.iter().find(has_socket).unwrap_or(&"localhost").to_string()

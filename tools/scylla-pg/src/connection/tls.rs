@@ -2,11 +2,12 @@
 
 use super::conninfo::Parameters;
 use crate::failure::Failure;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore};
 use rustls::{SignatureScheme, crypto};
 use std::env;
@@ -43,15 +44,14 @@ pub fn connector(parameters: &mut Parameters) -> Result<MakeRustlsConnect, Failu
     parameters.set("sslmode", if is_socket { "disable" } else { mode }.into());
 
     let provider = Arc::new(ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match check {
-        Check::Nothing => Arc::new(Verifier { check, inner: None, provider: provider.clone() }),
+    let (roots, inner) = match check {
+        Check::Nothing => (Vec::new(), None),
         _ => {
-            let roots = Arc::new(roots(root)?);
-            let inner = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
-            let inner = inner.build().map_err(|error| Failure::new(error.to_string()))?;
-            Arc::new(Verifier { check, inner: Some(inner), provider: provider.clone() })
+            let roots = roots(root)?;
+            (roots.clone(), Some(chains(roots, provider.clone())?))
         }
     };
+    let verifier = Arc::new(Verifier { check, roots, inner, provider: provider.clone() });
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| Failure::new(error.to_string()))?
@@ -76,31 +76,37 @@ fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Failure {
     Failure::new(format!("could not read \"{path}\"")).detail(format!("{error}."))
 }
 
-/// The authorities of a file; of the system, where the file is called `system`.
-fn roots(file: Option<PathBuf>) -> Result<RootCertStore, Failure> {
+/// The certificates of a file; of the system, where the file is called `system`.
+fn roots(file: Option<PathBuf>) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let Some(file) = file else {
         return Err(Failure::new("no root certificate to check the server by")
             .hint("Set sslrootcert to a file of certificates, or to system."));
     };
-    let mut roots = RootCertStore::empty();
     if file.as_os_str() == "system" {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return Ok(roots);
+        return Ok(rustls_native_certs::load_native_certs().certs);
     }
-    let path = file.to_string_lossy();
-    let certificates =
-        CertificateDer::pem_file_iter(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let certificates = certificates.map_err(|error| unreadable(&path, &error))?;
-    for certificate in certificates {
-        roots.add(certificate).map_err(|error| unreadable(&path, &error))?;
-    }
-    Ok(roots)
+    CertificateDer::pem_file_iter(&file)
+        .and_then(Iterator::collect)
+        .map_err(|error| unreadable(&file.to_string_lossy(), &error))
+}
+
+/// What checks chains that end in one of the roots.
+fn chains(
+    roots: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, Failure> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(roots);
+    WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider)
+        .build()
+        .map_err(|error| Failure::new("no usable root certificate").detail(format!("{error}.")))
 }
 
 /// Checks as much as the mode asks for. Signatures of the handshake are always checked.
 #[derive(Debug)]
 struct Verifier {
     check: Check,
+    roots: Vec<CertificateDer<'static>>,
     /// Present unless nothing is checked.
     inner: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
@@ -116,6 +122,13 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some(inner) = &self.inner else { return Ok(ServerCertVerified::assertion()) };
+        // A server's own certificate, such as PostgreSQL's manual makes one, is an authority, too.
+        if self.roots.iter().any(|root| root == certificate) {
+            if self.check == Check::AuthorityAndName {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            }
+            return Ok(ServerCertVerified::assertion());
+        }
         match inner.verify_server_cert(certificate, intermediates, name, ocsp, now) {
             // The name is judged last, by a chain that was found good.
             Err(Error::InvalidCertificate(

@@ -65,7 +65,7 @@ fn a_role_without_rights_is_told() {
         &["top", "--once"],
     ] {
         let ran = d.run_as("guest", arguments);
-        assert_eq!(ran.status, 1);
+        assert_eq!(ran.status, 1, "{arguments:?}: {} {}", ran.out, ran.err);
         assert!(ran.err.contains("permission denied"), "{arguments:?}: {}", ran.err);
         assert!(ran.err.contains("scylla.grant("), "{arguments:?}: {}", ran.err);
     }

@@ -1,6 +1,7 @@
 //! What scylla tells of itself.
 
 use super::Report;
+use crate::commands::may_look;
 use crate::failure::Failure;
 use crate::output::duration;
 use tokio_postgres::{Client, Row};
@@ -72,6 +73,7 @@ pub async fn scheduler(client: &Client, report: &mut Report) -> Result<(), Failu
 /// Ready tasks may fill the board: what more there are is read from the table. Leases need their slots.
 pub async fn board(client: &Client, report: &mut Report) -> Result<(), Failure> {
     let check = "board";
+    may_look(client).await?;
     let row = health(client).await?;
     let (size, used): (i64, i64) = (row.get("board_size"), row.get("board_used"));
     let (lanes, lanes_used): (i64, i64) = (row.get("lanes"), row.get("lanes_used"));
@@ -121,6 +123,7 @@ const UNSERVED: f64 = 10.0;
 
 pub async fn queues(client: &Client, report: &mut Report) -> Result<(), Failure> {
     let check = "queues";
+    may_look(client).await?;
     let rows = client.query(QUEUES, &[]).await?;
     for row in &rows {
         let (queue, ready): (&str, i64) = (row.get("queue"), row.get("ready"));
