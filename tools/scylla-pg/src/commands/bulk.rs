@@ -241,7 +241,7 @@ impl Which {
 }
 
 fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{bar:40} {human_pos} of {human_len}, {per_sec}, {eta} left")
+    ProgressStyle::with_template("{bar:40} {human_pos} of {human_len}, {eta} left")
         .expect("the template is correct")
 }
 
