@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::env;
 use tokio_postgres::Config;
 
+/// Where sockets are in Debian and elsewhere.
+pub const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
 const FROM_ENVIRONMENT: [(&str, &str); 15] = [
     ("host", "PGHOST"),
     ("hostaddr", "PGHOSTADDR"),

@@ -5,15 +5,12 @@ mod passfile;
 mod tls;
 
 use crate::failure::Failure;
-use conninfo::Parameters;
+use conninfo::{Parameters, SOCKET_FOLDERS};
 use std::future::poll_fn;
 use std::path::Path;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Connection};
 use tokio_postgres::{Config, Socket, tls::MakeTlsConnect, tls::TlsStream};
-
-/// Where sockets are in Debian and elsewhere.
-const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 /// How long to wait for a server that does not answer, in seconds.
 const CONNECT_TIMEOUT: &str = "10";

@@ -1,7 +1,6 @@
 //! Passwords from `~/.pgpass`.
 
-use super::SOCKET_FOLDERS;
-use super::conninfo::Parameters;
+use super::conninfo::{Parameters, SOCKET_FOLDERS};
 use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -23,7 +23,8 @@ enum Check {
     AuthorityAndName,
 }
 
-/// Takes the parameters of TLS that the driver does not know, and leaves it a `sslmode` that it does.
+/// Takes the parameters of TLS that the driver does not know, and leaves it a `sslmode` that it
+/// does.
 pub fn connector(parameters: &mut Parameters) -> Result<MakeRustlsConnect, Failure> {
     let mode = parameters.take("sslmode").unwrap_or_else(|| "prefer".into());
     let named_root = parameters.take("sslrootcert");

@@ -289,6 +289,14 @@ fn queues_that_wait() {
     d.sql("select scylla.submit('mail')");
     d.sql("select count(*) from scylla.own_tasks('w', 'mail')");
     disappears(&d, "queues", "no worker");
+    // One that is asked to stop owns nothing more.
+    let worker = d.sql("select scylla.register_worker()");
+    d.sql(&format!("select count(*) from scylla.own_tasks('{worker}', 'drained')"));
+    d.sql("select scylla.submit('drained')");
+    d.sql(&format!("select scylla.drain_worker('{worker}')"));
+    appears(&d, "queues", "warning", "queue \"drained\" has 1 ready tasks", "Start a worker");
+    d.sql("select count(*) from scylla.own_tasks('other', 'drained')");
+    disappears(&d, "queues", "queue \"drained\"");
     d.sql("select scylla.cancel_matching('{\"queue\": \"held\"}')");
     appears(&d, "queues", "note", "queue \"held\" is paused, with 0 ready tasks", "scylla.resume");
     d.sql("select scylla.resume('held')");

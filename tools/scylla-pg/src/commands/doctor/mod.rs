@@ -1,5 +1,6 @@
 //! `doctor`: what is wrong with a server, and what to do.
 
+mod report;
 mod server;
 mod work;
 
@@ -7,10 +8,10 @@ use crate::failure::Failure;
 use crate::output::plain;
 use clap::Args;
 use console::style;
+use report::{Finding, Report, Severity};
 use serde_json::json;
 use std::io::{self, Write};
 use tokio_postgres::Client;
-use tokio_postgres::error::SqlState;
 
 /// Find what is wrong with the server, and say what to do
 #[derive(Args)]
@@ -36,66 +37,6 @@ pub struct Doctor {
     /// Age from which transactions are too old
     #[arg(long, value_name = "INTERVAL", default_value = "1 hour")]
     older_than: String,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Severity {
-    Error,
-    Warning,
-    Note,
-    Ok,
-}
-
-struct Finding {
-    check: &'static str,
-    severity: Severity,
-    message: String,
-    hint: String,
-}
-
-/// What was found; of each check one finding at least.
-#[derive(Default)]
-struct Report(Vec<Finding>);
-
-impl Report {
-    fn add(&mut self, check: &'static str, severity: Severity, message: String, hint: &str) {
-        self.0.push(Finding { check, severity, message, hint: hint.to_owned() });
-    }
-
-    fn error(&mut self, check: &'static str, message: impl Into<String>, hint: &str) {
-        self.add(check, Severity::Error, message.into(), hint);
-    }
-
-    fn warning(&mut self, check: &'static str, message: impl Into<String>, hint: &str) {
-        self.add(check, Severity::Warning, message.into(), hint);
-    }
-
-    fn note(&mut self, check: &'static str, message: impl Into<String>, hint: &str) {
-        self.add(check, Severity::Note, message.into(), hint);
-    }
-
-    /// A check that the role may not do is a note, and no failure.
-    fn permitted(
-        &mut self,
-        check: &'static str,
-        result: Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        match result {
-            Err(failure) if failure.code == Some(SqlState::INSUFFICIENT_PRIVILEGE) => {
-                let hint = "Grant pg_monitor to the role, or connect as another one.";
-                self.note(check, "not checked: no queue is shown to this role", hint);
-                Ok(())
-            }
-            result => result,
-        }
-    }
-
-    /// Unless the check has found something else.
-    fn ok(&mut self, check: &'static str, message: impl Into<String>) {
-        if !self.0.iter().any(|finding| finding.check == check) {
-            self.add(check, Severity::Ok, message.into(), "");
-        }
-    }
 }
 
 impl Doctor {

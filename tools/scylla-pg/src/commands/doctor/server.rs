@@ -1,6 +1,6 @@
 //! What PostgreSQL itself tells.
 
-use super::Report;
+use super::report::Report;
 use crate::failure::Failure;
 use crate::output::duration;
 use tokio_postgres::Client;

@@ -1,6 +1,6 @@
 //! What scylla tells of itself.
 
-use super::Report;
+use super::report::Report;
 use crate::commands::may_look;
 use crate::failure::Failure;
 use crate::output::duration;
@@ -70,7 +70,8 @@ pub async fn scheduler(client: &Client, report: &mut Report) -> Result<(), Failu
     Ok(())
 }
 
-/// Ready tasks may fill the board: what more there are is read from the table. Leases need their slots.
+/// Ready tasks may fill the board: what more there are is read from the table. Leases need their
+/// slots.
 pub async fn board(client: &Client, report: &mut Report) -> Result<(), Failure> {
     let check = "board";
     may_look(client).await?;
