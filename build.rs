@@ -204,15 +204,18 @@ fn write_function(code: &mut String, it: &Declaration) -> Result<()> {
     Ok(())
 }
 
-/// Writes what `declared!` gives: the arguments of a call as a list, and their names and types.
+/// Writes what `declared!` gives: the arguments of a call as a list, with and without their names,
+/// and the names with the types.
 fn write_lists(lists: &mut String, it: &Declaration) {
     let of = it.type_name();
     let given = || it.arguments.iter().filter(|it| !it.is_answer);
-    let named: Vec<String> = given().map(|it| format!("$args.{}.named()", it.name)).collect();
-    let names: Vec<String> =
-        given().map(|it| format!("(\"{}\", \"{}\")", it.name, it.sql_type)).collect();
-    writeln!(lists, "(each of $args:ident: {of}) => {{ [{}] }};", named.join(", ")).unwrap();
-    writeln!(lists, "(signature of {of}) => {{ [{}] }};", names.join(", ")).unwrap();
+    let mut list = |what: &str, element: &dyn Fn(&Argument) -> String| {
+        let elements: Vec<String> = given().map(element).collect();
+        writeln!(lists, "({what}{of}) => {{ [{}] }};", elements.join(", ")).unwrap();
+    };
+    list("each of $args:ident: ", &|it| format!("$args.{}.named()", it.name));
+    list("values of $args:ident: ", &|it| format!("$args.{}.datum()", it.name));
+    list("signature of ", &|it| format!("(\"{}\", \"{}\")", it.name, it.sql_type));
 }
 
 /// The type in `src/api/call/argument.rs` of an SQL type.

@@ -89,11 +89,10 @@ fn max_tries(_: &str, number: Datum) -> Result<()> {
 fn configure_queue(call: &mut Call, args: ConfigureQueue) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
     call.permit(&queue)?;
-    let [_, settings @ ..] = declared!(each of args: ConfigureQueue);
-    for ((name, check), (_, value)) in SETTINGS.iter().zip(settings) {
+    let [_, settings @ ..] = declared!(values of args: ConfigureQueue);
+    for ((name, check), value) in SETTINGS.iter().zip(settings) {
         value.map_or(Ok(()), |value| check(name, value))?;
     }
-    let settings = settings.map(|(_, value)| value);
     configure::configure(&current_database(), &queue, &settings)?;
     Ok(None)
 }

@@ -103,6 +103,7 @@ impl<T> Argument<T> {
     }
 
     /// The value as PostgreSQL passes it; `None`: null.
+    #[inline]
     pub fn datum(&self) -> Option<Datum> {
         self.value
     }

@@ -141,13 +141,13 @@ fn cron_alter(call: &mut Call, args: CronAlter) -> Result<Option<Datum>> {
     let database = args.database.optional().map(|name| named(&name)).transpose()?;
     let owner = args.username.optional().map(|name| role_of(&name)).transpose()?;
     let active = args.active.optional();
-    let [_, changes @ ..] = declared!(each of args: CronAlter);
+    let [_, changes @ ..] = declared!(values of args: CronAlter);
     let permit = |found: &Existing| {
         if !own_job(call, id, found)? {
             return Err(error::no_such_job(&id.to_string()));
         }
         call.again()?.permit(QUEUE)?;
-        if changes.iter().all(|(_, value)| value.is_none()) {
+        if changes.iter().all(Option::is_none) {
             return Err(error::nothing_to_alter());
         }
         let runs_as = owner.unwrap_or(found.owner);

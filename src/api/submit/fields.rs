@@ -37,7 +37,7 @@ enum Setter {
 use Setter::{Bigint, Boolean, Integer, Interval, Jsonb, Text, Timestamptz, Uuid, Uuids};
 
 /// All fields, in the order of submit's arguments.
-pub const FIELDS: [Field; declared!(signature of Submit).len()] = [
+pub static FIELDS: [Field; declared!(signature of Submit).len()] = [
     not_null("queue", Text(|it, text| put(&mut it.queue, validate::open_queue(text).map(share)))),
     not_null("spec", Jsonb(|it, spec| put(&mut it.spec, validate::spec(spec).map(Some)))),
     not_null("action", Text(|it, text| put(&mut it.action, validate::action(text).map(share)))),

@@ -29,7 +29,7 @@ sql_functions!(
 /// the live task with its key (`on_conflict => 'ignore'`).
 fn submit(call: &mut Call, args: Submit) -> Result<Option<Datum>> {
     let mut draft = Draft::blank();
-    for (field, (_, value)) in FIELDS.iter().zip(declared!(each of args: Submit)) {
+    for (field, value) in FIELDS.iter().zip(declared!(values of args: Submit)) {
         field.set(&mut draft, value)?;
     }
     submit_draft(call, draft)
