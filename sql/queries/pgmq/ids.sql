@@ -1,0 +1,4 @@
+-- The messages of a queue.
+-- Parameters: $1 queue. Result: the ids of its live tasks, in their order.
+-- Reads scylla.task by its indexes of queues; changes and locks nothing.
+select t.id from scylla.task t where t.queue = $1 order by t.id
