@@ -13,7 +13,7 @@ begin
 end
 $views$;
 
-drop view pgmq.meta;
+drop view pgmq.meta, pgmq.topic_bindings;
 drop function
     pgmq.create(text),
     pgmq.create_non_partitioned(text),
@@ -58,6 +58,27 @@ drop function
     pgmq.create_fifo_index(text),
     pgmq.create_fifo_indexes_all(),
     pgmq.detach_archive(text),
-    pgmq.convert_archive_partitioned(text, text, text, integer);
+    pgmq.convert_archive_partitioned(text, text, text, integer),
+    pgmq.enable_notify_insert(text, integer),
+    pgmq.disable_notify_insert(text),
+    pgmq.update_notify_insert(text, integer),
+    pgmq.list_notify_insert_throttles(),
+    pgmq.validate_routing_key(text),
+    pgmq.validate_topic_pattern(text),
+    pgmq.bind_topic(text, text),
+    pgmq.unbind_topic(text, text),
+    pgmq.test_routing(text),
+    pgmq.list_topic_bindings(),
+    pgmq.list_topic_bindings(text),
+    pgmq.send_topic(text, jsonb),
+    pgmq.send_topic(text, jsonb, jsonb),
+    pgmq.send_topic(text, jsonb, integer),
+    pgmq.send_topic(text, jsonb, jsonb, integer),
+    pgmq.send_batch_topic(text, jsonb[]),
+    pgmq.send_batch_topic(text, jsonb[], jsonb[]),
+    pgmq.send_batch_topic(text, jsonb[], integer),
+    pgmq.send_batch_topic(text, jsonb[], timestamptz),
+    pgmq.send_batch_topic(text, jsonb[], jsonb[], integer),
+    pgmq.send_batch_topic(text, jsonb[], jsonb[], timestamptz);
 drop type pgmq.message_record, pgmq.queue_record, pgmq.metrics_result;
 drop schema pgmq

@@ -286,27 +286,158 @@ comment on function pgmq.create_fifo_index(text) is 'does nothing: it is there f
 
 create function pgmq.create_fifo_indexes_all() returns void
 language sql volatile parallel unsafe
-as '';
+as 'select';
 
 comment on function pgmq.create_fifo_indexes_all() is 'does nothing: it is there for clients that call it';
 
 create function pgmq.detach_archive(queue_name text) returns void
 language sql volatile parallel unsafe
-as '';
+as 'select';
 
 comment on function pgmq.detach_archive(text) is 'does nothing: it is there for clients that call it';
 
 create function pgmq.convert_archive_partitioned(table_name text, partition_interval text default '10000', retention_interval text default '100000', leading_partition integer default 10) returns void
 language sql volatile parallel unsafe
-as '';
+as 'select';
 
 comment on function pgmq.convert_archive_partitioned(text, text, text, integer) is 'does nothing: it is there for clients that call it';
+
+create function pgmq.enable_notify_insert(queue_name text, throttle_interval_ms integer default 250) returns void
+language sql volatile parallel unsafe
+as 'select scylla._pgmq_notify($1, $2, false)';
+
+comment on function pgmq.enable_notify_insert(text, integer) is 'sends notifications of new messages, each session one per interval';
+
+create function pgmq.disable_notify_insert(queue_name text) returns void
+language sql volatile parallel unsafe
+as 'select scylla._pgmq_notify($1, null, false)';
+
+comment on function pgmq.disable_notify_insert(text) is 'sends no more notifications of new messages';
+
+create function pgmq.update_notify_insert(queue_name text, throttle_interval_ms integer) returns void
+language sql volatile parallel unsafe
+as 'select scylla._pgmq_notify($1, $2, true)';
+
+comment on function pgmq.update_notify_insert(text, integer) is 'changes the interval of notifications';
+
+create function pgmq.list_notify_insert_throttles() returns table (queue_name text, throttle_interval_ms integer, last_notified_at timestamptz)
+language sql volatile parallel unsafe
+as 'select q.queue_name, q.notify_interval, pg_catalog.to_timestamp(0) from scylla._pgmq_queues() q where q.notify_interval is not null order by q.queue_name';
+
+comment on function pgmq.list_notify_insert_throttles() is 'the queues that send notifications';
+
+create function pgmq.validate_routing_key(routing_key text) returns boolean
+language sql volatile parallel unsafe
+as 'select scylla._pgmq_validate_topic($1, false)';
+
+comment on function pgmq.validate_routing_key(text) is 'fails if a text is no routing key';
+
+create function pgmq.validate_topic_pattern(pattern text) returns boolean
+language sql volatile parallel unsafe
+as 'select scylla._pgmq_validate_topic($1, true)';
+
+comment on function pgmq.validate_topic_pattern(text) is 'fails if a text is no pattern of routing keys';
+
+create function pgmq.bind_topic(pattern text, queue_name text) returns void
+language sql volatile parallel unsafe
+as 'select scylla._pgmq_bind($1, $2)';
+
+comment on function pgmq.bind_topic(text, text) is 'sends the messages of some routing keys to a queue';
+
+create function pgmq.unbind_topic(pattern text, queue_name text) returns boolean
+language sql volatile parallel unsafe
+as 'select scylla._pgmq_unbind($1, $2)';
+
+comment on function pgmq.unbind_topic(text, text) is 'ends what bind_topic has begun';
+
+create function pgmq.test_routing(routing_key text) returns table (pattern text, queue_name text, compiled_regex text)
+language sql volatile parallel unsafe
+as 'select t.pattern, t.queue_name, t.compiled_regex from scylla._pgmq_topics($1, null) t order by t.pattern';
+
+comment on function pgmq.test_routing(text) is 'the patterns that match a routing key';
+
+create function pgmq.list_topic_bindings() returns table (pattern text, queue_name text, bound_at timestamptz, compiled_regex text)
+language sql volatile parallel unsafe
+as 'select t.* from scylla._pgmq_topics(null, null) t order by t.bound_at desc, t.pattern, t.queue_name';
+
+comment on function pgmq.list_topic_bindings() is 'the patterns that are bound';
+
+create function pgmq.list_topic_bindings(queue_name text) returns table (pattern text, queue_name text, bound_at timestamptz, compiled_regex text)
+language sql volatile parallel unsafe
+as 'select t.* from scylla._pgmq_topics(null, $1) t order by t.bound_at desc, t.pattern';
+
+comment on function pgmq.list_topic_bindings(text) is 'the patterns that are bound to a queue';
+
+create function pgmq.send_topic(routing_key text, msg jsonb) returns integer
+language sql volatile parallel unsafe
+as 'select pg_catalog.count(*)::integer from scylla._pgmq_send_topic($1, array[$2], null, null)';
+
+comment on function pgmq.send_topic(text, jsonb) is 'sends a message to the queues of a routing key; returns to how many';
+
+create function pgmq.send_topic(routing_key text, msg jsonb, headers jsonb) returns integer
+language sql volatile parallel unsafe
+as 'select pg_catalog.count(*)::integer from scylla._pgmq_send_topic($1, array[$2], case when $3 is not null then array[$3] end, null)';
+
+comment on function pgmq.send_topic(text, jsonb, jsonb) is 'sends a message with headers to the queues of a routing key; returns to how many';
+
+create function pgmq.send_topic(routing_key text, msg jsonb, delay integer) returns integer
+language sql volatile parallel unsafe
+as 'select pg_catalog.count(*)::integer from scylla._pgmq_send_topic($1, array[$2], null, pg_catalog.clock_timestamp() operator(pg_catalog.+) pg_catalog.make_interval(secs => $3))';
+
+comment on function pgmq.send_topic(text, jsonb, integer) is 'sends a message to the queues of a routing key, visible after some seconds; returns to how many';
+
+create function pgmq.send_topic(routing_key text, msg jsonb, headers jsonb, delay integer) returns integer
+language sql volatile parallel unsafe
+as 'select pg_catalog.count(*)::integer from scylla._pgmq_send_topic($1, array[$2], case when $3 is not null then array[$3] end, pg_catalog.clock_timestamp() operator(pg_catalog.+) pg_catalog.make_interval(secs => $4))';
+
+comment on function pgmq.send_topic(text, jsonb, jsonb, integer) is 'sends a message with headers to the queues of a routing key, visible after some seconds; returns to how many';
+
+create function pgmq.send_batch_topic(routing_key text, msgs jsonb[]) returns table (queue_name text, msg_id bigint)
+language sql volatile parallel unsafe
+as 'select t.* from scylla._pgmq_send_topic($1, $2, null, null) t';
+
+comment on function pgmq.send_batch_topic(text, jsonb[]) is 'sends messages to the queues of a routing key';
+
+create function pgmq.send_batch_topic(routing_key text, msgs jsonb[], headers jsonb[]) returns table (queue_name text, msg_id bigint)
+language sql volatile parallel unsafe
+as 'select t.* from scylla._pgmq_send_topic($1, $2, $3, null) t';
+
+comment on function pgmq.send_batch_topic(text, jsonb[], jsonb[]) is 'sends messages with headers to the queues of a routing key';
+
+create function pgmq.send_batch_topic(routing_key text, msgs jsonb[], delay integer) returns table (queue_name text, msg_id bigint)
+language sql volatile parallel unsafe
+as 'select t.* from scylla._pgmq_send_topic($1, $2, null, pg_catalog.clock_timestamp() operator(pg_catalog.+) pg_catalog.make_interval(secs => $3)) t';
+
+comment on function pgmq.send_batch_topic(text, jsonb[], integer) is 'sends messages to the queues of a routing key, visible after some seconds';
+
+create function pgmq.send_batch_topic(routing_key text, msgs jsonb[], delay timestamptz) returns table (queue_name text, msg_id bigint)
+language sql volatile parallel unsafe
+as 'select t.* from scylla._pgmq_send_topic($1, $2, null, $3) t';
+
+comment on function pgmq.send_batch_topic(text, jsonb[], timestamptz) is 'sends messages to the queues of a routing key, visible from a time on';
+
+create function pgmq.send_batch_topic(routing_key text, msgs jsonb[], headers jsonb[], delay integer) returns table (queue_name text, msg_id bigint)
+language sql volatile parallel unsafe
+as 'select t.* from scylla._pgmq_send_topic($1, $2, $3, pg_catalog.clock_timestamp() operator(pg_catalog.+) pg_catalog.make_interval(secs => $4)) t';
+
+comment on function pgmq.send_batch_topic(text, jsonb[], jsonb[], integer) is 'sends messages with headers to the queues of a routing key, visible after some seconds';
+
+create function pgmq.send_batch_topic(routing_key text, msgs jsonb[], headers jsonb[], delay timestamptz) returns table (queue_name text, msg_id bigint)
+language sql volatile parallel unsafe
+as 'select t.* from scylla._pgmq_send_topic($1, $2, $3, $4) t';
+
+comment on function pgmq.send_batch_topic(text, jsonb[], jsonb[], timestamptz) is 'sends messages with headers to the queues of a routing key, visible from a time on';
 
 create view pgmq.meta as
 select q.queue_name::varchar as queue_name, q.is_partitioned, q.is_unlogged, q.created_at
 from scylla._pgmq_queues() q;
 
 comment on view pgmq.meta is 'the queues';
+
+create view pgmq.topic_bindings as
+select t.pattern, t.queue_name, t.bound_at, t.compiled_regex from scylla._pgmq_topics(null, null) t;
+
+comment on view pgmq.topic_bindings is 'the patterns that are bound';
 
 -- Default privileges are none here. Each call checks what its caller may do, and each view shows what the
 -- caller may look at.
@@ -349,7 +480,7 @@ revoke all on schema pgmq from public;
 revoke all on all tables in schema pgmq from public;
 grant usage on schema pgmq to public;
 grant execute on all functions in schema pgmq to public;
-grant select on pgmq.meta to public;
+grant select on pgmq.meta, pgmq.topic_bindings to public;
 
 alter function pgmq.create(text) depends on extension scylla;
 alter function pgmq.create_non_partitioned(text) depends on extension scylla;
@@ -395,3 +526,24 @@ alter function pgmq.create_fifo_index(text) depends on extension scylla;
 alter function pgmq.create_fifo_indexes_all() depends on extension scylla;
 alter function pgmq.detach_archive(text) depends on extension scylla;
 alter function pgmq.convert_archive_partitioned(text, text, text, integer) depends on extension scylla;
+alter function pgmq.enable_notify_insert(text, integer) depends on extension scylla;
+alter function pgmq.disable_notify_insert(text) depends on extension scylla;
+alter function pgmq.update_notify_insert(text, integer) depends on extension scylla;
+alter function pgmq.list_notify_insert_throttles() depends on extension scylla;
+alter function pgmq.validate_routing_key(text) depends on extension scylla;
+alter function pgmq.validate_topic_pattern(text) depends on extension scylla;
+alter function pgmq.bind_topic(text, text) depends on extension scylla;
+alter function pgmq.unbind_topic(text, text) depends on extension scylla;
+alter function pgmq.test_routing(text) depends on extension scylla;
+alter function pgmq.list_topic_bindings() depends on extension scylla;
+alter function pgmq.list_topic_bindings(text) depends on extension scylla;
+alter function pgmq.send_topic(text, jsonb) depends on extension scylla;
+alter function pgmq.send_topic(text, jsonb, jsonb) depends on extension scylla;
+alter function pgmq.send_topic(text, jsonb, integer) depends on extension scylla;
+alter function pgmq.send_topic(text, jsonb, jsonb, integer) depends on extension scylla;
+alter function pgmq.send_batch_topic(text, jsonb[]) depends on extension scylla;
+alter function pgmq.send_batch_topic(text, jsonb[], jsonb[]) depends on extension scylla;
+alter function pgmq.send_batch_topic(text, jsonb[], integer) depends on extension scylla;
+alter function pgmq.send_batch_topic(text, jsonb[], timestamptz) depends on extension scylla;
+alter function pgmq.send_batch_topic(text, jsonb[], jsonb[], integer) depends on extension scylla;
+alter function pgmq.send_batch_topic(text, jsonb[], jsonb[], timestamptz) depends on extension scylla;

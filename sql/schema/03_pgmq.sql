@@ -209,3 +209,57 @@ create function scylla._pgmq_validate(queue_name text) returns void
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_pgmq_validate';
 
 comment on function scylla._pgmq_validate is 'fails if a queue of the schema pgmq cannot have a name';
+
+-- needs manage on queue_name; writes as pgmq.enable_notify_insert()
+create function scylla._pgmq_notify(
+    queue_name text, throttle_interval_ms integer, only_enabled boolean
+) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_pgmq_notify';
+
+comment on function scylla._pgmq_notify is
+    'sets how often a session notifies of messages, for pgmq.enable_notify_insert(); null: never';
+
+-- needs manage on queue_name; writes as pgmq.bind_topic()
+create function scylla._pgmq_bind(pattern text, queue_name text) returns void
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_pgmq_bind';
+
+comment on function scylla._pgmq_bind is 'binds a pattern to a queue for pgmq.bind_topic()';
+
+-- needs manage on queue_name; writes as pgmq.unbind_topic()
+create function scylla._pgmq_unbind(pattern text, queue_name text) returns boolean
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_pgmq_unbind';
+
+comment on function scylla._pgmq_unbind is 'ends what bind_topic() has begun, for pgmq.unbind_topic()';
+
+-- needs nothing
+create function scylla._pgmq_topics(routing_key text, queue_name text)
+returns table (pattern text, queue_name text, bound_at timestamptz, compiled_regex text)
+language c volatile parallel unsafe rows 10 as 'MODULE_PATHNAME', 'scylla_pgmq_topics';
+
+comment on function scylla._pgmq_topics is
+    'the patterns that are bound, of a routing key or of all, to a queue or to any';
+
+-- needs nothing
+create function scylla._pgmq_validate_topic(topic text, pattern boolean) returns boolean
+language c immutable parallel safe as 'MODULE_PATHNAME', 'scylla_pgmq_validate_topic';
+
+comment on function scylla._pgmq_validate_topic is
+    'fails if a text is no routing key, or no pattern of routing keys';
+
+-- needs submit on a queue; writes as pgmq.send_topic()
+create function scylla._pgmq_send_topic(
+    routing_key text, msgs jsonb[], headers jsonb[], delay timestamptz
+) returns table (queue_name text, msg_id bigint)
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_pgmq_send_topic';
+
+comment on function scylla._pgmq_send_topic is
+    'sends messages to the queues of a routing key for pgmq.send_topic()';
+
+-- needs ownership; writes
+create function scylla.import_pgmq_queue(
+    name text, max_messages bigint default null, archive boolean default false
+) returns bigint
+language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_import_pgmq_queue';
+
+comment on function scylla.import_pgmq_queue is
+    'moves the messages of a queue of pgmq to a queue of scylla; returns how many';

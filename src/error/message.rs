@@ -65,3 +65,33 @@ pub fn headers_differ(headers: usize, msgs: usize) -> Error {
         "headers array length ({headers}) must match msgs array length ({msgs})"
     ))
 }
+
+/// What is no routing key, or no pattern. `what`: as in `is empty`.
+pub fn bad_topic(argument: &str, topic: &[u8], what: &str) -> Error {
+    let topic = datum::printable(topic);
+    invalid(format!("invalid {argument}: \"{topic}\"")).detail(format!("It {what}."))
+}
+
+pub fn notifies_not(queue: &[u8]) -> Error {
+    let queue = datum::printable(queue);
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("queue \"{queue}\" sends no notifications"),
+    )
+    .hint("Use pgmq.enable_notify_insert() first.")
+}
+
+/// There is nothing to import.
+pub fn no_pgmq_table(table: &[u8]) -> Error {
+    let table = datum::printable(table);
+    let message = format!("table pgmq.{table} does not exist");
+    Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, message)
+        .hint("Import a queue before the schema of pgmq is dropped.")
+}
+
+/// The progress of an import, for a notice.
+pub fn messages_imported(count: i64, table: &[u8]) -> Error {
+    let table = datum::printable(table);
+    let message = format!("moved {count} messages of pgmq.{table}");
+    Error::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message)
+}

@@ -15,4 +15,5 @@ select pg_catalog.format(
     grant select on pgmq.%1$I, pgmq.%2$I to public;
     $views$, 'q_' || $1, 'a_' || $1, $1)
 from pg_catalog.pg_namespace n
-where n.nspname = 'pgmq'
+where n.nspname = 'pgmq' and pg_catalog.to_regclass('pgmq.meta') in (
+    select c.oid from pg_catalog.pg_class c where c.relkind = 'v')

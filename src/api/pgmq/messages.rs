@@ -1,7 +1,7 @@
 //! Sending, reading, hiding and ending messages, for the functions of the schema `pgmq`.
 
 use crate::api::call::Call;
-use crate::api::call::argument::{Argument, Integer, Text};
+use crate::api::call::argument::{Argument, Array, Integer, Jsonb, Text, Timestamptz};
 use crate::api::call::declared::*;
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Result};
@@ -47,8 +47,29 @@ fn ids(queue: &MessageQueue, numbers: Option<Vec<Option<Datum>>>) -> Vec<Uuid> {
 }
 
 /// When a message becomes visible; `None`: at once.
-fn at(delay: Option<Wall>) -> Result<Option<Wall>> {
-    delay.map(|at| validate::time("delay", at)).transpose()
+pub fn delay(argument: &Argument<Timestamptz>) -> Result<Option<Wall>> {
+    argument.optional().map(|at| validate::time(argument.name, at)).transpose()
+}
+
+/// Messages, each with its headers.
+pub fn batch(
+    msgs: &Argument<Array<Jsonb>>,
+    headers: &Argument<Array<Jsonb>>,
+) -> Result<Vec<(Datum, Option<Datum>)>> {
+    let messages = msgs.elements(ELEMENTS_MAX)?.unwrap_or_default();
+    if messages.is_empty() {
+        return Err(error::no_messages());
+    }
+    let of_each = match headers.elements(ELEMENTS_MAX)? {
+        None => vec![None; messages.len()],
+        Some(some) if some.len() == messages.len() => some,
+        Some(some) => return Err(error::headers_differ(some.len(), messages.len())),
+    };
+    let pair = |(message, of_one): (Option<Datum>, Option<Datum>)| {
+        let of_one = of_one.map(|it| json(headers.name, Some(it))).transpose()?;
+        Ok((json(msgs.name, message)?, of_one))
+    };
+    messages.into_iter().zip(of_each).map(pair).collect()
 }
 
 /// A message, or the headers of one: JSON of any type, and JSON null for an SQL null.
@@ -66,7 +87,7 @@ fn send_one(call: &mut Call, args: PgmqSend) -> Result<Option<Datum>> {
     let queue = queue(call, &db, &args.queue_name)?;
     let message = json(args.msg.name, args.msg.datum())?;
     let headers = args.headers.datum().map(|it| json(args.headers.name, Some(it))).transpose()?;
-    let at = at(args.delay.optional())?;
+    let at = delay(&args.delay)?;
     let sent = send::send(&db, &queue, [(message, headers)].into_iter(), at)?;
     Ok(sent.first().map(|number| Datum::from(*number)))
 }
@@ -75,23 +96,10 @@ fn send_one(call: &mut Call, args: PgmqSend) -> Result<Option<Datum>> {
 fn send_batch(call: &mut Call, args: PgmqSendBatch) -> Result<Option<Datum>> {
     let db = current_database();
     let queue = queue(call, &db, &args.queue_name)?;
-    let messages = args.msgs.elements(ELEMENTS_MAX)?.unwrap_or_default();
-    if messages.is_empty() {
-        return Err(error::no_messages());
-    }
-    let headers = match args.headers.elements(ELEMENTS_MAX)? {
-        None => vec![None; messages.len()],
-        Some(headers) if headers.len() == messages.len() => headers,
-        Some(headers) => return Err(error::headers_differ(headers.len(), messages.len())),
-    };
-    let at = at(args.delay.optional())?;
+    let batch = batch(&args.msgs, &args.headers)?;
+    let at = delay(&args.delay)?;
     let mut rows = call.rows()?;
-    let mut pairs = Vec::with_capacity(messages.len());
-    for (message, headers) in messages.into_iter().zip(headers) {
-        let headers = headers.map(|it| json(args.headers.name, Some(it))).transpose()?;
-        pairs.push((json(args.msgs.name, message)?, headers));
-    }
-    for number in send::send(&db, &queue, pairs.into_iter(), at)? {
+    for number in send::send(&db, &queue, batch.into_iter(), at)? {
         rows.add([Some(Datum::from(number))]);
     }
     Ok(None)

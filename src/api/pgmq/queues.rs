@@ -2,12 +2,13 @@
 
 use crate::api::call::Call;
 use crate::api::call::declared::*;
+use crate::api::validate;
 use crate::error::Result;
 use crate::ops::pgmq::queues::{self, find};
-use crate::ops::pgmq::{finish, look};
+use crate::ops::pgmq::{finish, import, look};
 use crate::pg::datum;
 use crate::shmem::on_board::current_database;
-use crate::storage::privileges::Privileges;
+use crate::storage::privileges::{Privileges, access};
 use pgrx::pg_sys::Datum;
 
 sql_functions!(
@@ -20,6 +21,7 @@ sql_functions!(
     PgmqMessages => messages,
     PgmqQueues => list,
     PgmqMetrics => metrics,
+    ImportPgmqQueue => import_pgmq_queue,
 );
 
 fn enable_pgmq_api(_: &mut Call, _: EnablePgmqApi) -> Result<Option<Datum>> {
@@ -71,10 +73,16 @@ fn messages(call: &mut Call, args: PgmqMessages) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// Returns a row per queue at which the caller may look, or which it may use.
+/// Returns a row per queue at which the caller may look.
 fn list(call: &mut Call, _: PgmqQueues) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
-    queues::list(&current_database(), |row| rows.add(row));
+    let db = current_database();
+    let access = access(&db);
+    queues::list(&db, |queue, row| {
+        if access.on(queue).has_any(Privileges::LOOK) {
+            rows.add(row);
+        }
+    });
     Ok(None)
 }
 
@@ -90,4 +98,17 @@ fn metrics(call: &mut Call, args: PgmqMetrics) -> Result<Option<Datum>> {
         rows.add([name, length, newest, oldest, total, now, visible, None]);
     });
     Ok(None)
+}
+
+/// Takes the name of a queue of pgmq, how many messages or null, and whether its archive is meant. Moves
+/// the messages to a queue of scylla; returns how many.
+fn import_pgmq_queue(_: &mut Call, args: ImportPgmqQueue) -> Result<Option<Datum>> {
+    let db = current_database();
+    let name = args.name.required()?;
+    let most = args.max_messages.optional().unwrap_or(i64::MAX);
+    validate::at_least_one(args.max_messages.name, most)?;
+    let archive = args.archive.required()?;
+    queues::create(&db, &name, false, false)?;
+    let queue = find(&db, &name)?;
+    Ok(Some(Datum::from(import::import(&db, &queue, archive, most)?)))
 }

@@ -2,11 +2,13 @@
 //! number is the task's time of submission in microseconds, which no other task has.
 
 pub mod finish;
+pub mod import;
 pub mod look;
 pub mod queues;
 pub mod read;
 pub mod send;
 pub mod set_vt;
+pub mod topics;
 
 /// The action of all messages.
 pub const ACTION: &[u8] = b"pgmq";

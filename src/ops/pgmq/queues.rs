@@ -4,7 +4,7 @@
 use crate::error::{self, Result};
 use crate::ops::pgmq::finish;
 use crate::ops::queues::{configure, drop};
-use crate::pg::datum::{self, BOOL, TEXT};
+use crate::pg::datum::{self, BOOL, INTEGER, TEXT};
 use crate::pg::relcache;
 use crate::pg::spi::statement;
 use crate::pg::uuid::queue_hash;
@@ -21,6 +21,7 @@ statement!(LIST, "pgmq/list", []);
 statement!(CREATE, "pgmq/create", [TEXT, TEXT, BOOL, BOOL]);
 statement!(VIEWS, "pgmq/views", [TEXT]);
 statement!(DROP, "pgmq/drop", [TEXT]);
+statement!(NOTIFY, "pgmq/notify", [TEXT, INTEGER, BOOL]);
 statement!(HAS_PGMQ, "pgmq/has_pgmq", []);
 
 const ENABLE: &str = include_str!("../../../sql/pgmq/enable.sql");
@@ -40,6 +41,8 @@ const SETTINGS: usize = 12;
 pub struct MessageQueue {
     /// The name of the queue.
     pub queue: Rc<[u8]>,
+    /// Its name as it was created.
+    pub name: Rc<[u8]>,
     /// Its hash in the ids of its messages.
     pub hash: u64,
     /// How often a session notifies of new messages, in milliseconds; `None`: it does not.
@@ -124,6 +127,7 @@ pub fn find(db: &Database, given: &[u8]) -> Result<Rc<MessageQueue>> {
         let notify_interval = rows.get(0, 0).map(|it| i64::from(it.value() as i32));
         let found = Rc::new(MessageQueue {
             queue: queue.as_slice().into(),
+            name: datum::text(rows.get(0, 1)).into(),
             hash: queue_hash(&queue),
             notify_interval,
         });
@@ -205,6 +209,24 @@ pub fn drop(db: &Database, given: &[u8]) -> Result<bool> {
     Ok(true)
 }
 
+/// Sets how often a session notifies of a queue's messages, in milliseconds; `None`: never. False:
+/// it does not now, and `only_enabled` says that it should.
+pub fn set_notify(
+    db: &Database,
+    queue: &MessageQueue,
+    interval: Option<i64>,
+    only_enabled: bool,
+) -> bool {
+    let arguments = [
+        Some(datum::varlena(&queue.queue)),
+        interval.map(|it| Datum::from(it as i32)),
+        Some(Datum::from(only_enabled)),
+    ];
+    let is_set = session(db).run(&NOTIFY, &arguments).len() > 0;
+    relcache::announce_change(table(db));
+    is_set
+}
+
 fn table_changed(table: Oid) {
     if table == TABLE.get() || table == pg_sys::InvalidOid {
         CHANGES.set(CHANGES.get() + 1);
@@ -216,11 +238,13 @@ fn table(db: &Database) -> Oid {
     db.table(c"message_queue")
 }
 
-/// Shows the queues: name, partitioned, unlogged, created, notify interval.
-pub fn list(db: &Database, mut show: impl FnMut([Option<Datum>; 5])) {
+/// Shows each queue, with its name as it was created, whether it is partitioned and unlogged, when it
+/// was created, and how often a session notifies.
+pub fn list(db: &Database, mut show: impl FnMut(&[u8], [Option<Datum>; 5])) {
     let session = session(db);
     let rows = session.run(&LIST, &[]);
     for row in 0..rows.len() {
-        show([1, 2, 3, 4, 5].map(|column| rows.get(row, column)));
+        let queue = datum::text(rows.get(row, 0));
+        show(&queue, [1, 2, 3, 4, 5].map(|column| rows.get(row, column)));
     }
 }
