@@ -18,7 +18,7 @@ drop function
     pgmq.create(text),
     pgmq.create_non_partitioned(text),
     pgmq.create_unlogged(text),
-    pgmq.create_partitioned(text, text, text),
+    pgmq.create_partitioned(text, text, text, integer),
     pgmq.drop_queue(text),
     pgmq.drop_queue(text, boolean),
     pgmq.purge_queue(text),

@@ -56,11 +56,16 @@ as 'select scylla._pgmq_create($1, false, true)';
 
 comment on function pgmq.create_unlogged(text) is 'creates a queue';
 
-create function pgmq.create_partitioned(queue_name text, partition_interval text default '10000', retention_interval text default '100000') returns void
+create function pgmq.create_partitioned(
+    queue_name text,
+    partition_interval text default '10000',
+    retention_interval text default '100000',
+    premake integer default 4
+) returns void
 language sql volatile parallel unsafe
 as 'select scylla._pgmq_create($1, true, false)';
 
-comment on function pgmq.create_partitioned(text, text, text) is 'creates a queue';
+comment on function pgmq.create_partitioned(text, text, text, integer) is 'creates a queue';
 
 create function pgmq.drop_queue(queue_name text) returns boolean
 language sql volatile parallel unsafe
@@ -485,7 +490,7 @@ grant select on pgmq.meta, pgmq.topic_bindings to public;
 alter function pgmq.create(text) depends on extension scylla;
 alter function pgmq.create_non_partitioned(text) depends on extension scylla;
 alter function pgmq.create_unlogged(text) depends on extension scylla;
-alter function pgmq.create_partitioned(text, text, text) depends on extension scylla;
+alter function pgmq.create_partitioned(text, text, text, integer) depends on extension scylla;
 alter function pgmq.drop_queue(text) depends on extension scylla;
 alter function pgmq.drop_queue(text, boolean) depends on extension scylla;
 alter function pgmq.purge_queue(text) depends on extension scylla;

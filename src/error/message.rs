@@ -61,9 +61,7 @@ pub fn no_messages() -> Error {
 }
 
 pub fn headers_differ(headers: usize, msgs: usize) -> Error {
-    invalid(format!(
-        "headers array length ({headers}) must match msgs array length ({msgs})"
-    ))
+    invalid(format!("headers array length ({headers}) must match msgs array length ({msgs})"))
 }
 
 /// What is no routing key, or no pattern. `what`: as in `is empty`.

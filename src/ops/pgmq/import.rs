@@ -7,9 +7,7 @@ use crate::ops::pgmq::queues::MessageQueue;
 use crate::ops::pgmq::send::drafted;
 use crate::ops::submit::draft::{Draft, Entry};
 use crate::ops::submit::{self};
-use crate::pg::datum::{
-    self, BIGINT, INTEGERS, JSONBS, TEXT, TIMESTAMPTZS, UUIDS,
-};
+use crate::pg::datum::{self, BIGINT, INTEGERS, JSONBS, TEXT, TIMESTAMPTZS, UUIDS};
 use crate::pg::jsonb;
 use crate::pg::named::role;
 use crate::pg::spi::{Rows, Session, statement};
@@ -114,9 +112,9 @@ fn insert(db: &Database, queue: &MessageQueue, rows: &Rows) -> Result<()> {
 
 fn insert_archived(db: &Database, queue: &MessageQueue, rows: &Rows) -> Result<()> {
     let all = 0..rows.len();
-    let some: Vec<Uuid> =
-        all.clone().map(|row| id_at(queue, rows, row)).collect::<Result<_>>()?;
-    let column = |kind, column| Some(datum::array(kind, all.clone().map(|row| rows.get(row, column))));
+    let some: Vec<Uuid> = all.clone().map(|row| id_at(queue, rows, row)).collect::<Result<_>>()?;
+    let column =
+        |kind, column| Some(datum::array(kind, all.clone().map(|row| rows.get(row, column))));
     let specs = all.clone().map(|row| Some(rows.get(row, 4).unwrap_or_else(jsonb::null)));
     let arguments = [
         Some(datum::varlena(&queue.queue)),

@@ -185,7 +185,7 @@ pub fn check_length(given: &[u8]) -> Result<()> {
 fn create_views(db: &Database, queue: Option<Datum>) {
     let session = session(db);
     let rows = session.run(&VIEWS, &[queue]);
-    if let Some(text) = datum::optional_text(rows.get(0, 0)) {
+    if let Some(text) = datum::optional_text(rows.first()) {
         session.run_text(&text, &[], &[]);
     }
 }

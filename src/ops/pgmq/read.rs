@@ -161,8 +161,11 @@ fn own_of_groups(
     // Two calls at a time could each find that the first message of a group is visible.
     let _lock = Locked::alone(db.table(c"message_queue"));
     let session = session(db);
-    let arguments =
-        [Some(datum::varlena(&queue.queue)), Some(datum::varlena(order)), Some(Datum::from(most as i64))];
+    let arguments = [
+        Some(datum::varlena(&queue.queue)),
+        Some(datum::varlena(order)),
+        Some(Datum::from(most as i64)),
+    ];
     let ids: Vec<Uuid> = ids_in(&session.run(&GROUPED, &arguments)).collect();
     ids.into_iter().filter(|id| own_one(db, *id, length, &mut show)).count()
 }
