@@ -79,7 +79,7 @@ create function scylla._pgmq_send(queue_name text, msg jsonb, headers jsonb, del
 returns bigint
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_pgmq_send';
 
-comment on function scylla._pgmq_send is 'sends a message for pgmq.send(); a null delay is none';
+comment on function scylla._pgmq_send is 'sends a message for pgmq.send(); a null delay means at once';
 
 -- needs submit on queue_name; writes as pgmq.send_batch()
 create function scylla._pgmq_send_batch(
@@ -88,7 +88,7 @@ create function scylla._pgmq_send_batch(
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_pgmq_send_batch';
 
 comment on function scylla._pgmq_send_batch is
-    'sends messages for pgmq.send_batch(); a null delay is none';
+    'sends messages for pgmq.send_batch(); a null delay means at once';
 
 -- needs work on queue_name; writes as pgmq.read()
 create function scylla._pgmq_read(

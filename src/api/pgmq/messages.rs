@@ -113,9 +113,9 @@ fn quantity(qty: &Argument<Integer>) -> Result<usize> {
     }
 }
 
-/// Takes a queue, for how many seconds others do not see the messages, how many, what they contain or
-/// null, how groups are read, for how many seconds to wait for messages, and how often to look in
-/// milliseconds. Returns a row per message.
+/// Takes a queue, for how many seconds others do not see the messages, how many, what they contain
+/// or null, how groups are read, for how many seconds to wait for messages, and how often to look
+/// in milliseconds. Returns a row per message.
 fn read_messages(call: &mut Call, args: PgmqRead) -> Result<Option<Datum>> {
     let db = current_database();
     let queue = queue(call, &db, &args.queue_name)?;
@@ -155,8 +155,8 @@ fn pop(call: &mut Call, args: PgmqPop) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// Takes a queue, the numbers of messages, and when they become visible. Returns a row for each that
-/// there is.
+/// Takes a queue, the numbers of messages, and when they become visible. Returns a row for each
+/// that there is.
 fn set_visible(call: &mut Call, args: PgmqSetVt) -> Result<Option<Datum>> {
     let db = current_database();
     let queue = queue(call, &db, &args.queue_name)?;
@@ -170,8 +170,8 @@ fn set_visible(call: &mut Call, args: PgmqSetVt) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// Takes a queue, the number of a message, and whether it is archived, not deleted. Returns false if
-/// there is no such message.
+/// Takes a queue, the number of a message, and whether it is archived, not deleted. Returns false
+/// if there is no such message.
 fn end_one(call: &mut Call, args: PgmqEnd) -> Result<Option<Datum>> {
     let db = current_database();
     let queue = queue(call, &db, &args.queue_name)?;

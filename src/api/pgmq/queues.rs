@@ -100,8 +100,8 @@ fn metrics(call: &mut Call, args: PgmqMetrics) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// Takes the name of a queue of pgmq, how many messages or null, and whether its archive is meant. Moves
-/// the messages to a queue of scylla; returns how many.
+/// Takes the name of a queue of pgmq, how many messages or null, and whether its archive is meant.
+/// Moves the messages to a queue of scylla; returns how many.
 fn import_pgmq_queue(_: &mut Call, args: ImportPgmqQueue) -> Result<Option<Datum>> {
     let db = current_database();
     let name = args.name.required()?;

@@ -41,8 +41,8 @@ fn unbind(call: &mut Call, args: PgmqUnbind) -> Result<Option<Datum>> {
     Ok(Some(Datum::from(topics::unbind(&db, &pattern, &queue))))
 }
 
-/// Takes a routing key or null, and a queue or null. Returns a row per pattern that is bound to a queue
-/// at which the caller may look.
+/// Takes a routing key or null, and a queue or null. Returns a row per pattern that is bound to a
+/// queue at which the caller may look.
 fn list(call: &mut Call, args: PgmqTopics) -> Result<Option<Datum>> {
     let db = current_database();
     let key = args.routing_key.optional();
@@ -66,8 +66,8 @@ fn validate_topic(_: &mut Call, args: PgmqValidateTopic) -> Result<Option<Datum>
     Ok(Some(Datum::from(true)))
 }
 
-/// Takes a routing key, messages, their headers or null, and when they become visible or null. Returns
-/// a row per message and queue. The caller needs the privilege on each of these queues.
+/// Takes a routing key, messages, their headers or null, and when they become visible or null.
+/// Returns a row per message and queue. The caller needs the privilege on each of these queues.
 fn send_topic(call: &mut Call, args: PgmqSendTopic) -> Result<Option<Datum>> {
     let db = current_database();
     let key = args.routing_key.required()?;

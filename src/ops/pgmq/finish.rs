@@ -1,4 +1,4 @@
-//! Deleting and archiving messages by their numbers, whoever has read them.
+//! Deleting and archiving messages by their numbers, without the tokens of their leases.
 
 use crate::error::{self, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
@@ -28,7 +28,7 @@ pub fn end(db: &Database, queue: &[u8], wanted: &[Uuid], archive: bool) -> Resul
     }
     let session = session(db);
     if endings.len() < wanted.len() {
-        // Nobody has read some of them, or only in a transaction that is open.
+        // Some were not read, or only in a transaction that is open.
         let locked = Locked::lock(db, &session, &wanted);
         let mut others: Vec<Ending> = Vec::new();
         for (at, id) in locked.ids.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The queues of the schema `pgmq`. A message is a task whose id tells its number and its queue: the
-//! number is the task's time of submission in microseconds, which no other task has.
+//! The queues of the schema `pgmq`. A message is a task whose id tells its number and its queue:
+//! the number is the task's time of submission in microseconds, which no other task has.
 
 pub mod finish;
 pub mod import;

@@ -238,8 +238,8 @@ fn table(db: &Database) -> Oid {
     db.table(c"message_queue")
 }
 
-/// Shows each queue, with its name as it was created, whether it is partitioned and unlogged, when it
-/// was created, and how often a session notifies.
+/// Shows each queue, with its name as it was created, whether it is partitioned and unlogged, when
+/// it was created, and how often a session notifies.
 pub fn list(db: &Database, mut show: impl FnMut(&[u8], [Option<Datum>; 5])) {
     let session = session(db);
     let rows = session.run(&LIST, &[]);

@@ -39,8 +39,8 @@ pub type Row = [Option<Datum>; 7];
 /// How long messages are leased to a transaction that gives them back, or ends them.
 const BRIEFLY: Micros = Micros::from_secs(60);
 
-/// Reads up to `most` messages, which others do not see for `length`. A length of zero or less: they
-/// stay visible. Returns how many.
+/// Reads up to `most` messages, which others do not see for `length`. A length of zero or less:
+/// they stay visible. Returns how many.
 pub fn read(
     db: &Database,
     queue: &MessageQueue,
@@ -175,8 +175,8 @@ fn own_one(db: &Database, id: Uuid, length: Micros, show: impl FnMut(Owned)) -> 
     is_free(db, id) && own::own_task(db, id, WORKER, Some(length), |_| Ok(()), show).is_ok()
 }
 
-/// Calls `look` until it finds a message, or until `until`; looks again when there is one, and after
-/// each pause.
+/// Calls `look` until it finds a message, or until `until`; looks again when there is one, and
+/// after each pause.
 pub fn poll(
     db: &Database,
     queue: &MessageQueue,

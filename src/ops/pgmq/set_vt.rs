@@ -1,4 +1,4 @@
-//! Setting when messages are visible again, whoever has read them.
+//! Setting when messages are visible again, without the tokens of their leases.
 
 use crate::error::{self, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
@@ -24,8 +24,8 @@ enum Moved {
     Busy,
 }
 
-/// Sets when messages are visible again: the deadlines of those that were read, else the time of the
-/// task. Returns those that are live, in the order of their ids.
+/// Sets when messages are visible again: the deadlines of those that were read, else the time of
+/// the task. Returns those that are live, in the order of their ids.
 pub fn set_vt(
     db: &Database,
     queue: &MessageQueue,

@@ -37,7 +37,7 @@ impl Board<'_> {
         Ok(self.mark_ending(at, holder))
     }
 
-    /// As `begin_end` of the lease that a task has, whoever has its token; `None`: no worker has a
+    /// As `begin_end` of the lease that a task has, without its token; `None`: no worker has a
     /// lease of it but by another open transaction.
     pub fn begin_end_of_any(
         &mut self,

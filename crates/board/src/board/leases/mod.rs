@@ -332,7 +332,7 @@ impl Board<'_> {
         Extended::Yes(deadline)
     }
 
-    /// As `extend` of the lease that a task has, whoever has its token; `None`: it has none.
+    /// As `extend` of the lease that a task has, without its token; `None`: it has none.
     pub fn extend_any(
         &mut self,
         entry: u32,
