@@ -356,7 +356,7 @@ fn notifications_are_sent_once_an_interval() {
     assert_eq!(s.refused("select pgmq.enable_notify_insert('q', -1)"), "22023");
 }
 
-/// B135, B10
+/// B135
 #[test]
 fn functions_need_privileges_on_the_queue() {
     let (database, mut s) = with_queue();
