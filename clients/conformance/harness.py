@@ -134,7 +134,7 @@ class Pooler:
 
 
 class Proxy:
-    """Passes bytes on. Answers that are to be lost reach nobody: the connection ends instead."""
+    """Passes bytes on. In the place of an answer that is to be lost, the connection ends."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
