@@ -42,7 +42,9 @@ impl Metrics {
         let listener = TcpListener::bind(&self.listen).await.map_err(|error| {
             Failure::new(format!("could not listen on \"{}\"", self.listen))
                 .detail(format!("{error}."))
-                .hint("Give --listen an address of this machine and a free port, as 127.0.0.1:9733.")
+                .hint(
+                    "Give --listen an address of this machine and a free port, as 127.0.0.1:9733.",
+                )
         })?;
         println!("listening on http://{}/metrics", listener.local_addr()?);
         let exporter = Exporter::new(dbname, self.max_names);
