@@ -8,7 +8,8 @@ use tokio_postgres::{Client, Row};
 /// through a transaction-pooling proxy, too.
 const BEGIN: &str = "begin read only; set local statement_timeout = '5s'; set local jit = off";
 
-/// The server's own view counts transactions. Time is known of sessions and of prepared transactions.
+/// The server's own view counts transactions. Time is known of sessions and of prepared
+/// transactions.
 const HEALTH: &str = "
 select h.version, h.protocol, pg_is_in_recovery() as standby, coalesce(h.open, false) as open,
     h.scheduler_pid is not null as scheduled, extract(epoch from h.scheduler_lag)::float8 as lag,
@@ -198,9 +199,9 @@ fn schedule(row: &Row) -> Schedule {
 }
 
 impl Snapshot {
-    /// A crash of the server takes some seconds off its counters. Prometheus would take a counter that
-    /// falls for one that begins at zero, and add all of it: such a counter keeps its value until it is
-    /// reached again.
+    /// A crash of the server takes some seconds off its counters. Prometheus would take a counter
+    /// that falls for one that begins at zero, and add all of it: such a counter keeps its value
+    /// until it is reached again.
     pub fn keep_counting(&mut self, told: &mut HashMap<String, Counters>) {
         for queue in &mut self.queues {
             let Some(counters) = &mut queue.counters else { continue };

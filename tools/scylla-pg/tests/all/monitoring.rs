@@ -38,8 +38,8 @@ fn each_rule_fires_in_a_test_and_is_silent_in_another() {
     let guide = fs::read_to_string(guide).unwrap();
     for rule in rules {
         let of_rule = |it: &&&str| after(it, "alertname: ") == [rule.clone()];
-        let (silent, fires): (Vec<_>, Vec<_>) =
-            cases.iter().filter(of_rule).partition::<Vec<_>, _>(|it| it.contains("exp_alerts: []"));
+        let (silent, fires): (Vec<&str>, Vec<&str>) =
+            cases.iter().filter(of_rule).copied().partition(|it| it.contains("exp_alerts: []"));
         assert_eq!((fires.len(), silent.len()), (1, 1), "{rule}");
         assert!(guide.contains(&format!("| `{rule}` |")), "{rule} is not in the guide");
     }
