@@ -3,12 +3,14 @@
 mod commands;
 mod connection;
 mod failure;
+mod metrics;
 mod output;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use commands::{bulk, doctor, list, submit, top, why};
 use failure::Failure;
+use metrics::command::Metrics;
 use std::io;
 use std::process::ExitCode;
 
@@ -59,6 +61,7 @@ enum Command {
     Delete(bulk::Delete),
     Top(top::Top),
     Doctor(doctor::Doctor),
+    Metrics(Metrics),
     /// Print what completes arguments in a shell
     #[command(after_help = "\
 Examples:
@@ -90,6 +93,10 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         clap_complete::generate(shell, &mut Cli::command(), "scylla-pg", &mut io::stdout());
         return Ok(());
     }
+    // It waits for a server that is not there yet.
+    if let Command::Metrics(metrics) = cli.command {
+        return metrics.run(dbname).await;
+    }
     let connect = || connection::connect(dbname.as_deref());
     // What is wrong with the arguments is said before connecting.
     match &cli.command {
@@ -109,7 +116,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Delete(delete) => delete.run(&client, json).await,
         Command::Top(top) => top.run(&client, connect, json).await,
         Command::Doctor(doctor) => return doctor.run(&client, json).await,
-        Command::Completion { .. } => unreachable!("it needs no connection"),
+        Command::Metrics(_) | Command::Completion { .. } => unreachable!("they have ended before"),
     };
     match result {
         Err(failure) => Err(commands::explain(&client, failure).await),

@@ -3,6 +3,8 @@
 mod bulk;
 mod connecting;
 mod doctor;
+mod metrics;
+mod monitoring;
 mod server;
 mod tasks;
 mod watching;

@@ -57,6 +57,11 @@ impl Server {
         pg(&[&["restart", self.folder.to_str().unwrap()], lines].concat());
     }
 
+    /// As by a crash.
+    pub fn kill(&self) {
+        pg(&["kill", self.folder.to_str().unwrap()]);
+    }
+
     pub fn variable(&self, name: &str) -> &str {
         &self.environment.iter().find(|(it, _)| it == name).unwrap().1
     }
