@@ -4,9 +4,11 @@ mod commands;
 mod connection;
 mod failure;
 mod output;
+mod web;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use commands::web::Web;
 use commands::{bulk, doctor, list, submit, top, why};
 use failure::Failure;
 use std::io;
@@ -59,6 +61,7 @@ enum Command {
     Delete(bulk::Delete),
     Top(top::Top),
     Doctor(doctor::Doctor),
+    Web(Box<Web>),
     /// Print what completes arguments in a shell
     #[command(after_help = "\
 Examples:
@@ -90,6 +93,9 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         clap_complete::generate(shell, &mut Cli::command(), "scylla-pg", &mut io::stdout());
         return Ok(());
     }
+    if let Command::Web(web) = cli.command {
+        return web.run(dbname).await;
+    }
     let connect = || connection::connect(dbname.as_deref());
     // What is wrong with the arguments is said before connecting.
     match &cli.command {
@@ -109,7 +115,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Delete(delete) => delete.run(&client, json).await,
         Command::Top(top) => top.run(&client, connect, json).await,
         Command::Doctor(doctor) => return doctor.run(&client, json).await,
-        Command::Completion { .. } => unreachable!("it needs no connection"),
+        Command::Web(_) | Command::Completion { .. } => unreachable!("it needs no connection"),
     };
     match result {
         Err(failure) => Err(commands::explain(&client, failure).await),
