@@ -213,8 +213,8 @@ impl Database {
         }
         let client = self.lend(identity).await?;
         let filter = match queue {
-            Some(queue) => serde_json::json!({ "queue": queue, "created_before": "-infinity" }),
-            None => serde_json::json!({ "created_before": "-infinity" }),
+            Some(queue) => serde_json::json!({ "queue": queue, "created_before": "1970-01-01" }),
+            None => serde_json::json!({ "created_before": "1970-01-01" }),
         };
         let filter = filter.to_string();
         let (filter, queue) = (&[&filter as _], &[&queue as _]);
@@ -222,7 +222,8 @@ impl Database {
             client.query("select scylla.cancel_matching($1::text::jsonb, 1, true)", filter);
         let manage =
             client.query("select scylla.resubmit_matching($1::text::jsonb, 1, true)", filter);
-        let submit = client.query("select scylla.submit_many($1, '{}'::jsonb[])", queue);
+        let submit =
+            client.query("select scylla.submit_many(coalesce($1, '*'), '{}'::jsonb[])", queue);
         let manage_all =
             client.query("select scylla.drain_worker('scylla-pg web: no worker')", &[]);
         let owner = client.query(

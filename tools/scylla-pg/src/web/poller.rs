@@ -86,6 +86,8 @@ pub async fn poll(database: Arc<Database>, ticks: watch::Sender<u64>) {
             None => UNWATCHED,
         };
         if pause == UNWATCHED {
+            // The first viewer sees all as it is.
+            poller.look = 0;
             let _ = timeout(pause, database.wake.notified()).await;
         } else {
             sleep_until((began + pause).into()).await;

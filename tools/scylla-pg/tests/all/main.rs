@@ -6,3 +6,4 @@ mod doctor;
 mod server;
 mod tasks;
 mod watching;
+mod web;

@@ -134,7 +134,7 @@ fn draw(
                     @for id in ids {
                         @let node = &nodes[id];
                         @let (x, y) = places[id];
-                        a href=(viewer.url(&format!("/{database}/tasks/{id}"))) aria-label={ (node.queue) " " (node.action) ", " (node.status) } {
+                        a href=(viewer.url(&format!("/{database}/tasks/{id}"))) {
                             rect.node.(status_class(&node.status)).own[*id == own] x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="5" {}
                             text x=(x + 10) y=(y + 14) { (short(&node.queue)) @if !node.action.is_empty() { " · " (short(&node.action)) } }
                             text.quiet x=(x + 10) y=(y + 28) { (node.status) " · " (&id.to_string()[30..]) }
