@@ -99,8 +99,7 @@ fn explain(failure: Failure, parameters: &Parameters) -> Failure {
             .hint("Name the server by --dbname, or by PGHOST and PGPORT.");
     }
     if wants_password || failure.code == Some(SqlState::INVALID_PASSWORD) {
-        return Failure::new(failure.message)
-            .hint("Have a line for the server in ~/.pgpass, or set PGPASSWORD.");
+        return failure.hint("Have a line for the server in ~/.pgpass, or set PGPASSWORD.");
     }
     failure
 }

@@ -103,8 +103,8 @@ impl Sessions {
 pub struct Throttle(Mutex<HashMap<String, (u32, Instant)>>);
 
 impl Throttle {
-    /// Counts an attempt as failed until it has succeeded, so that many at once are not free. The error
-    /// is how long to wait.
+    /// Counts an attempt as failed until it has succeeded, so that many at once are not free. The
+    /// error is how long to wait.
     pub fn begin(&self, name: &str, longest: Duration) -> Result<(), Duration> {
         let mut known = lock(&self.0);
         let now = Instant::now();

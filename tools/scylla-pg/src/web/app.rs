@@ -1,10 +1,9 @@
-//! What all requests share, and the program's log.
+//! What all requests share.
 
-use super::access::{Identity, Network, Sessions, Signer, Throttle};
+use super::access::{Network, Sessions, Signer, Throttle};
 use super::database::Database;
 use super::jobs::Jobs;
 use axum::http::HeaderName;
-use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -48,18 +47,4 @@ impl App {
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.has(address))
     }
-}
-
-/// One line of the log.
-pub fn log(event: &str, peer: IpAddr, identity: &Identity, mut more: Value) {
-    let mut line = json!({
-        "time": super::html::now(),
-        "event": event,
-        "peer": peer.to_string(),
-        "role": identity.role(),
-    });
-    if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object_mut()) {
-        line.append(more);
-    }
-    eprintln!("{line}");
 }

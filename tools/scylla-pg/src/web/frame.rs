@@ -12,7 +12,8 @@ pub const CSS: &str = include_str!("assets/app.css");
 pub const JS: &str = include_str!("assets/app.js");
 pub const ICON: &str = include_str!("assets/icon.svg");
 
-/// The path of an asset. Another version of the program has another path, so that browsers may keep it.
+/// The path of an asset. Another version of the program has another path, so that browsers may keep
+/// it.
 pub fn asset(name: &str) -> String {
     format!("/assets/{}/{name}", env!("CARGO_PKG_VERSION"))
 }
@@ -182,5 +183,13 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         (self.status, bare("", "Not done", self.html())).into_response()
+    }
+}
+
+/// The page of what was read, or of why it could not be.
+pub fn shown(result: Result<Markup, Refusal>, page: &Page<'_>, viewer: &Viewer) -> Response {
+    match result {
+        Ok(body) => page.show(viewer, body),
+        Err(refusal) => refusal.show(viewer, page.database, page.here),
     }
 }

@@ -1,8 +1,8 @@
 //! Actions on many tasks, batch by batch, that go on while the viewer looks at their progress.
 
 use super::access::{Identity, lock, random};
-use super::app::log;
 use super::database::Database;
+use super::log::log;
 use crate::failure::Failure;
 use serde_json::json;
 use std::collections::VecDeque;

@@ -7,7 +7,7 @@ use super::html::encode;
 use super::listen::Peer;
 use crate::failure::Failure;
 use axum::Form;
-use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -303,4 +303,11 @@ impl FromRequest<Arc<App>> for Posted {
         }
         Ok(posted)
     }
+}
+
+/// The pairs of a query.
+pub type Pairs = Query<Vec<(String, String)>>;
+
+pub fn of<'a>(pairs: &'a Pairs, name: &str) -> &'a str {
+    pairs.iter().find(|(it, _)| it == name).map_or("", |(_, value)| value)
 }

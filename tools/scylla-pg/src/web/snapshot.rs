@@ -73,8 +73,8 @@ pub struct Worker {
     pub draining: bool,
 }
 
-/// Percentiles of a histogram in steps of powers of two, the first up to 1 ms: the upper ends of the
-/// steps they are in.
+/// Percentiles of a histogram in steps of powers of two, the first up to 1 ms: the upper ends of
+/// the steps they are in.
 pub fn percentiles(counts: &[i64]) -> Percentiles {
     let all: i64 = counts.iter().sum();
     if all <= 0 {

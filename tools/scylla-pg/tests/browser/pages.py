@@ -59,7 +59,7 @@ class Site:
             run()
             assert not self.alerts, self.alerts
             self.passed += 1
-        except Exception as error:  # the next test runs all the same
+        except Exception as error:  # the next test runs, too
             self.failed += 1
             print(f"{name}: FAILED: {error}")
         else:

@@ -1,12 +1,12 @@
 //! What viewers do: one form for each deed, after a question where it is about many tasks.
 
-use super::super::app::log;
 use super::super::frame::Page;
+use super::super::frame::shown;
 use super::super::html::{notice, number};
 use super::super::jobs::{Deed, End};
+use super::super::log::log;
 use super::super::request::{At, Posted, Refusal};
 use super::filter::Filter;
-use super::shown;
 use crate::failure::Failure;
 use axum::extract::Path;
 use axum::http::StatusCode;

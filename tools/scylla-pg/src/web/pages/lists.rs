@@ -2,10 +2,10 @@
 
 use super::super::database::Database;
 use super::super::frame::Page;
+use super::super::frame::shown;
 use super::super::html::{maybe_time, name, notice, number, query, seconds, status, time};
+use super::super::part::{Part, id_of};
 use super::super::request::{At, Refusal, Viewer};
-use super::live::{Part, id_of};
-use super::shown;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;

@@ -1,11 +1,12 @@
 //! Logging in and out.
 
 use super::super::access::Identity;
-use super::super::app::{App, LogIn, log};
+use super::super::app::{App, LogIn};
 use super::super::frame::bare;
 use super::super::html::notice;
+use super::super::log::log;
+use super::super::request::{Pairs, of};
 use super::super::request::{Posted, Refusal, Viewer, set_cookie};
-use super::{Pairs, of};
 use crate::failure::Failure;
 use crate::output::duration;
 use axum::extract::{FromRequest, Request, State};

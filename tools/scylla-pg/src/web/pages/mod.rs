@@ -13,7 +13,6 @@ mod task;
 mod tasks;
 
 use super::app::App;
-use super::frame::Page;
 use super::request::{Refusal, Viewer};
 use axum::Router;
 use axum::routing::{get, post};
@@ -41,23 +40,4 @@ pub fn router() -> Router<Arc<App>> {
         .route("/{db}/act", post(act::act))
         .route("/{db}/jobs/{id}", get(act::job).post(act::stop))
         .fallback(lost)
-}
-
-/// A part of a form: the pairs of the query.
-type Pairs = axum::extract::Query<Vec<(String, String)>>;
-
-fn of<'a>(pairs: &'a Pairs, name: &str) -> &'a str {
-    pairs.iter().find(|(it, _)| it == name).map_or("", |(_, value)| value)
-}
-
-/// The page of what was read, or of why it could not be.
-fn shown(
-    result: Result<maud::Markup, Refusal>,
-    page: &Page<'_>,
-    viewer: &Viewer,
-) -> axum::response::Response {
-    match result {
-        Ok(body) => page.show(viewer, body),
-        Err(refusal) => refusal.show(viewer, page.database, page.here),
-    }
 }

@@ -5,9 +5,9 @@ use super::super::frame::{Page, dot};
 use super::super::html::{
     self, maybe_number, notice, number, percentiles, plot, query, rate, seconds,
 };
+use super::super::part::{Part, id_of};
 use super::super::request::Viewer;
 use super::super::snapshot::{Health, Queue, Snapshot};
-use super::live::{Part, id_of};
 use crate::output::duration;
 use axum::response::Response;
 use maud::{Markup, html};

@@ -1,13 +1,14 @@
 //! One queue: its numbers, its limits, its settings.
 
 use super::super::frame::Page;
+use super::super::frame::shown;
 use super::super::html::{
     maybe_number, name, notice, number, percentiles, plot, query, rate, seconds,
 };
 use super::super::request::{At, Refusal};
+use super::super::request::{Pairs, of};
 use super::act::SETTINGS;
 use super::overview::{badges, find};
-use super::{Pairs, of, shown};
 use axum::response::Response;
 use maud::{Markup, html};
 

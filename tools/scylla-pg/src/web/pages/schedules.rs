@@ -2,9 +2,10 @@
 
 use super::super::cron::in_words;
 use super::super::frame::Page;
+use super::super::frame::shown;
 use super::super::html::{maybe_time, name, notice, number, query, status, status_class, time};
 use super::super::request::{At, Refusal};
-use super::{Pairs, of, shown};
+use super::super::request::{Pairs, of};
 use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
@@ -185,7 +186,8 @@ fn choice(label: &str, name: &str, values: &[&str], current: &str) -> Markup {
     html! { label { (label) select name=(name) { @for value in values { option selected[*value == current] { (value) } } } } }
 }
 
-/// Submits what the schedule would, as the viewer's role. The command of an SQL task has to be readable.
+/// Submits what the schedule would, as the viewer's role. The command of an SQL task has to be
+/// readable.
 pub async fn run_now(client: &Client, schedule: &str) -> Result<(i64, String), Refusal> {
     let row = client
         .query_opt("select command, queue from scylla.schedules where name = $1", &[&schedule])

@@ -2,10 +2,10 @@
 
 use super::super::database::Rights;
 use super::super::frame::Page;
+use super::super::frame::shown;
 use super::super::html::{maybe_time, name, notice, query, status, time};
 use super::super::request::{At, Refusal};
 use super::graph;
-use super::shown;
 use axum::extract::Path;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};

@@ -1,10 +1,11 @@
 //! A page of tasks.
 
 use super::super::frame::Page;
+use super::super::frame::shown;
 use super::super::html::{maybe_time, name, notice, status, time};
 use super::super::request::{At, Refusal};
+use super::super::request::{Pairs, of};
 use super::filter::Filter;
-use super::{Pairs, of, shown};
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
