@@ -128,7 +128,7 @@ fn actions_without_rights_change_nothing() {
     d.sql("select scylla.schedule('s', '@daily', 'mail')");
     d.sql("select count(*) from scylla.own_tasks('w', 'other', 1)");
     let id = d.sql("select id from scylla.tasks where queue = 'mail'");
-    let state = "select (select string_agg(t::text, '' order by id) from scylla.task t), (select string_agg(s::text, '') from scylla.schedule s), (select string_agg(q::text, '') from scylla.queue q), (select string_agg(p::text, '' order by p) from scylla.privilege p)";
+    let state = "select (select string_agg(t::text, '' order by id) from scylla.task t), (select string_agg(s::text, '') from scylla.schedule s), (select string_agg(q::text, '') from scylla.queue q), (select string_agg(p::text, '' order by p::text) from scylla.privilege p)";
     let before = d.sql(state);
     let all = ["web_none", "web_look", "web_all"];
     for (access, roles) in [("full", &all[..2]), ("read-only", &all[..])] {
