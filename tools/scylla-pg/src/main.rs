@@ -5,9 +5,11 @@ mod connection;
 mod failure;
 mod metrics;
 mod output;
+mod web;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use commands::web::Web;
 use commands::{bulk, doctor, list, submit, top, why};
 use failure::Failure;
 use metrics::command::Metrics;
@@ -62,6 +64,7 @@ enum Command {
     Top(top::Top),
     Doctor(doctor::Doctor),
     Metrics(Metrics),
+    Web(Box<Web>),
     /// Print what completes arguments in a shell
     #[command(after_help = "\
 Examples:
@@ -97,6 +100,9 @@ async fn run(cli: Cli) -> Result<(), Failure> {
     if let Command::Metrics(metrics) = cli.command {
         return metrics.run(dbname).await;
     }
+    if let Command::Web(web) = cli.command {
+        return web.run(dbname).await;
+    }
     let connect = || connection::connect(dbname.as_deref());
     // What is wrong with the arguments is said before connecting.
     match &cli.command {
@@ -116,7 +122,9 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Delete(delete) => delete.run(&client, json).await,
         Command::Top(top) => top.run(&client, connect, json).await,
         Command::Doctor(doctor) => return doctor.run(&client, json).await,
-        Command::Metrics(_) | Command::Completion { .. } => unreachable!("they have ended before"),
+        Command::Metrics(_) | Command::Web(_) | Command::Completion { .. } => {
+            unreachable!("they have ended before")
+        }
     };
     match result {
         Err(failure) => Err(commands::explain(&client, failure).await),

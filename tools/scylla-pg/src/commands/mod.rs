@@ -6,6 +6,7 @@ mod filter;
 pub mod list;
 pub mod submit;
 pub mod top;
+pub mod web;
 pub mod why;
 
 use crate::failure::Failure;

@@ -15,9 +15,20 @@ use tokio_postgres::{Config, Socket, tls::MakeTlsConnect, tls::TlsStream};
 /// How long to wait for a server that does not answer, in seconds.
 const CONNECT_TIMEOUT: &str = "10";
 
+/// Another role than that of the parameters, and what it proves itself by.
+pub struct Login<'a> {
+    pub role: &'a str,
+    pub password: Option<&'a str>,
+}
+
 /// Connects by a conninfo string, a URI or the name of a database; for what it does not say, by the
 /// environment.
 pub async fn connect(dbname: Option<&str>) -> Result<Client, Failure> {
+    connect_as(dbname, None).await
+}
+
+/// Connects as another role, with nothing that the program could prove itself by.
+pub async fn connect_as(dbname: Option<&str>, login: Option<Login<'_>>) -> Result<Client, Failure> {
     let mut parameters = Parameters::from_environment();
     if let Some(dbname) = dbname {
         parameters.read(dbname)?;
@@ -33,7 +44,18 @@ pub async fn connect(dbname: Option<&str>) -> Result<Client, Failure> {
             |folder: &&&str| Path::new(folder).join(format!(".s.PGSQL.{port}")).exists();
         SOCKET_FOLDERS.iter().find(has_socket).unwrap_or(&"localhost").to_string()
     });
-    passfile::find_password(&mut parameters);
+    match login {
+        None => passfile::find_password(&mut parameters),
+        Some(login) => {
+            for own in ["password", "passfile", "sslcert", "sslkey"] {
+                parameters.take(own);
+            }
+            parameters.set("user", login.role.to_owned());
+            if let Some(password) = login.password {
+                parameters.set("password", password.to_owned());
+            }
+        }
+    }
     let tls = tls::connector(&mut parameters)?;
     let config = parameters.config()?;
     connect_by(&config, tls).await.map_err(|failure| explain(failure, &parameters))
@@ -77,8 +99,7 @@ fn explain(failure: Failure, parameters: &Parameters) -> Failure {
             .hint("Name the server by --dbname, or by PGHOST and PGPORT.");
     }
     if wants_password || failure.code == Some(SqlState::INVALID_PASSWORD) {
-        return Failure::new(failure.message)
-            .hint("Have a line for the server in ~/.pgpass, or set PGPASSWORD.");
+        return failure.hint("Have a line for the server in ~/.pgpass, or set PGPASSWORD.");
     }
     failure
 }

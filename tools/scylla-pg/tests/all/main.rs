@@ -8,3 +8,4 @@ mod monitoring;
 mod server;
 mod tasks;
 mod watching;
+mod web;
