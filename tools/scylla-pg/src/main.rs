@@ -4,6 +4,7 @@ mod commands;
 mod connection;
 mod failure;
 mod output;
+mod relay;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -58,6 +59,7 @@ enum Command {
     Retry(bulk::Retry),
     Delete(bulk::Delete),
     Top(top::Top),
+    Relay(commands::relay::Relay),
     Doctor(doctor::Doctor),
     /// Print what completes arguments in a shell
     #[command(after_help = "\
@@ -90,6 +92,9 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         clap_complete::generate(shell, &mut Cli::command(), "scylla-pg", &mut io::stdout());
         return Ok(());
     }
+    if let Command::Relay(relay) = cli.command {
+        return relay.run(dbname, json).await;
+    }
     let connect = || connection::connect(dbname.as_deref());
     // What is wrong with the arguments is said before connecting.
     match &cli.command {
@@ -109,7 +114,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Delete(delete) => delete.run(&client, json).await,
         Command::Top(top) => top.run(&client, connect, json).await,
         Command::Doctor(doctor) => return doctor.run(&client, json).await,
-        Command::Completion { .. } => unreachable!("it needs no connection"),
+        Command::Relay(_) | Command::Completion { .. } => unreachable!("it needs no connection"),
     };
     match result {
         Err(failure) => Err(commands::explain(&client, failure).await),
