@@ -3,6 +3,7 @@
 mod bulk;
 mod connecting;
 mod doctor;
+mod relay;
 mod server;
 mod tasks;
 mod watching;
