@@ -5,6 +5,7 @@
 //! the outbox holds for its session. After the loss of a connection it compares the ids of all rows
 //! that the outbox still has.
 
+mod answer;
 mod source;
 mod target;
 
@@ -12,11 +13,10 @@ use crate::failure::Failure;
 use serde_json::json;
 use source::{Source, Window};
 use std::collections::HashSet;
-use std::future::Future;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use target::{Carried, Status, Target};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_postgres::error::SqlState;
 
 /// The functions and tables of the application's database.
@@ -36,14 +36,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often the state is noted.
 const REPORT: Duration = Duration::from_secs(5);
-/// How long a server may take for an answer.
-const ANSWER: Duration = Duration::from_secs(60);
-
-/// What a server does not answer in time has failed.
-async fn within<T>(call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let late = |_| Failure::new("the server does not answer");
-    timeout(ANSWER, call).await.map_err(late)?
-}
 
 pub struct Relay {
     /// The application's database.
@@ -238,8 +230,9 @@ async fn new_rows(source: &Source, target: &Target, rows: &[i64]) -> Result<Vec<
     Ok(given.into_iter().filter(|(id, _)| unknown.contains(id)).map(|(_, row)| row).collect())
 }
 
-/// Begins a round, if the partition that it writes can be emptied. A row stays for one round at least
-/// after it was carried, and its id for one more: both servers may lose what they did last.
+/// Begins a round, if the partition that it writes can be emptied. A row stays for one round
+/// at least after it was carried, and its id for one more: both servers may lose what they did
+/// last.
 async fn rotate(source: &Source, target: &Target, round: i64) -> Result<bool, Failure> {
     if !source.empty(round).await? {
         return Ok(false);

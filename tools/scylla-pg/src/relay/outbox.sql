@@ -94,7 +94,7 @@ end
 $$;
 comment on function scylla._outbox_refuse is 'raises an error';
 
--- Refuses a text that is too short or too long, in bytes. Null: there is none.
+-- Refuses a text that is too short or too long, in bytes. Null passes.
 create function scylla._outbox_check_text(argument text, value text, shortest integer, longest integer)
 returns void
 language plpgsql immutable

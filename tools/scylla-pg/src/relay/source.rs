@@ -1,7 +1,7 @@
 //! The application's database, with the outbox.
 
+use super::answer::within;
 use super::target::Task;
-use super::within;
 use crate::connection;
 use crate::failure::Failure;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl Source {
         Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
-    /// Waits for a submission. Whoever submitted before this says so, and commits later, is found
+    /// Waits for a submission. What was submitted before, and commits later, is found
     /// after the time.
     pub async fn wait(&self, most: Duration) {
         let _ = timeout(most, self.notified.notified()).await;

@@ -1,6 +1,6 @@
 //! Scylla's database, to which tasks are carried.
 
-use super::within;
+use super::answer::within;
 use crate::connection;
 use crate::failure::Failure;
 use tokio_postgres::{Client, Statement};
