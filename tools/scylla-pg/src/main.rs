@@ -5,6 +5,7 @@ mod connection;
 mod failure;
 mod metrics;
 mod output;
+mod relay;
 mod web;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -62,6 +63,7 @@ enum Command {
     Retry(bulk::Retry),
     Delete(bulk::Delete),
     Top(top::Top),
+    Relay(commands::relay::Relay),
     Doctor(doctor::Doctor),
     Metrics(Metrics),
     Web(Box<Web>),
@@ -103,6 +105,9 @@ async fn run(cli: Cli) -> Result<(), Failure> {
     if let Command::Web(web) = cli.command {
         return web.run(dbname).await;
     }
+    if let Command::Relay(relay) = cli.command {
+        return relay.run(dbname, json).await;
+    }
     let connect = || connection::connect(dbname.as_deref());
     // What is wrong with the arguments is said before connecting.
     match &cli.command {
@@ -122,7 +127,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Delete(delete) => delete.run(&client, json).await,
         Command::Top(top) => top.run(&client, connect, json).await,
         Command::Doctor(doctor) => return doctor.run(&client, json).await,
-        Command::Metrics(_) | Command::Web(_) | Command::Completion { .. } => {
+        Command::Metrics(_) | Command::Relay(_) | Command::Web(_) | Command::Completion { .. } => {
             unreachable!("they have ended before")
         }
     };

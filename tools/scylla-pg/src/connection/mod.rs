@@ -8,6 +8,8 @@ use crate::failure::Failure;
 use conninfo::{Parameters, SOCKET_FOLDERS};
 use std::future::poll_fn;
 use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::Notify;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Connection};
 use tokio_postgres::{Config, Socket, tls::MakeTlsConnect, tls::TlsStream};
@@ -29,6 +31,19 @@ pub async fn connect(dbname: Option<&str>) -> Result<Client, Failure> {
 
 /// Connects as another role, with nothing that the program could prove itself by.
 pub async fn connect_as(dbname: Option<&str>, login: Option<Login<'_>>) -> Result<Client, Failure> {
+    open(dbname, login, None).await
+}
+
+/// Connects, and tells of notifications.
+pub async fn listen(dbname: &str, notified: Arc<Notify>) -> Result<Client, Failure> {
+    open(Some(dbname), None, Some(notified)).await
+}
+
+async fn open(
+    dbname: Option<&str>,
+    login: Option<Login<'_>>,
+    notified: Option<Arc<Notify>>,
+) -> Result<Client, Failure> {
     let mut parameters = Parameters::from_environment();
     if let Some(dbname) = dbname {
         parameters.read(dbname)?;
@@ -58,32 +73,38 @@ pub async fn connect_as(dbname: Option<&str>, login: Option<Login<'_>>) -> Resul
     }
     let tls = tls::connector(&mut parameters)?;
     let config = parameters.config()?;
-    connect_by(&config, tls).await.map_err(|failure| explain(failure, &parameters))
+    connect_by(&config, tls, notified).await.map_err(|failure| explain(failure, &parameters))
 }
 
-async fn connect_by<T>(config: &Config, tls: T) -> Result<Client, Failure>
+async fn connect_by<T>(
+    config: &Config,
+    tls: T,
+    notified: Option<Arc<Notify>>,
+) -> Result<Client, Failure>
 where
     T: MakeTlsConnect<Socket>,
     T::Stream: Send + 'static,
 {
     let (client, connection) = config.connect(tls).await?;
-    tokio::spawn(drive(connection));
+    tokio::spawn(drive(connection, notified));
     Ok(client)
 }
 
 /// Does the connection's work until it ends, and writes the server's warnings.
-async fn drive<S>(mut connection: Connection<Socket, S>)
+async fn drive<S>(mut connection: Connection<Socket, S>, notified: Option<Arc<Notify>>)
 where
     S: TlsStream + Unpin,
 {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-        if let AsyncMessage::Notice(notice) = message
-            && notice.severity() == "WARNING"
-        {
-            eprintln!("WARNING: {}", notice.message());
-            if let Some(hint) = notice.hint() {
-                eprintln!("HINT: {hint}");
+        match message {
+            AsyncMessage::Notice(notice) if notice.severity() == "WARNING" => {
+                eprintln!("WARNING: {}", notice.message());
+                if let Some(hint) = notice.hint() {
+                    eprintln!("HINT: {hint}");
+                }
             }
+            AsyncMessage::Notification(_) => notified.iter().for_each(|it| it.notify_one()),
+            _ => {}
         }
     }
 }

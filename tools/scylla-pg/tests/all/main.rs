@@ -5,6 +5,7 @@ mod connecting;
 mod doctor;
 mod metrics;
 mod monitoring;
+mod relay;
 mod server;
 mod tasks;
 mod watching;

@@ -26,7 +26,7 @@ pub struct Ran {
     pub err: String,
 }
 
-fn pg(arguments: &[&str]) -> Output {
+pub fn pg(arguments: &[&str]) -> Output {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/pg");
     let output = Command::new(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -67,7 +67,7 @@ impl Server {
     }
 
     /// A command with this server's environment, and a home of its own.
-    fn command(&self, program: &str, database: &str) -> Command {
+    pub fn command(&self, program: &str, database: &str) -> Command {
         let mut command = Command::new(program);
         command.envs(self.environment.iter().cloned()).env("PGDATABASE", database);
         command.env("HOME", &self.folder);
