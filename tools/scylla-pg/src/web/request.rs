@@ -162,6 +162,7 @@ fn origin(app: &App, parts: &Parts) -> Result<Origin, Refusal> {
 
 impl Viewer {
     /// Also without a role: for the page on which to log in.
+    #[expect(clippy::result_large_err, reason = "a refusal is a page, as in axum's extractors")]
     pub fn of(app: &Arc<App>, parts: &Parts) -> Result<(Viewer, bool), Response> {
         let refuse = |refusal: Refusal| refusal.into_response();
         let origin = origin(app, parts).map_err(refuse)?;
