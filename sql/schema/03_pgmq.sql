@@ -27,7 +27,7 @@ create table scylla.message_topic (
     pattern    text        not null collate "C",
     queue      text        not null collate "C",
     bound      timestamptz not null default pg_catalog.clock_timestamp(),
-    constraint message_topic_pkey primary key (pattern, queue)
+    constraint message_topic_pkey primary key (queue, pattern)
 );
 
 comment on table scylla.message_topic is
