@@ -10,10 +10,10 @@ mod web;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use commands::metrics::Metrics;
 use commands::web::Web;
 use commands::{bulk, doctor, list, submit, top, why};
 use failure::Failure;
-use metrics::command::Metrics;
 use std::io;
 use std::process::ExitCode;
 

@@ -4,6 +4,7 @@ pub mod bulk;
 pub mod doctor;
 mod filter;
 pub mod list;
+pub mod metrics;
 pub mod relay;
 pub mod submit;
 pub mod top;

@@ -1,7 +1,6 @@
 //! The numbers of one database, as Prometheus reads them.
 
 mod collect;
-pub mod command;
 mod page;
 
 use crate::commands;

@@ -1,7 +1,7 @@
 //! `metrics`
 
-use super::{Exporter, router};
 use crate::failure::Failure;
+use crate::metrics::{Exporter, router};
 use axum::http::StatusCode;
 use axum::routing::get;
 use clap::Args;
