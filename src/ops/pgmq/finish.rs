@@ -13,7 +13,7 @@ use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{ROWS_PER_TX, distinct, ids_in, session};
 use crate::storage::settle::settle;
-use board::{COMPLETED, Lease, Refusal};
+use board::{COMPLETED, FreedPlace, Refusal, Ticket};
 
 statement!(IDS, "pgmq/ids", [TEXT]);
 
@@ -23,8 +23,7 @@ pub fn end(db: &Database, queue: &[u8], wanted: &[Uuid], archive: bool) -> Resul
     let wanted = distinct(wanted.iter().copied());
     let mut endings: Vec<Ending> = Vec::with_capacity(wanted.len());
     for some in wanted.chunks(AT_ONCE) {
-        let ending = |(id, lease)| Ending { lease: Some(lease), ..Ending::of(id) };
-        endings.extend(begin_ends(db, some).into_iter().map(ending));
+        endings.extend(begin_ends(db, some, Change::Finish));
     }
     let session = session(db);
     if endings.len() < wanted.len() {
@@ -53,8 +52,13 @@ pub fn end(db: &Database, queue: &[u8], wanted: &[Uuid], archive: bool) -> Resul
     Ok(ended.into_iter().map(|it| it.id).collect())
 }
 
-/// Begins to end the leases that some messages have. Waits for those that the scheduler is ending.
-fn begin_ends(db: &Database, some: &[Uuid]) -> Vec<(Uuid, Lease)> {
+/// Begins to end the leases that some messages have; the commit makes the change to each. Waits for
+/// those that the scheduler is ending.
+pub fn begin_ends(
+    db: &Database,
+    some: &[Uuid],
+    change: fn(Ticket, Option<FreedPlace>) -> Change,
+) -> Vec<Ending> {
     let me = process::id();
     let mut begun = Vec::with_capacity(some.len());
     let mut tickets = Vec::with_capacity(some.len());
@@ -65,20 +69,19 @@ fn begin_ends(db: &Database, some: &[Uuid]) -> Vec<(Uuid, Lease)> {
             left.retain(|id| match board.begin_end_of_any(entry, id.0, me) {
                 Some(Ok((ticket, lease))) => {
                     tickets.push((ticket, board.freed_place(&lease)));
-                    begun.push((*id, lease));
+                    begun.push(Ending { lease: Some(lease), ..Ending::of(*id) });
                     false
                 }
                 Some(Err(Refusal::Busy)) => true,
                 _ => false,
             });
         });
-        let changes = tickets.drain(..).map(|(ticket, place)| Change::Finish(ticket, place));
-        xact::at_commit(db, changes);
+        xact::at_commit(db, tickets.drain(..).map(|(ticket, place)| change(ticket, place)));
         if !left.is_empty() {
             segment::wait();
         }
     }
-    begun.sort_unstable_by_key(|(id, _)| *id);
+    begun.sort_unstable_by_key(|it| it.id);
     begun
 }
 

@@ -2,9 +2,9 @@
 
 use crate::error::{self, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
+use crate::ops::pgmq::finish;
 use crate::ops::pgmq::queues::MessageQueue;
 use crate::ops::submit::delay;
-use crate::pg::process;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
@@ -13,7 +13,7 @@ use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{LIVE, distinct, ids_of, session};
 use crate::storage::settle::release as release_rows;
-use board::{EXPIRED, Extended, Refusal, Wall};
+use board::{EXPIRED, Extended, Wall};
 
 /// What became of the lease of a message.
 enum Moved {
@@ -80,26 +80,9 @@ pub fn release(db: &Database, wanted: &[Uuid]) {
     if wanted.is_empty() {
         return;
     }
-    let me = process::id();
     let mut endings: Vec<Ending> = Vec::new();
     for some in distinct(wanted.iter().copied()).chunks(AT_ONCE) {
-        xact::reserve(some.len());
-        let mut begun = Vec::with_capacity(some.len());
-        db.on_board(|board, entry| {
-            begun.extend(some.iter().filter_map(|id| {
-                match board.begin_end_of_any(entry, id.0, me) {
-                    Some(Ok((ticket, lease))) => {
-                        Some((*id, ticket, board.freed_place(&lease), lease))
-                    }
-                    // What expires is visible, too.
-                    Some(Err(Refusal::Busy)) | Some(Err(_)) | None => None,
-                }
-            }));
-        });
-        let change = |it: &(Uuid, _, _, _)| Change::Release(it.1, it.2);
-        xact::at_commit(db, begun.iter().map(change));
-        let ending = |(id, _, _, lease)| Ending { lease: Some(lease), ..Ending::of(id) };
-        endings.extend(begun.into_iter().map(ending));
+        endings.extend(finish::begin_ends(db, some, Change::Release));
     }
     if endings.is_empty() {
         return;
