@@ -18,7 +18,7 @@ use crate::scheduler::sql::SqlTasks;
 use crate::scheduler::stats::{self, Stats};
 use crate::shmem::database::{self, Database};
 use crate::shmem::members;
-use crate::shmem::on_board::owners_differ;
+use crate::shmem::on_board::not_as_made;
 use crate::shmem::schedulers;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;
@@ -79,7 +79,7 @@ fn report_why() {
     let Some(extension) = members::extension() else { return };
     let version = database::other_version(extension);
     let other = version.map(|version| error::other_version(&version, database::VERSION));
-    if let Some(why) = other.or_else(|| owners_differ(extension)) {
+    if let Some(why) = other.or_else(|| not_as_made(extension)) {
         why.report(PgLogLevel::WARNING);
     }
 }

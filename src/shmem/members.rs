@@ -4,9 +4,10 @@
 use crate::error;
 use crate::pg::compat::catalog;
 use crate::pg::datum;
-use pgrx::pg_sys::{self, Oid};
+use pgrx::pg_sys::{self, Oid, Relation};
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_void};
+use std::{ptr, slice};
 
 const EXTENSION: &CStr = c"scylla";
 const SCHEMA: &CStr = c"scylla";
@@ -113,16 +114,155 @@ pub fn owners_that_differ(extension: Oid) -> Option<[(&'static CStr, Oid); 2]> {
 
 /// Whom a table or a sequence belongs to.
 pub fn owner(table: Oid) -> Option<Oid> {
-    // SAFETY: a catalog look-up inside a transaction; the tuple is released.
+    class(table).map(|class| class.relowner)
+}
+
+/// A table's row of `pg_class`.
+fn class(table: Oid) -> Option<pg_sys::FormData_pg_class> {
+    // SAFETY: a catalog look-up inside a transaction; the tuple is copied, and released.
     unsafe {
         let key = pg_sys::SysCacheIdentifier::RELOID as i32;
         let tuple = pg_sys::SearchSysCache1(key, table.into());
         if tuple.is_null() {
             return None;
         }
-        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
+        let class = *pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
         pg_sys::ReleaseSysCache(tuple);
-        Some(owner)
+        Some(class)
+    }
+}
+
+/// The checks that the extension makes.
+const CHECKS: [&CStr; 4] = [c"task_role", c"finished_role", c"queue_settings", c"schedule_role"];
+
+/// What others have added to the extension's tables that must not be there, described.
+pub fn added(extension: Oid) -> Option<String> {
+    tables(extension).into_iter().find_map(|(_, table)| added_to(extension, table))
+}
+
+/// What others have added to a table that writing its rows leaves out: a trigger, a rule, row security,
+/// a check, a foreign key, a child table, or a partitioned table above it. Takes no lock. The answer
+/// holds for as long as the caller has a lock that keeps others from adding something.
+pub fn added_to(extension: Oid, table: Oid) -> Option<String> {
+    let class = class(table)?;
+    let this = || describe(pg_sys::RelationRelationId, table);
+    if class.relrowsecurity {
+        return Some(format!("row security on {}", this()));
+    }
+    if class.relkind as u8 == pg_sys::RELKIND_RELATION {
+        // SAFETY: a catalog look-up inside a transaction; the parent of a partition.
+        let child = unsafe {
+            let children = match class.relhassubclass {
+                true => find_inheritance_children(table, pg_sys::NoLock as i32),
+                false => ptr::null_mut(),
+            };
+            (!children.is_null()).then(|| (*(*children).elements).oid_value)
+        };
+        if let Some(child) = child {
+            let child = describe(pg_sys::RelationRelationId, child);
+            return Some(format!("{child}, which inherits from {}", this()));
+        }
+        // SAFETY: as above; a partition has a parent.
+        let parent = || unsafe { get_partition_parent(table, true) };
+        if class.relispartition && !is_member(extension, parent()) {
+            return Some(format!("that {} is a partition", this()));
+        }
+    }
+    if !class.relhastriggers && !class.relhasrules && class.relchecks == 0 {
+        return None;
+    }
+    // SAFETY: the table's entry in the relation cache, which is kept until it is closed.
+    unsafe {
+        let open = pg_sys::RelationIdGetRelation(table);
+        if open.is_null() {
+            return None;
+        }
+        let found = added_trigger(extension, open)
+            .or_else(|| added_rule(open))
+            .map(|(catalog, object)| describe(catalog, object))
+            .or_else(|| Some(format!("constraint {} on {}", added_check(open)?, this())));
+        pg_sys::RelationClose(open);
+        found
+    }
+}
+
+/// A trigger that fires and whose function is not the extension's, or the constraint that it is of.
+///
+/// # Safety
+/// The relation is open.
+unsafe fn added_trigger(extension: Oid, table: Relation) -> Option<(Oid, Oid)> {
+    // SAFETY: an open relation's.
+    let triggers = unsafe {
+        let all = (*table).trigdesc;
+        if all.is_null() {
+            return None;
+        }
+        slice::from_raw_parts((*all).triggers, (*all).numtriggers as usize)
+    };
+    let is_other = |it: &&pg_sys::Trigger| {
+        // SAFETY: a catalog look-up inside a transaction.
+        let of = unsafe { pg_sys::getExtensionOfObject(pg_sys::ProcedureRelationId, it.tgfoid) };
+        it.tgenabled as u8 != DISABLED && of != extension
+    };
+    let found = triggers.iter().find(is_other)?;
+    Some(match found.tgconstraint {
+        pg_sys::InvalidOid => (pg_sys::TriggerRelationId, found.tgoid),
+        constraint => (Oid::from_u32(CONSTRAINTS), constraint),
+    })
+}
+
+/// A rule that is in force.
+///
+/// # Safety
+/// The relation is open.
+unsafe fn added_rule(table: Relation) -> Option<(Oid, Oid)> {
+    // SAFETY: an open relation's.
+    unsafe {
+        let all = (*table).rd_rules;
+        if all.is_null() {
+            return None;
+        }
+        let rules = slice::from_raw_parts((*all).rules, (*all).numLocks as usize);
+        let found = rules.iter().find(|it| (***it).enabled as u8 != DISABLED)?;
+        Some((Oid::from_u32(RULES), (**found).ruleId))
+    }
+}
+
+/// A check that is not the extension's.
+///
+/// # Safety
+/// The relation is open.
+unsafe fn added_check(table: Relation) -> Option<String> {
+    // SAFETY: an open relation's; names end with a zero.
+    unsafe {
+        let all = (*(*table).rd_att).constr;
+        if all.is_null() || (*all).num_check == 0 {
+            return None;
+        }
+        let checks = slice::from_raw_parts((*all).check, (*all).num_check as usize);
+        let mut names = checks.iter().map(|it| CStr::from_ptr(it.ccname));
+        let name = names.find(|name| !CHECKS.contains(name))?;
+        Some(datum::printable(name.to_bytes()))
+    }
+}
+
+/// The state of a trigger or a rule that is switched off.
+const DISABLED: u8 = b'D';
+
+// The oids of pg_constraint and pg_rewrite, of which pgrx has no binding.
+const CONSTRAINTS: u32 = 2606;
+const RULES: u32 = 2618;
+
+/// What PostgreSQL calls an object in its messages.
+fn describe(catalog: Oid, object: Oid) -> String {
+    let address = pg_sys::ObjectAddress { classId: catalog, objectId: object, objectSubId: 0 };
+    // SAFETY: catalog look-ups inside a transaction; the text, if there is one, ends with a zero.
+    unsafe {
+        let text = pg_sys::getObjectDescription(&address, true);
+        match text.is_null() {
+            true => "an object that is gone".to_owned(),
+            false => datum::printable(CStr::from_ptr(text).to_bytes()),
+        }
     }
 }
 
@@ -134,6 +274,7 @@ fn is_member(extension: Oid, table: Oid) -> bool {
 // pgrx has no binding.
 unsafe extern "C-unwind" {
     fn get_partition_parent(table: Oid, even_if_detached: bool) -> Oid;
+    fn find_inheritance_children(parent: Oid, lock: i32) -> *mut pg_sys::List;
 }
 
 /// Whether a statement of the extension may use a table: one of PostgreSQL's catalogs, of the
@@ -148,23 +289,14 @@ fn may_use(extension: Option<Oid>, table: Oid) -> bool {
 }
 
 /// Refuses a statement of the extension whose names lead to tables that are not the extension's.
-/// PostgreSQL has just looked them up: the plan will use what is checked here. What a rule adds is
-/// its table's owner's business.
+/// PostgreSQL has just looked them up: the plan will use what is checked here.
 ///
 /// # Safety
 /// A whole query, as the planner gets it.
 pub unsafe fn require_members(query: *mut pg_sys::Query) {
     let mut extension = extension();
-    // SAFETY: the caller's promise. The list's elements are entries of a range table.
-    unsafe {
-        let is_rules = (*query).querySource != pg_sys::QuerySource::QSRC_ORIGINAL;
-        if is_rules {
-            // It begins with the entries of the query that the rule is for, the table first.
-            require_entries((*query).rtable, 1, extension);
-        } else {
-            walk(query.cast(), (&raw mut extension).cast());
-        }
-    }
+    // SAFETY: the caller's promise.
+    unsafe { walk(query.cast(), (&raw mut extension).cast()) };
 }
 
 /// Walks through a tree of queries and expressions.
@@ -176,7 +308,7 @@ unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, extension: *mut c_void
             false
         } else if (*node).type_ == pg_sys::NodeTag::T_Query {
             let query: *mut pg_sys::Query = node.cast();
-            require_entries((*query).rtable, usize::MAX, *extension.cast());
+            require_entries((*query).rtable, *extension.cast());
             catalog::walk_query(query, walk, extension)
         } else {
             catalog::walk_expression(node, walk, extension)
@@ -184,15 +316,15 @@ unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, extension: *mut c_void
     }
 }
 
-/// Checks the first entries of a range table, at most so many.
+/// Checks the entries of a range table.
 ///
 /// # Safety
 /// A range table, or null.
-unsafe fn require_entries(entries: *mut pg_sys::List, most: usize, extension: Option<Oid>) {
-    // SAFETY: the caller's promise.
+unsafe fn require_entries(entries: *mut pg_sys::List, extension: Option<Oid>) {
+    // SAFETY: the caller's promise. The list's elements are entries of a range table.
     unsafe {
         let count = if entries.is_null() { 0 } else { (*entries).length as usize };
-        for at in 0..count.min(most) {
+        for at in 0..count {
             let entry = &*(*(*entries).elements.add(at)).ptr_value.cast::<pg_sys::RangeTblEntry>();
             if entry.relid != pg_sys::InvalidOid && !may_use(extension, entry.relid) {
                 error::not_in_place().raise();

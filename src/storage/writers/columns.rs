@@ -1,25 +1,32 @@
-//! What a table is like: whether a write to it has side effects, and its columns.
+//! What a table is like: its columns, their defaults, and whether others have added to it.
 
+use crate::error;
+use crate::shmem::database::Database;
+use crate::shmem::members;
 use pgrx::PgTupleDesc;
-use pgrx::pg_sys::{self, FormData_pg_attribute, Oid, Relation};
+use pgrx::pg_sys::{self, Datum, FormData_pg_attribute, Relation};
 use std::ffi::CStr;
-use std::{ptr, slice};
 
-/// Whether a write to the table has no side effects: no triggers, rules or policies.
+/// Refuses a table to which others have added what writing its rows leaves out.
+///
+/// # Safety
+/// The relation is open and locked.
+pub unsafe fn require_own(db: &Database, table: Relation) {
+    // SAFETY: an open relation's.
+    let oid = unsafe { (*table).rd_id };
+    if let Some(added) = members::added_to(db.extension, oid) {
+        error::added(&added).raise();
+    }
+}
+
+/// Whether a table is one that rows are written to.
 ///
 /// # Safety
 /// The relation is open.
-pub unsafe fn is_plain(table: Relation, kind: u8) -> bool {
+pub unsafe fn is_heap(table: Relation) -> bool {
     // SAFETY: an open relation's.
-    unsafe {
-        let class = &*(*table).rd_rel;
-        let heap = kind != pg_sys::RELKIND_RELATION || class.relam == pg_sys::HEAP_TABLE_AM_OID;
-        class.relkind as u8 == kind
-            && heap
-            && (*table).trigdesc.is_null()
-            && (*table).rd_rules.is_null()
-            && !class.relrowsecurity
-    }
+    let class = unsafe { &*(*table).rd_rel };
+    class.relkind as u8 == pg_sys::RELKIND_RELATION && class.relam == pg_sys::HEAP_TABLE_AM_OID
 }
 
 /// The columns of a table, dropped ones too.
@@ -45,39 +52,68 @@ pub fn is_computed(column: &FormData_pg_attribute) -> bool {
     column.attgenerated != 0 || column.attidentity != 0
 }
 
-pub fn has_type(column: &FormData_pg_attribute, oid: Oid, modifier: i32) -> bool {
+pub fn has_type(column: &FormData_pg_attribute, oid: pg_sys::Oid, modifier: i32) -> bool {
     column.atttypid == oid && column.atttypmod == modifier
 }
 
-/// Whether the table's checks hold for each task without a command.
-///
-/// # Safety
-/// The relation is open, and these are its columns.
-pub unsafe fn checks_commands_only(table: Relation, columns: &PgTupleDesc) -> bool {
-    let Some(command) = find_column(columns, c"command") else { return false };
-    // SAFETY: an open relation's checks, as texts of expressions; nodes as PostgreSQL makes them.
-    unsafe {
-        let constraints = (*(*table).rd_att).constr;
-        if constraints.is_null() || (*constraints).num_check == 0 {
-            return true;
-        }
-        let column = pg_sys::makeVar(
-            1,
-            command.attnum,
-            command.atttypid,
-            command.atttypmod,
-            command.attcollation,
-            0,
-        );
-        let mut is_null = pg_sys::NullTest::default();
-        is_null.xpr.type_ = pg_sys::NodeTag::T_NullTest;
-        is_null.arg = column.cast();
-        is_null.nulltesttype = pg_sys::NullTestType::IS_NULL;
-        let known = pg_sys::lappend(ptr::null_mut(), (&raw mut is_null).cast());
-        let count = (*constraints).num_check as usize;
-        slice::from_raw_parts((*constraints).check, count).iter().all(|check| {
-            let wanted = pg_sys::lappend(ptr::null_mut(), pg_sys::stringToNode(check.ccbin));
-            pg_sys::predicate_implied_by(wanted, known, false)
+/// The length of a type whose values have a length of their own.
+const VARLENA: i32 = -1;
+
+/// Memory for the defaults of columns.
+pub struct Defaults(pg_sys::MemoryContext);
+
+impl Defaults {
+    pub fn new() -> Defaults {
+        // SAFETY: the context is deleted by `drop`, also when an error comes in between.
+        Defaults(unsafe {
+            pg_sys::AllocSetContextCreateInternal(
+                pg_sys::TopMemoryContext,
+                c"scylla: defaults of tasks".as_ptr(),
+                pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
+            )
         })
+    }
+
+    /// The default of a column, which may be null; `None`: it is no constant, or the column must not be
+    /// null.
+    ///
+    /// # Safety
+    /// A column of the open relation.
+    pub unsafe fn find(
+        &self,
+        table: Relation,
+        column: &FormData_pg_attribute,
+    ) -> Option<Option<Datum>> {
+        // SAFETY: an expression or null; a constant is copied to where these are.
+        unsafe {
+            let default = pg_sys::build_column_default(table, column.attnum.into());
+            if default.is_null() {
+                return (!column.attnotnull).then_some(None);
+            }
+            if (*default).type_ != pg_sys::NodeTag::T_Const {
+                return None;
+            }
+            let constant = &*default.cast::<pg_sys::Const>();
+            let value = constant.constvalue;
+            if constant.constisnull || !(constant.constbyval || constant.constlen == VARLENA) {
+                return None;
+            }
+            let before = pg_sys::MemoryContextSwitchTo(self.0);
+            let value = match constant.constbyval {
+                true => value,
+                false => Datum::from(pg_sys::pg_detoast_datum_copy(value.cast_mut_ptr())),
+            };
+            pg_sys::MemoryContextSwitchTo(before);
+            Some(Some(value))
+        }
+    }
+}
+
+impl Drop for Defaults {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`.
+        unsafe { pg_sys::MemoryContextDelete(self.0) };
     }
 }

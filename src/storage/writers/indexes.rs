@@ -1,8 +1,9 @@
 //! The indexes of a table, as a write needs them. A backend prepares them once, and again when one of
 //! them has changed.
 
+use crate::error;
 use crate::pg::compat::catalog;
-use crate::pg::relcache;
+use crate::pg::{datum, relcache};
 use pgrx::pg_sys::{self, Datum, Oid, Relation};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_void};
@@ -34,10 +35,9 @@ pub struct Indexes {
 /// An index.
 pub struct Index {
     pub oid: Oid,
-    name: pg_sys::NameData,
-    /// Whether it is a btree that refuses a duplicate at once, if at all.
-    pub is_plain: bool,
-    pub is_unique: bool,
+    /// Whether what its access method keeps for later insertions ends with the open index.
+    is_btree: bool,
+    is_unique: bool,
     /// Whether its predicate and its expressions call functions of PostgreSQL only.
     pub is_builtin: bool,
     info: *mut pg_sys::IndexInfo,
@@ -58,7 +58,7 @@ pub fn indexes(table: Relation) -> Rc<Indexes> {
         // SAFETY: as above.
         let found = Rc::new(unsafe { Indexes::find(oid, table) });
         // What changes meanwhile is not for this transaction, which has the lock. It is for later ones.
-        if CHANGES.get() == before {
+        if CHANGES.get() == before && found.all.iter().all(|it| it.is_btree) {
             KNOWN.with_borrow_mut(|known| {
                 if known.len() == REMEMBERED {
                     known.remove(0);
@@ -117,13 +117,15 @@ impl Indexes {
             };
             pg_sys::MemoryContextSwitchTo(before);
             let (class, form) = (&*(*index).rd_rel, &*(*index).rd_index);
+            if form.indisexclusion {
+                let name = CStr::from_ptr(class.relname.data.as_ptr());
+                let name = datum::printable(name.to_bytes());
+                error::added(&format!("exclusion constraint {name}")).raise();
+            }
             let parts = [(*info).ii_Predicate, (*info).ii_Expressions];
             Index {
                 oid: (*index).rd_id,
-                name: class.relname,
-                is_plain: class.relam == pg_sys::BTREE_AM_OID
-                    && form.indimmediate
-                    && (*info).ii_ExclusionOps.is_null(),
+                is_btree: class.relam == pg_sys::BTREE_AM_OID,
                 is_unique: form.indisunique,
                 is_builtin: !parts
                     .into_iter()
@@ -176,11 +178,6 @@ impl Indexes {
 }
 
 impl Index {
-    pub fn name(&self) -> &CStr {
-        // SAFETY: a name ends with a zero.
-        unsafe { CStr::from_ptr(self.name.data.as_ptr()) }
-    }
-
     /// Inserts a row's entry.
     ///
     /// # Safety
@@ -200,6 +197,18 @@ impl Index {
         unsafe {
             let (values, nulls) = (key.values.as_mut_ptr(), key.nulls.as_mut_ptr());
             pg_sys::index_insert(index, values, nulls, place, table, check, false, self.info);
+        }
+    }
+
+    /// Closes the index, which is locked until the end of the transaction.
+    ///
+    /// # Safety
+    /// The index is open.
+    pub unsafe fn close(&self, index: Relation) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            catalog::end_insertions(index, self.info);
+            pg_sys::index_close(index, KEEP);
         }
     }
 }

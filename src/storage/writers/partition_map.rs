@@ -1,15 +1,15 @@
-//! How the columns of `scylla.task` become those of a partition of `scylla.finished`, and whether
-//! rows may be moved past the executor. They may when the tables are as the extension made them;
-//! only the partition's indexes and the order of columns may differ.
+//! How the columns of `scylla.task` become those of a partition of `scylla.finished`. The order of the
+//! columns may differ, and others may have added some.
 
+use crate::error;
 use crate::pg::datum::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use crate::pg::relcache;
+use crate::shmem::database::Database;
 use crate::storage::writers::columns::{
-    checks_commands_only, columns, find_column, has_type, is_computed, is_plain, name_of,
+    Defaults, columns, find_column, has_type, is_computed, is_heap, name_of, require_own,
 };
-use crate::storage::writers::indexes::indexes;
 use pgrx::PgTupleDesc;
-use pgrx::pg_sys::{self, Oid, Relation};
+use pgrx::pg_sys::{self, Datum, FormData_pg_attribute, Oid, Relation};
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::rc::Rc;
@@ -57,7 +57,7 @@ const GIVEN: [(&CStr, Kind, bool); 6] = [
 const SET_LATER: &CStr = c"resubmitted_as";
 
 /// The values of `GIVEN`, in its order.
-pub type Given = [Option<pg_sys::Datum>; GIVEN.len()];
+pub type Given = [Option<Datum>; GIVEN.len()];
 
 /// Where a column of a settled task comes from; columns of a live one count from 1.
 #[derive(Clone, Copy)]
@@ -70,8 +70,10 @@ pub enum Source {
     Given(usize),
     /// This column of the live row, plus the try that ends.
     Tries(i16),
-    /// Null: the column was dropped, or is set later.
-    Null,
+    /// Null: a resubmission sets it.
+    SetLater,
+    /// The default of a column that others have added; null where it was dropped.
+    Default(Option<Datum>),
 }
 
 /// What was found out about the tables.
@@ -87,36 +89,38 @@ pub struct PartitionMap {
     pub queue: i16,
     /// Where a live task's `schedule` is.
     pub schedule: i16,
-    /// Where its `command` is.
-    pub command: i16,
     /// Where its `errors` are.
     pub errors: i16,
-    /// False: only the SQL statement may move rows.
-    fits: bool,
+    /// Keeps what the sources point to.
+    _defaults: Defaults,
 }
 
 thread_local! {
     static KNOWN: Cell<Option<Rc<PartitionMap>>> = const { Cell::new(None) };
 }
 
-/// How rows move from `task` to `partition`, a partition of `finished`; `None`: only by the SQL
-/// statement. All three are open and locked, so none can change meanwhile. The answer is kept until
-/// one changes.
+/// How rows move from `task` to `partition`, a partition of `finished`. All three are open and locked, so
+/// none can change meanwhile. The answer is kept until one changes.
 pub fn partition_map(
+    db: &Database,
     task: Relation,
     finished: Relation,
     partition: Relation,
-) -> Option<Rc<PartitionMap>> {
+) -> Rc<PartitionMap> {
     // SAFETY: open relations.
     let tables = [task, finished, partition].map(|table| unsafe { (*table).rd_id });
     let known = KNOWN.take().filter(|known| known.tables == tables);
     let known = known.unwrap_or_else(|| {
         relcache::on_change(table_changed);
         // SAFETY: open relations.
-        Rc::new(unsafe { find(tables, task, finished, partition) })
+        let found = unsafe {
+            [task, finished, partition].into_iter().for_each(|table| require_own(db, table));
+            find(tables, task, finished, partition)
+        };
+        Rc::new(found.unwrap_or_else(|| error::altered("scylla.finished").raise()))
     });
     KNOWN.set(Some(known.clone()));
-    known.fits.then_some(known)
+    known
 }
 
 fn table_changed(table: Oid) {
@@ -124,6 +128,8 @@ fn table_changed(table: Oid) {
     KNOWN.set(known.filter(|it| table != pg_sys::InvalidOid && !it.tables.contains(&table)));
 }
 
+/// `None`: a table has been altered.
+///
 /// # Safety
 /// The relations are open.
 unsafe fn find(
@@ -131,40 +137,27 @@ unsafe fn find(
     task: Relation,
     finished: Relation,
     partition: Relation,
-) -> PartitionMap {
+) -> Option<PartitionMap> {
     // SAFETY: open relations.
     unsafe {
-        let (live, settled) = (columns(task), columns(partition));
-        let sources: Option<Vec<Source>> = settled.iter().map(|it| source(it, &live)).collect();
-        let flags = [c"followed", c"post_result", c"ready"]
-            .map(|name| Some(find_column(&live, name)?.attnum));
-        let [schedule, queue, command, errors] = [c"schedule", c"queue", c"command", c"errors"]
-            .map(|name| find_column(&live, name).map(|it| it.attnum));
-        let fits = is_plain(task, pg_sys::RELKIND_RELATION)
-            && !(*(*task).rd_rel).relhassubclass
-            && is_plain(finished, pg_sys::RELKIND_PARTITIONED_TABLE)
-            && is_partitioned_by_updated(tables[1])
-            && is_plain(partition, pg_sys::RELKIND_RELATION)
-            && indexes(partition).all().iter().all(|it| it.is_plain && it.is_builtin)
-            && checks_commands_only(finished, &columns(finished))
-            && checks_commands_only(partition, &settled)
-            && sources.as_deref().is_some_and(are_whole)
-            && flags.iter().all(Option::is_some)
-            && schedule.is_some()
-            && queue.is_some()
-            && command.is_some()
-            && errors.is_some();
-        PartitionMap {
+        let (live, above, settled) = (columns(task), columns(finished), columns(partition));
+        let defaults = Defaults::new();
+        let added = |name: &CStr| defaults.find(finished, find_column(&above, name)?);
+        let sources = settled.iter().map(|it| source(it, &live, &added));
+        let sources = sources.collect::<Option<Vec<Source>>>().filter(|all| are_whole(all))?;
+        let place = |name: &CStr| find_column(&live, name).map(|it| it.attnum);
+        let fits = is_heap(task) && is_heap(partition) && is_partitioned_by_updated(tables[1]);
+        fits.then_some(())?;
+        Some(PartitionMap {
             tables,
-            sources: sources.unwrap_or_default(),
+            sources,
             last: live.len() as i16,
-            flags: flags.map(Option::unwrap_or_default),
-            queue: queue.unwrap_or_default(),
-            schedule: schedule.unwrap_or_default(),
-            command: command.unwrap_or_default(),
-            errors: errors.unwrap_or_default(),
-            fits,
-        }
+            flags: [place(c"followed")?, place(c"post_result")?, place(c"ready")?],
+            queue: place(c"queue")?,
+            schedule: place(c"schedule")?,
+            errors: place(c"errors")?,
+            _defaults: defaults,
+        })
     }
 }
 
@@ -175,22 +168,31 @@ fn is_partitioned_by_updated(finished: Oid) -> bool {
     key.as_deref() == Some("RANGE (updated)")
 }
 
-/// Where a column of the partition comes from; `None`: unknown, or computed.
-fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<Source> {
+/// Where a column of the partition comes from; `None`: unknown, or computed. `added`: the default of a
+/// column that others have added.
+fn source(
+    column: &FormData_pg_attribute,
+    live: &PgTupleDesc,
+    added: impl Fn(&CStr) -> Option<Option<Datum>>,
+) -> Option<Source> {
     if column.attisdropped {
-        return Some(Source::Null);
+        return Some(Source::Default(None));
     }
     if is_computed(column) {
         return None;
     }
     let name = name_of(column);
     if name == SET_LATER {
-        return (!column.attnotnull).then_some(Source::Null);
+        return (!column.attnotnull).then_some(Source::SetLater);
     }
     if let Some(at) = GIVEN.iter().position(|(given, ..)| *given == name) {
         let (_, kind, null) = GIVEN[at];
         let takes_null = !(null && column.attnotnull);
         return (takes_null && has_type(column, kind.oid, -1)).then_some(Source::Given(at));
+    }
+    let is_ours = [c"tries", c"errors"].contains(&name) || KEPT.contains(&name);
+    if !is_ours {
+        return added(name).map(Source::Default);
     }
     let from = find_column(live, name)?;
     let takes_null = from.attnotnull || !column.attnotnull;
@@ -201,13 +203,13 @@ fn source(column: &pg_sys::FormData_pg_attribute, live: &PgTupleDesc) -> Option<
     } else if name == c"errors" {
         Some(Source::Errors(from.attnum))
     } else {
-        KEPT.contains(&name).then_some(Source::Kept(from.attnum))
+        Some(Source::Kept(from.attnum))
     }
 }
 
 /// Whether every expected column is there. Column names are unique within a table, so counting is
 /// enough.
 fn are_whole(sources: &[Source]) -> bool {
-    let there = sources.iter().filter(|it| !matches!(it, Source::Null)).count();
-    there == KEPT.len() + GIVEN.len() + 1
+    let there = sources.iter().filter(|it| !matches!(it, Source::Default(_))).count();
+    there == KEPT.len() + GIVEN.len() + 2
 }

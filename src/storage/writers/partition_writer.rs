@@ -1,6 +1,8 @@
 //! Writes settled tasks into today's partition of `scylla.finished`.
 
+use crate::error;
 use crate::pg::datum;
+use crate::pg::spi::Session;
 use crate::shmem::database::Database;
 use crate::storage::lookup::Row;
 use crate::storage::writers::partition_map::{Given, PartitionMap, Source, partition_map};
@@ -21,31 +23,31 @@ pub struct PartitionWriter {
 }
 
 impl PartitionWriter {
-    /// Opens the partition for tasks that settle at time `at`; `None`: a statement has to insert
-    /// them.
+    /// Opens the partition for tasks that settle at time `at`. Where its indexes call functions that are
+    /// not PostgreSQL's, the session begins: they run with its owner's rights.
     pub fn open(
         db: &Database,
+        session: &Session,
         task: Relation,
         at: Wall,
         command: pg_sys::CommandId,
-    ) -> Option<PartitionWriter> {
-        // SAFETY: the tables are locked before they are read, the parent first, as statements do.
-        // Every relation that was opened is closed when the answer is `None`.
+    ) -> PartitionWriter {
+        // SAFETY: the tables are locked before they are read, the parent first, as statements do. An error
+        // closes them.
         unsafe {
             let finished = pg_sys::try_table_open(db.finished, LOCK);
             if finished.is_null() {
-                return None;
+                error::not_in_place().raise();
             }
-            let partition = partition(finished, at).map(|oid| pg_sys::table_open(oid, LOCK));
-            let map = partition.and_then(|partition| partition_map(task, finished, partition));
-            let (Some(partition), Some(map)) = (partition, map) else {
-                partition
-                    .into_iter()
-                    .chain([finished])
-                    .for_each(|it| pg_sys::table_close(it, KEEP));
-                return None;
-            };
-            Some(PartitionWriter { finished, partition: TableWriter::new(partition, command), map })
+            let partition = partition(finished, at)
+                .unwrap_or_else(|| error::altered("scylla.finished").raise());
+            let partition = pg_sys::table_open(partition, LOCK);
+            let map = partition_map(db, task, finished, partition);
+            let partition = TableWriter::new(partition, command);
+            if partition.calls_other_functions() {
+                session.begin();
+            }
+            PartitionWriter { finished, partition, map }
         }
     }
 
@@ -69,7 +71,8 @@ impl PartitionWriter {
                 Source::Tries(column) => {
                     Some(Datum::from(datum::number(row.get(column)) as i32 + tries))
                 }
-                Source::Null => None,
+                Source::SetLater => None,
+                Source::Default(default) => default,
             })
         });
     }
@@ -82,7 +85,7 @@ impl PartitionWriter {
     }
 }
 
-/// The partition for rows of time `at`; `None`: the default partition, or none.
+/// The partition for rows of time `at`: the default one where that time has none. `None`: there is none.
 ///
 /// # Safety
 /// The relation is open, and partitioned by ranges of one timestamptz if it is partitioned at all.
@@ -103,8 +106,9 @@ unsafe fn partition(finished: Relation, at: Wall) -> Option<pg_sys::Oid> {
             pg_sys::PartitionRangeDatumKind::PARTITION_RANGE_DATUM_MAXVALUE => true,
             _ => datum::wall(**bounds.datums.add(*bound)) > at,
         };
-        let bound = (0..bounds.ndatums as usize).rev().take_while(is_ahead).last()?;
-        let number = usize::try_from(*bounds.indexes.add(bound)).ok()?;
+        let bound = (0..bounds.ndatums as usize).rev().take_while(is_ahead).last();
+        let number = bound.map(|bound| *bounds.indexes.add(bound)).filter(|it| *it >= 0);
+        let number = usize::try_from(number.unwrap_or(bounds.default_index)).ok()?;
         Some(*parts.oids.add(number))
     }
 }

@@ -73,6 +73,11 @@ impl TableWriter {
         }
     }
 
+    /// Whether an index calls functions that are not PostgreSQL's.
+    pub fn calls_other_functions(&self) -> bool {
+        self.indexes.all().iter().any(|index| !index.is_builtin)
+    }
+
     /// Adds a row. `values` gives those of all columns, in memory that is there until the row is
     /// written.
     pub fn add<V: IntoIterator<Item = Option<Datum>>>(&mut self, values: impl FnOnce() -> V) {
@@ -142,8 +147,8 @@ impl TableWriter {
         unsafe {
             self.slots.iter().for_each(|slot| pg_sys::ExecDropSingleTupleTableSlot(*slot));
             pg_sys::MemoryContextDelete(self.inside);
-            let open = self.open.iter().filter(|it| !it.is_null());
-            open.for_each(|index| pg_sys::index_close(*index, KEEP));
+            let all = self.indexes.all().iter().zip(&self.open);
+            all.filter(|(_, open)| !open.is_null()).for_each(|(index, open)| index.close(*open));
             pg_sys::table_close(self.table, KEEP);
         }
         self.written
