@@ -2,7 +2,7 @@
 export PG ?= 15
 export PG_CONFIG ?= /usr/lib/postgresql/$(PG)/bin/pg_config
 export DESTDIR
-.PHONY: help demo psql test test-clients faults test-all deb packages packages-test bench install lint clean
+.PHONY: help docs demo psql test test-clients faults test-all deb packages packages-test bench install lint clean
 
 help: ## this list
 	@echo 'make TARGET [PG=15] [PG_CONFIG=path]'
@@ -34,6 +34,9 @@ packages: ## all packages of a release, each on its Debian; as root
 
 packages-test: ## makes the packages twice, checks and installs them; as root
 	@scripts/packages-test
+
+docs: ## the site of the documentation, in target/docs/site
+	@scripts/docs
 
 bench: ## the benchmark, against other queues; bench/run --help for parts of it
 	@bench/run

@@ -230,12 +230,32 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_cron_delete_ru
 
 comment on function scylla._cron_delete_run is 'deletes the task of a row of cron.job_run_details';
 
-create function scylla._command_pid(task uuid) returns integer
-language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_command_pid';
+create function scylla._cron_sees_jobs_of(role scylla.role) returns boolean
+language c stable parallel safe as 'MODULE_PATHNAME', 'scylla_cron_sees_jobs_of';
 
-comment on function scylla._command_pid is 'the process that runs a command; null: none does';
+comment on function scylla._cron_sees_jobs_of is 'whether the caller sees the jobs of a role in the views of the schema cron';
 
-grant execute on function scylla._cron_write_job, scylla._cron_delete_run, scylla._command_pid to public;
+create function scylla._cron_runs()
+returns table (
+    id uuid,
+    schedule bigint,
+    role scylla.role,
+    database text,
+    command text,
+    status text,
+    owned_at timestamptz,
+    updated timestamptz,
+    errors jsonb,
+    history jsonb,
+    result jsonb,
+    job_pid integer
+)
+language c volatile parallel unsafe rows 1000 as 'MODULE_PATHNAME', 'scylla_cron_runs';
+
+comment on function scylla._cron_runs is 'the runs of the jobs that the caller sees, for cron.job_run_details';
+
+grant execute on function scylla._cron_write_job, scylla._cron_delete_run, scylla._cron_sees_jobs_of,
+    scylla._cron_runs to public;
 -- The API of 0.2.
 
 -- Grown functions are dropped and created, which would forget their access lists. These are kept

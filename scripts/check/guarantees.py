@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""guarantees: docs/guarantees.md and the tests agree on what is guaranteed and where it is shown.
+"""guarantees: docs/reference/guarantees.md and the tests agree on what is guaranteed and where it is shown.
 
 A test names a guarantee by its number, such as B17 or I4, in a comment or in an assertion's
 message. An entry of the page begins with "- **B17**" and names the test files in backquotes.
@@ -10,7 +10,7 @@ import sys
 
 from rust_source import only
 
-PAGE = "docs/guarantees.md"
+PAGE = "docs/reference/guarantees.md"
 TESTS = {  # how the page calls a test file: where it is; what belongs to a name in subfolders, too
     "board": ["crates/board/tests/{}.rs", "crates/board/tests/{}/*.rs", "crates/board/src/{}.rs"],
     "recurrence": ["crates/recurrence/tests/runs/{}.rs"],

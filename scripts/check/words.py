@@ -2,7 +2,7 @@
 """words: finds words that this project does not use, in documentation, comments, SQL and messages.
 
 In Rust only comments and string literals are read. Not read: changelog, expected output, this file,
-and the section "History of names" of docs/internals.md, which has to name them.
+and the section "History of names" of docs/internals/building.md, which has to name them.
 """
 import re
 import subprocess
@@ -28,7 +28,7 @@ HISTORY = re.compile(r"^(#+) History of names$.*?(?=^#{1,2} |\Z)", re.MULTILINE 
 def prose(path, text):
     if path.endswith(".rs"):
         text = only(text, "comment", "string")
-    if path == "docs/internals.md":
+    if path == "docs/internals/building.md":
         text = HISTORY.sub(lambda section: re.sub(r"[^\n]", " ", section.group()), text)
     return LEADER.sub(lambda leader: " " * len(leader.group()), text)
 

@@ -54,6 +54,8 @@ as 'select scylla._cron_alter($1, $2, $3, $4, $5, $6)';
 
 comment on function cron.alter_job is 'changes a job; null leaves a value as it is';
 
+-- LOCK TABLE on a view locks the tables that it reads, with the rights of the view's owner. So a view that
+-- others may write reads no table that is not for them: no catalog, and not the tasks.
 create view cron.job with (security_barrier) as
 select s.id as jobid, s.schedule, s.command, 'localhost'::pg_catalog.text as nodename,
     pg_catalog.current_setting('port')::pg_catalog.int4 as nodeport,
@@ -61,10 +63,7 @@ select s.id as jobid, s.schedule, s.command, 'localhost'::pg_catalog.text as nod
     pg_catalog.pg_get_userbyid(s.owner::pg_catalog.oid)::pg_catalog.text as username,
     s.active, s.job as jobname
 from scylla.schedule s
-where s.command is not null and exists (
-    select from pg_catalog.pg_roles r
-    where r.rolname operator(pg_catalog.=) current_user
-        and (r.oid operator(pg_catalog.=) s.owner::pg_catalog.oid or r.rolsuper or r.rolbypassrls));
+where s.command is not null and scylla._cron_sees_jobs_of(s.owner);
 
 comment on view cron.job is 'the caller''s jobs; all for a superuser';
 
@@ -102,22 +101,9 @@ select t.schedule as jobid,
     ) as start_time,
     case when t.status operator(pg_catalog.<>) all ('{ready,running}') then t.updated end as end_time
 from (
-    select pg_catalog.replace(l.id::pg_catalog.text, '-', '') as digits,
-        l.schedule, l.role, l.database, l.command, l.updated, o.owned_at, l.errors, l.history,
-        null::pg_catalog.jsonb as result, scylla._command_pid(l.id) as job_pid,
-        case when o.owned_at is not null then 'running' else 'ready' end as status
-    from scylla.task l
-    left join scylla._leases() o on o.id operator(pg_catalog.=) l.id
-    union all
-    select pg_catalog.replace(f.id::pg_catalog.text, '-', ''),
-        f.schedule, f.role, f.database, f.command, f.updated, f.owned_at, f.errors, f.history,
-        f.result, null, f.status
-    from scylla.finished f
-) t
-where t.schedule is not null and t.command is not null and exists (
-    select from pg_catalog.pg_roles r
-    where r.rolname operator(pg_catalog.=) current_user
-        and (r.oid operator(pg_catalog.=) t.role::pg_catalog.oid or r.rolsuper or r.rolbypassrls));
+    select pg_catalog.replace(r.id::pg_catalog.text, '-', '') as digits, r.*
+    from scylla._cron_runs() r
+) t;
 
 comment on view cron.job_run_details is 'the runs of the caller''s jobs; all for a superuser';
 

@@ -92,8 +92,8 @@ impl Call {
         Ok(call)
     }
 
-    /// The error of a caller that has a privilege on no queue. It names the queue that the call is about,
-    /// if the caller may know it.
+    /// The error of a caller that has a privilege on no queue. It names the queue that the call is
+    /// about, if the caller may know it.
     fn denied_everywhere(&self, access: &Access, one: Privileges, named: NamedQueue) -> Error {
         let on_queue = |queue: Vec<u8>| error::denied_on_queue(&queue, one.words());
         let error = match named {
@@ -178,10 +178,27 @@ impl Call {
         }
     }
 
+    /// As `permit_tasks`, for a task that was found, or whose row is locked: decides by its queue,
+    /// and by what the caller may do now. When the call began, the id may have been another task's.
+    pub fn permit_found(&self, id: Uuid, queue: &[u8]) -> Result<()> {
+        self.permit_found_with(self.needed(), id, queue)
+    }
+
+    /// As `permit_found`, for a privilege that the arguments need.
+    pub fn permit_found_with(&self, privilege: Privileges, id: Uuid, queue: &[u8]) -> Result<()> {
+        let now = self.again()?;
+        match now.may(privilege, queue) {
+            true => Ok(()),
+            false => Err(now.denied_on_task(id, privilege)),
+        }
+    }
+
     /// The error of a task on whose queue the caller lacks a privilege.
     pub fn denied_on_task(&self, id: Uuid, privilege: Privileges) -> Error {
         let queue = self.access.as_ref().and_then(|access| access.visible_queue_of(id));
-        error::denied_on_task(role::current(), id, queue.as_deref(), privilege.words())
+        // Not the current role: see `again`.
+        let asking = self.access.as_ref().map_or_else(role::current, |access| access.role);
+        error::denied_on_task(asking, id, queue.as_deref(), privilege.words())
     }
 
     /// Refuses the call in a read-only transaction, and on a standby.
@@ -438,8 +455,8 @@ impl Tuplestore {
     }
 }
 
-/// Exports bodies for `create function`, each as `scylla_` and its own name, or the name behind `as`,
-/// with the record that PostgreSQL asks for.
+/// Exports bodies for `create function`, each as `scylla_` and its own name, or the name behind
+/// `as`, with the record that PostgreSQL asks for.
 macro_rules! sql_functions {
     ($($body:ident $(as $symbol:literal)?),+ $(,)?) => {
         $($crate::api::fcinfo::sql_function! { $body $($symbol)? })+

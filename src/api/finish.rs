@@ -1,4 +1,5 @@
-//! `return_task`, `return_tasks`, `return_many`, `cancel`, `cancel_tasks`, `cancel_group`, `delay` and `_errors_with`.
+//! `return_task`, `return_tasks`, `return_many`, `cancel`, `cancel_tasks`, `cancel_group`, `delay`
+//! and `_errors_with`.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate::{self, ELEMENTS_MAX};
@@ -101,7 +102,8 @@ fn cancel(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel()")?;
     let id = call.uuid(0, "id")?;
     call.permit_tasks(&[id])?;
-    let cancelled = cancel::cancel(&current_database(), &[id]);
+    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
+    let cancelled = cancel::cancel(&current_database(), &[id], permit)?;
     let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
     Ok(Some(Datum::from(cancelled)))
 }
@@ -113,13 +115,15 @@ fn cancel_tasks(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel_tasks()")?;
     let ids = call.uuids(0, "ids")?;
     call.permit_tasks(&ids)?;
-    let cancelled = cancel::cancel(&current_database(), &ids);
+    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
+    let cancelled = cancel::cancel(&current_database(), &ids, permit)?;
     Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
 }
 
 /// `cancel_group(queue, group_key) → bigint`
 ///
-/// Takes a queue and the key of a group, and cancels the group's unfinished tasks. Returns how many.
+/// Takes a queue and the key of a group, and cancels the group's unfinished tasks. Returns how
+/// many.
 fn cancel_group(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.cancel_group()")?;
     let queue = validate::queue(call.text(0, "queue")?)?;
@@ -137,7 +141,8 @@ fn delay(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "task")?;
     let until = validate::time("until", call.time(1, "until")?)?;
     call.permit_tasks(&[id])?;
-    Ok(Some(Datum::from(delay::delay(&current_database(), id, until)?)))
+    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
+    Ok(Some(Datum::from(delay::delay(&current_database(), id, until, permit)?)))
 }
 
 /// `_errors_with(errors, error) → jsonb`
@@ -156,7 +161,8 @@ fn outcome(word: &[u8]) -> Result<Outcome> {
     })
 }
 
-/// A task to return, with a result, an error and a time, or nulls; `names` are those of the arguments.
+/// A task to return, with a result, an error and a time, or nulls; `names` are those of the
+/// arguments.
 fn returned(
     (id, token): (Uuid, Uuid),
     outcome: Outcome,

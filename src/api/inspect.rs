@@ -5,7 +5,6 @@ use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
 use crate::ops::query::{health, inspect, owned, unserved};
 use crate::ops::queues::max_tries;
-use crate::ops::sql::command;
 use crate::ops::stats::{queues, workers};
 use crate::pg::datum::{self, BIGINTS, UUIDS};
 use crate::pg::uuid::Uuid;
@@ -26,7 +25,6 @@ sql_functions!(
     owned,
     is_owned,
     front,
-    command_pid,
     oldest_ready,
     queue_numbers,
     known_workers,
@@ -71,8 +69,8 @@ fn about(_call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_health() → (version, protocol, open, …)`
 ///
-/// Takes nothing. Returns one row for a health check. What keeps dead rows is shown to those who may see the
-/// numbers of all queues.
+/// Takes nothing. Returns one row for a health check. What keeps dead rows is shown to those who
+/// may see the numbers of all queues.
 fn health(call: &mut Call) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let db = current_database();
@@ -105,7 +103,8 @@ fn health(call: &mut Call) -> Result<Option<Datum>> {
 fn task(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     call.permit_tasks(&[id])?;
-    inspect::entry(&current_database(), id, datum::copy_to_caller_context())
+    let permit = |queue: &[u8]| call.permit_found(id, queue);
+    inspect::entry(&current_database(), id, permit, datum::copy_to_caller_context())?
         .map(Some)
         .ok_or_else(|| error::no_such_task(id))
 }
@@ -116,7 +115,9 @@ fn task(call: &mut Call) -> Result<Option<Datum>> {
 fn why(call: &mut Call) -> Result<Option<Datum>> {
     let id = call.uuid(0, "id")?;
     call.permit_tasks(&[id])?;
-    let why = inspect::why(&current_database(), id).ok_or_else(|| error::no_such_task(id))?;
+    let permit = |queue: &[u8]| call.permit_found(id, queue);
+    let why = inspect::why(&current_database(), id, permit)?;
+    let why = why.ok_or_else(|| error::no_such_task(id))?;
     Ok(Some(datum::varlena(&why)))
 }
 
@@ -145,8 +146,8 @@ const OWNED_IN_ROW: usize = 1_024;
 
 /// `_owned(leased) → (queue, owner, tasks) …`
 ///
-/// Takes whether leased tasks are wanted, or those that another open transaction has reserved. Returns
-/// those that the caller may look at, of one queue and worker in one row or several.
+/// Takes whether leased tasks are wanted, or those that another open transaction has reserved.
+/// Returns those that the caller may look at, of one queue and worker in one row or several.
 fn owned(call: &mut Call) -> Result<Option<Datum>> {
     let leased = call.bool(0, "leased")?;
     let db = current_database();
@@ -167,8 +168,8 @@ fn owned(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_is_owned(task) → boolean`
 ///
-/// Takes an id. Returns whether the task is owned, as the statement that calls sees it, and the caller
-/// may look at it.
+/// Takes an id. Returns whether the task is owned, as the statement that calls sees it, and the
+/// caller may look at it.
 fn is_owned(call: &mut Call) -> Result<Option<Datum>> {
     let task = call.uuid(0, "task")?;
     let db = current_database();
@@ -178,8 +179,8 @@ fn is_owned(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_front(queue, action, priority) → (priority, created, id)`
 ///
-/// Takes the names of a queue and of an action, and a priority. Returns where the ready tasks begin in
-/// their lane; no row when the board does not know it, or the caller may not look at the queue.
+/// Takes the names of a queue and of an action, and a priority. Returns where the ready tasks begin
+/// in their lane; no row when the board does not know it, or the caller may not look at the queue.
 fn front(call: &mut Call) -> Result<Option<Datum>> {
     let (queue, action) = (call.text(0, "queue")?, call.text(1, "action")?);
     let priority = call.bigint(2).unwrap_or(0).clamp(0, u32::MAX.into()) as u32;
@@ -213,7 +214,8 @@ fn oldest_ready(call: &mut Call) -> Result<Option<Datum>> {
 ///
 /// Takes nothing. Returns a row per queue that the caller may see: the queue, how many of its tasks
 /// wait, are ready, and run, null while that is not known; since when it is counted, null while
-/// nothing has happened; how often each event has; and the two histograms with their sums, in microseconds.
+/// nothing has happened; how often each event has; and the two histograms with their sums, in
+/// microseconds.
 fn queue_numbers(call: &mut Call) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let db = current_database();
@@ -242,9 +244,10 @@ fn queue_numbers(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_known_workers(now) → (worker, queue, running, last_seen, next_deadline) …`
 ///
-/// Takes a time. Returns a row per worker and queue, of the queues whose numbers the caller may see:
-/// how many tasks the worker has, when it last called, and when the first of its leases expires,
-/// null if none does. The queue is null of a worker that called about none. A worker without tasks that last called an hour before the time is left out.
+/// Takes a time. Returns a row per worker and queue, of the queues whose numbers the caller may
+/// see: how many tasks the worker has, when it last called, and when the first of its leases
+/// expires, null if none does. The queue is null of a worker that called about none. A worker
+/// without tasks that last called an hour before the time is left out.
 fn known_workers(call: &mut Call) -> Result<Option<Datum>> {
     let now = call.time(0, "now")?;
     let mut rows = call.rows()?;
@@ -296,17 +299,8 @@ fn open(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `_command_pid(task)`
-///
-/// Takes an id. Returns the pid of the process that runs its command, as an integer; null when none
-/// does.
-fn command_pid(call: &mut Call) -> Result<Option<Datum>> {
-    let pid = command::pid(&current_database(), call.uuid(0, "task")?);
-    Ok(pid.map(Datum::from))
-}
-
-/// The trigger after changes of `scylla.incarnation`: a row that comes from another database closes this
-/// one.
+/// The trigger after changes of `scylla.incarnation`: a row that comes from another database closes
+/// this one.
 fn note_identity(call: &mut Call) -> Result<Option<Datum>> {
     call.trigger().ok_or_else(error::not_a_trigger)?;
     identity::note(&current_database());

@@ -7,6 +7,7 @@ use crate::error::{self, Result};
 use crate::ops::lease::extend;
 use crate::ops::lease::own::{self, Owned};
 use crate::ops::lease::worker;
+use crate::ops::sql::QUEUE;
 use crate::pg::datum::{self, BOOLS, FLOATS, TEXTS};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
@@ -45,8 +46,8 @@ fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `own_any(worker, queues, max_tasks, actions, timeout) → (id, token, …, queue) …`
 ///
-/// As `own_tasks`, of an array of queues: of the next one as long as the ones before had fewer tasks
-/// than wanted. Each row has the queue at its end.
+/// As `own_tasks`, of an array of queues: of the next one as long as the ones before had fewer
+/// tasks than wanted. Each row has the queue at its end.
 fn own_any(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.own_any()")?;
     let worker = validate::worker(call.text(0, "worker")?)?;
@@ -113,13 +114,19 @@ fn own_task(call: &mut Call) -> Result<Option<Datum>> {
     call.permit_tasks(&[id])?;
     let mut rows = call.rows()?;
     let row = |owned| rows.add(row(&owned));
-    own::own_task(&current_database(), id, &worker, length, false, row)?;
+    let permit = |queue: &[u8]| match queue == QUEUE {
+        // The server itself serves it.
+        true => Err(error::served_queue()),
+        false => call.permit_found(id, queue),
+    };
+    own::own_task(&current_database(), id, &worker, length, permit, row)?;
     Ok(None)
 }
 
 /// `register_worker(meta) → text`
 ///
-/// Takes a JSON object that the worker tells of itself. Returns a name that no other call ever returns.
+/// Takes a JSON object that the worker tells of itself. Returns a name that no other call ever
+/// returns.
 fn register_worker(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.register_worker()")?;
     let meta = validate::worker_meta(call.jsonb(0, "meta")?)?;
@@ -167,7 +174,8 @@ fn extend_tasks(call: &mut Call) -> Result<Option<Datum>> {
 /// `heartbeat(worker, ids, tokens, timeout, progress) → (id, state, deadline) …`
 ///
 /// Takes a worker, arrays of ids and tokens, the new length of the leases or null, and an array of
-/// progresses or null. Returns a row per lease: the id, its state, and the new deadline if it is held.
+/// progresses or null. Returns a row per lease: the id, its state, and the new deadline if it is
+/// held.
 fn heartbeat(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.heartbeat()")?;
     let worker = validate::worker(call.text(0, "worker")?)?;

@@ -1,4 +1,5 @@
-//! `configure_queue`, `reset_queue`, `pause`, `resume`, `critical_only`, `drop_queue` and `release_worker`.
+//! `configure_queue`, `reset_queue`, `pause`, `resume`, `critical_only`, `drop_queue` and
+//! `release_worker`.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
@@ -137,7 +138,8 @@ fn critical_only(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `drop_queue(queue) → boolean`
 ///
-/// Takes the queue. Drops its tasks, settings, grants and counts. Returns false if there is no such queue.
+/// Takes the queue. Drops its tasks, settings, grants and counts. Returns false if there is no such
+/// queue.
 fn drop_queue(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.drop_queue()")?;
     let queue = validate::queue(call.text(0, "queue")?)?;

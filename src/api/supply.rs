@@ -11,8 +11,8 @@ sql_functions!(may_own, group_may_run);
 
 /// `_may_own(task, writer) → boolean`
 ///
-/// Takes the id of a ready task, and the `xmin` of its row. Returns whether nothing holds the task, and
-/// this transaction did not make it ready.
+/// Takes the id of a ready task, and the `xmin` of its row. Returns whether nothing holds the task,
+/// and this transaction did not make it ready.
 fn may_own(call: &mut Call) -> Result<Option<Datum>> {
     let task = call.uuid(0, "task")?;
     let is_free = !is_own(call.datum(1)) && search::is_free(&current_database(), task);
@@ -21,8 +21,8 @@ fn may_own(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `_group_may_run(queue, group) → boolean`
 ///
-/// Takes the name of a queue, and the hash of a group of it. Returns whether this transaction may own
-/// one more task of the group.
+/// Takes the name of a queue, and the hash of a group of it. Returns whether this transaction may
+/// own one more task of the group.
 fn group_may_run(call: &mut Call) -> Result<Option<Datum>> {
     let (queue, group) = (call.text(0, "queue")?, call.uuid(1, "group")?);
     let may_run = search::group_may_run(&current_database(), &queue, group.0);

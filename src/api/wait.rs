@@ -1,5 +1,5 @@
-//! `wait_for_work`, `wait_for_any`, `wait_for_event` and `wait_for_task`: procedures, since they end their
-//! transaction to wait.
+//! `wait_for_work`, `wait_for_any`, `wait_for_event` and `wait_for_task`: procedures, since they
+//! end their transaction to wait.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate::{self, ACTIONS_MAX, ELEMENTS_MAX};
@@ -45,8 +45,8 @@ fn wait_for_queues(call: &Call, function: &str, queues: &[Vec<u8>]) -> Result<Op
 
 /// `wait_for_event(worker, queues, timeout, actions, event, queue)`
 ///
-/// Takes a worker, and the arguments of `wait_for_any`. Returns a row: what happened, `work`, `signal`
-/// or `drain`, and the queue that has work; nulls after the timeout.
+/// Takes a worker, and the arguments of `wait_for_any`. Returns a row: what happened, `work`,
+/// `signal` or `drain`, and the queue that has work; nulls after the timeout.
 fn wait_for_event(call: &mut Call) -> Result<Option<Datum>> {
     let worker = validate::worker(call.text(0, "worker")?)?;
     let queues = call.array(1, "queues", TEXTS, ELEMENTS_MAX)?;
@@ -98,7 +98,8 @@ fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
     call.require_top_level("scylla.wait_for_task()")?;
     let copy = datum::copy_to_caller_context();
     let show = |status: String, result: Option<Datum>| (status, result.map(&copy));
-    let settled = nonatomic(|| wait::wait_for_task(id, until, show))?;
+    let permit = |queue: &[u8]| call.permit_found(id, queue);
+    let settled = nonatomic(|| wait::wait_for_task(id, until, permit, show))?;
     let (status, result) = settled.unzip();
     let status = status.map(|status| datum::varlena(status.as_bytes()));
     Ok(Some(call.row([status, result.flatten()])))

@@ -59,7 +59,8 @@ pub fn unknown_filter_member(name: &str, known: &str) -> Error {
     invalid(format!("unrecognized member of a filter: \"{name}\"")).hint(format!("Use {known}."))
 }
 
-/// A filter for which more tasks would have to be read than a page may cost. `hint`: how to ask for less.
+/// A filter for which more tasks would have to be read than a page may cost. `hint`: how to ask for
+/// less.
 pub fn reads_too_much(examined: usize, hint: &str) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,

@@ -230,8 +230,8 @@ pub fn warn_message_dropped(queue: &[u8], id: Option<&[u8]>, why: &Error) {
     settings::with([(c"client_min_messages", c"error")], || warning.report(PgLogLevel::WARNING));
 }
 
-/// Logs the failure of a duty, which is done again later: a duty that fails again and again, from time
-/// to time.
+/// Logs the failure of a duty, which is done again later: a duty that fails again and again, from
+/// time to time.
 pub fn log_failure(duty: &str, message: &str) {
     let Some(before) = to_report(duty) else { return };
     let message = format!("scylla could not {duty}: {}", datum::clipped(message));

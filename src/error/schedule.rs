@@ -92,12 +92,14 @@ pub fn schedule_quarantined(id: i64, pause: Micros) -> Error {
 
 /// A warning: a role that a dump names.
 pub fn role_missing(name: &str) -> Error {
+    let name = datum::clipped(name);
     Error::new(PgSqlErrorCode::ERRCODE_WARNING, format!("role {name} does not exist"))
         .detail("What belonged to it belongs to no role.")
 }
 
 /// A warning: a database that a dump names.
 pub fn database_missing(name: &str) -> Error {
+    let name = datum::clipped(name);
     Error::new(PgSqlErrorCode::ERRCODE_WARNING, format!("database {name} does not exist"))
         .detail("What was to run there does not run.")
 }

@@ -129,8 +129,8 @@ pub fn array(kind: Kind, values: impl Iterator<Item = Option<Datum>>) -> Datum {
 /// The datum must be an array's.
 pub unsafe fn count(datum: Datum) -> usize {
     let array = datum.cast_mut_ptr::<pg_sys::varlena>();
-    // SAFETY: a tag says whether an array is expanded. Of any other, only as much is fetched as its
-    // dimensions can take.
+    // SAFETY: a tag says whether an array is expanded. From any other array only
+    // as much is fetched as its dimensions can take.
     unsafe {
         let (dimensions, lengths) = if is_expanded(array) {
             let header = pg_sys::DatumGetEOHP(datum).cast::<pg_sys::ExpandedArrayHeader>();

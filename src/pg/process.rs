@@ -1,7 +1,7 @@
 //! The state of this process: its id, its database, its transaction.
 //!
-//! Each function but the last three reads a variable of PostgreSQL's that belongs to this process, which
-//! has one thread.
+//! Each function but the last three reads a variable of PostgreSQL's that belongs to this process,
+//! which has one thread.
 
 use pgrx::pg_sys::{self, Oid};
 

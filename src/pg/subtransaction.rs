@@ -6,8 +6,8 @@ use pgrx::prelude::*;
 use pgrx::{PgTryBuilder, pg_sys};
 use std::panic::AssertUnwindSafe;
 
-/// Does some work in a subtransaction, which is rolled back where the work says that nothing of it is
-/// to stay. An error goes on to the caller, whose transaction it ends.
+/// Does some work in a subtransaction, which is rolled back where the work says that nothing of it
+/// is to stay. An error goes on to the caller, whose transaction it ends.
 pub fn tentatively<T>(work: impl FnOnce() -> (bool, T)) -> T {
     // SAFETY: as in `in_subtransaction`.
     unsafe {

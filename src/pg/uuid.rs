@@ -73,7 +73,8 @@ impl Uuid {
 }
 
 impl Uuid {
-    /// The time of a uuid of version 7, in milliseconds since 1970; `None`: it is of another version.
+    /// The time of a uuid of version 7, in milliseconds since 1970; `None`: it is of another
+    /// version.
     pub fn unix_millis(self) -> Option<i64> {
         (self.0 >> 76 & 0xf == 7).then_some((self.0 >> 80) as i64)
     }

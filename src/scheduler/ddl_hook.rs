@@ -1,7 +1,7 @@
-//! Commands that concern schedulers: DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE
-//! … RENAME or SET TABLESPACE need a database that no process is connected to. Its scheduler is
-//! ended before the command, and the launcher starts it again after. What is dropped leaves the
-//! board. DROP EXTENSION locks things in the order of others.
+//! Commands that concern schedulers. DROP DATABASE, CREATE DATABASE … TEMPLATE, and ALTER DATABASE
+//! … RENAME or SET TABLESPACE need a database without connections: its scheduler is ended before
+//! the command, and the launcher starts it again afterwards. A dropped database or extension leaves
+//! the board. DROP EXTENSION takes locks in the order in which others take them.
 
 use crate::memory;
 use crate::pg::compat::catalog;
@@ -83,12 +83,12 @@ unsafe extern "C-unwind" fn utility(
     }
 }
 
-/// Locks what others lock first before DROP EXTENSION locks the rest, so that they do not deadlock: the
-/// views, as queries do, then the table of tasks, as the scheduler does.
+/// Locks what others lock first before DROP EXTENSION locks the rest, so that they do not deadlock:
+/// the views, as queries do, then the table of tasks, as the scheduler does.
 #[pg_guard]
 unsafe extern "C-unwind" fn lock_in_order(drop: *mut pg_sys::DropStmt) {
-    // SAFETY: a whole statement, as PostgreSQL calls the hook: the objects are names of extensions. The
-    // locks are this transaction's.
+    // SAFETY: a whole statement, as PostgreSQL calls the hook: the objects are names of extensions.
+    // The locks are this transaction's.
     unsafe {
         if (*drop).removeType != pg_sys::ObjectType::OBJECT_EXTENSION {
             return;

@@ -53,15 +53,15 @@ pub fn survey(db: &Database, entry: u32) {
     in_extension_transaction(db, "survey the tables", Commit::Ahead, || lanes::survey(db, entry));
 }
 
-/// How many lanes the scheduler reads, at most, to bring back those of a queue that is searched: other
-/// duties wait for that.
+/// How many lanes the scheduler reads, at most, to bring back those of a queue that is searched:
+/// other duties wait for that.
 const MOST_RESUMED: u32 = 8_192;
 
 /// How long to wait at most before it is tried again.
 const MOST_PAUSE: Micros = Micros::from_secs(60);
 
-/// Frees the lanes of queues that are searched, wakes processes for these, and brings the lanes back
-/// where there is room for all. While there is not, the pause before the next try gets longer.
+/// Frees the lanes of queues that are searched, wakes processes for these, and brings the lanes
+/// back where there is room for all. While there is not, the pause before the next try gets longer.
 pub fn cover(db: &Database, entry: u32, pause: &mut Micros, next: &mut Monotonic) {
     let is_searched = with_board(|board| {
         board.wake_searched(entry);

@@ -49,8 +49,8 @@ impl Order {
         self.deferred.iter().map(|it| it.at).min().unwrap_or(Monotonic::NEVER).min(self.sweep_at)
     }
 
-    /// Looks at the groups that were noted, and makes a step of the look at all groups, if that was asked
-    /// for.
+    /// Looks at the groups that were noted, and makes a step of the look at all groups, if that was
+    /// asked for.
     pub fn keep(&mut self, db: &Database, entry: u32) {
         let now = time::monotonic();
         for it in self.deferred.extract_if(.., |it| it.at <= now) {
@@ -124,8 +124,8 @@ impl Order {
                 self.sweep = Some(Sweep::begin());
             }
         } else {
-            // What was looked at before may have changed. One that began again each time would never come
-            // to the last groups.
+            // What was looked at before may have changed. One that began again each time would
+            // never come to the last groups.
             self.again |= asked;
         }
         if self.left.is_empty()

@@ -99,7 +99,8 @@ fn write(db: &Database, entry: u32) {
 /// Has this process write the totals when the server stops.
 pub fn write_at_exit(db: &Database) {
     if WRITTEN_AT_EXIT.replace(Some(*db)).is_none() {
-        // SAFETY: registered once. It runs before PostgreSQL's own, while transactions are possible.
+        // SAFETY: registered once. It runs before PostgreSQL's own, while transactions are
+        // possible.
         unsafe { pg_sys::before_shmem_exit(Some(scheduler_exits), pg_sys::Datum::from(0)) };
     }
 }

@@ -96,7 +96,8 @@ struct Scheduler<'h> {
     next_sweep: Monotonic,
     /// How long to wait before deferred countdowns run again.
     pause: Micros,
-    /// How long to wait before the lanes of queues that are searched are brought back, and until when.
+    /// How long to wait before the lanes of queues that are searched are brought back, and until
+    /// when.
     cover_pause: Micros,
     next_cover: Monotonic,
     firing: Firing<DueTasks>,
@@ -221,7 +222,8 @@ impl Scheduler<'_> {
             let wants_recount = board.wants_recount(entry);
             let it = board.entry_mut(entry);
             let is_new = std::mem::replace(&mut it.scheduler, me) != me;
-            // An earlier scheduler may have ended while it ran deferred countdowns, or looked at groups.
+            // An earlier scheduler may have ended while it ran deferred countdowns, or looked at
+            // groups.
             it.countdown_deferred |= is_new;
             it.looks_for_groups |= is_new;
             // The scheduler is awake: no other process has to wake it.

@@ -79,8 +79,8 @@ pub fn other_version(extension: pg_sys::Oid) -> Option<String> {
     members::version(extension).filter(|version| version != VERSION)
 }
 
-/// The owner may have changed, others may have added something, or the extension may have been created
-/// again.
+/// The owner may have changed, others may have added something, or the extension may have been
+/// created again.
 fn table_changed(table: pg_sys::Oid) {
     let is_ours = || TABLES.with_borrow(|tables| tables.contains(&table));
     if table == pg_sys::InvalidOid || is_ours() {

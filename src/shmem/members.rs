@@ -1,5 +1,5 @@
-//! What belongs to the extension. Names alone do not tell: the owner of the schema may rename it,
-//! and put another one with tables of the same names in its place.
+//! What belongs to the extension. A name alone does not tell: the owner of the schema may rename
+//! it, and put another schema with tables of the same names in its place.
 
 use crate::error;
 use crate::pg::compat::catalog;
@@ -140,9 +140,9 @@ pub fn added(extension: Oid) -> Option<String> {
     tables(extension).into_iter().find_map(|(_, table)| added_to(extension, table))
 }
 
-/// What others have added to a table that writing its rows leaves out: a trigger, a rule, row security,
-/// a check, a foreign key, a child table, or a partitioned table above it. Takes no lock. The answer
-/// holds for as long as the caller has a lock that keeps others from adding something.
+/// What others have added to a table that writing its rows leaves out: a trigger, a rule, row
+/// security, a check, a foreign key, a child table, or a partitioned table above it. Takes no lock.
+/// The answer holds for as long as the caller has a lock that keeps others from adding something.
 pub fn added_to(extension: Oid, table: Oid) -> Option<String> {
     let class = class(table)?;
     let this = || describe(pg_sys::RelationRelationId, table);

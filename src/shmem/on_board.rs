@@ -42,8 +42,8 @@ pub fn current_database() -> Database {
     })
 }
 
-/// The error where the extension's tables belong to several roles, or others have added to them what
-/// they must not have.
+/// The error where the extension's tables belong to several roles, or others have added to them
+/// what they must not have.
 pub fn not_as_made(extension: Oid) -> Option<Error> {
     let added = || members::added(extension).map(|it| error::added(&it));
     let Some(those) = members::owners_that_differ(extension) else { return added() };

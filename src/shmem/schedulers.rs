@@ -61,8 +61,8 @@ pub fn lacks_process(database: u32) -> bool {
     scheduler_of(database).is_none() && server::has_no_free_worker()
 }
 
-/// Whether no process runs SQL commands, and none can be started since every background worker of the
-/// server is in use.
+/// Whether no process runs SQL commands, and none can be started since every background worker of
+/// the server is in use.
 pub fn lacks_sql_process() -> bool {
     sql_slots().iter().all(|slot| slot.pid().is_none()) && server::has_no_free_worker()
 }

@@ -291,8 +291,8 @@ fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
     }
 }
 
-/// Whether any queue of the server refuses ready tasks beyond a number. Without the lock: a change is
-/// seen by all calls that begin after its commit.
+/// Whether any queue of the server refuses ready tasks beyond a number. Without the lock: a change
+/// is seen by all calls that begin after its commit.
 pub fn any_queue_refuses() -> bool {
     // SAFETY: initialised with the memory.
     unsafe { (*shared().as_ptr()).refuses.load(Ordering::Relaxed) }

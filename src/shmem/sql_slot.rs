@@ -1,5 +1,5 @@
-//! The processes that run SQL commands: a slot of shared memory each. The state of a slot says which
-//! side may write the other fields: the scheduler that uses the slot, or its process.
+//! The processes that run SQL commands: a slot of shared memory each. The state of a slot says
+//! which side may write the other fields: the scheduler that uses the slot, or its process.
 
 use board::{Micros, Monotonic, TokenHash};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -243,8 +243,8 @@ impl SqlSlot {
         _ = after.into_iter().any(|(from, to)| self.change(from, to));
     }
 
-    /// After a command was assigned to a process that served the slot before: notes that this process
-    /// has ended meanwhile, if it has.
+    /// After a command was assigned to a process that served the slot before: notes that this
+    /// process has ended meanwhile, if it has.
     pub fn note_absence(&self) {
         if self.pid().is_none() {
             self.change(Assigned, Unbegun);

@@ -93,8 +93,8 @@ pub enum Change {
     RunsSettled,
     /// A reservation becomes a lease, or goes back into its lane.
     Own(Ticket),
-    /// The task has settled, was deleted, or waits: its slot goes, and the places that it had in its
-    /// queue and group are free. At a rollback the slot is as before.
+    /// The task has settled, was deleted, or waits: its slot goes, and the places that it had in
+    /// its queue and group are free. At a rollback the slot is as before.
     Finish(Ticket, Option<FreedPlace>),
     /// The task is ready again, or its lease goes on.
     Release(Ticket, Option<FreedPlace>),
@@ -160,8 +160,8 @@ impl Change {
         )
     }
 
-    /// Whether others act on it as on what has happened for good: the end of a try, the end of a task,
-    /// and a run of a schedule (I1).
+    /// Whether others act on it as on what has happened for good: the end of a try, the end of a
+    /// task, and a run of a schedule (I1).
     fn must_be_durable(&self) -> bool {
         matches!(self, Change::Expire(_) | Change::Settled(_) | Change::OfferRun(_))
     }

@@ -95,8 +95,8 @@ impl Ended {
         Ended { owned_for: at.and_then(|at| endings[at].owned_for(now)), ..self }
     }
 
-    /// From a row with the columns `followed`, `post_result`, `ready`, `queue` and `schedule` behind the
-    /// id and the status.
+    /// From a row with the columns `followed`, `post_result`, `ready`, `queue` and `schedule`
+    /// behind the id and the status.
     pub fn at(rows: &Rows, row: usize, status: &'static str) -> Ended {
         let [has_dependents, post_result, was_ready] =
             [2, 3, 4].map(|column| datum::number(rows.get(row, column)) != 0);

@@ -14,11 +14,12 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::{ptr, slice};
 
-/// The columns `ready` and `behind`, then the columns of a task that its worker gets, and `updated`, since when it
-/// is ready.
-const OWNED_COLUMNS: [&CStr; 13] = [
+/// The columns `ready` and `behind`, the queue, then the columns of a task that its worker gets,
+/// and `updated`, since when it is ready.
+const OWNED_COLUMNS: [&CStr; 14] = [
     c"ready",
     c"behind",
+    c"queue",
     c"action",
     c"spec",
     c"priority",
@@ -33,7 +34,7 @@ const OWNED_COLUMNS: [&CStr; 13] = [
 ];
 
 /// The values of `OWNED_COLUMNS` without the first two. Valid until the next lookup.
-pub type OwnedColumns = [Option<Datum>; 11];
+pub type OwnedColumns = [Option<Datum>; 12];
 
 /// Which uncommitted changes a lookup sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,8 +111,8 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
         let find = |name: &CStr| find_column(&columns, name).map(|it| it.attnum);
         let id = find(c"id")?;
         let owned = OWNED_COLUMNS.map(find);
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m] = owned;
-        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?, j?, k?, l?, m?];
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = owned;
+        let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?, j?, k?, l?, m?, n?];
         let index = catalog::primary_key_index(table);
         if index == pg_sys::InvalidOid {
             return None;
@@ -198,15 +199,16 @@ impl TaskLookup {
         self.fetch(id, hint) || self.find(id)
     }
 
-    /// Reads the row at a place, if it is the task's. The place may have another row by now, or none,
-    /// or lie behind the end of a table that was rewritten. The table's lock keeps it from shrinking.
+    /// Reads the row at a place, if it is the task's. The place may have another row by now, or
+    /// none, or lie behind the end of a table that was rewritten. The table's lock keeps it from
+    /// shrinking.
     fn fetch(&mut self, id: Uuid, hint: RowHint) -> bool {
         if hint.line == 0 {
             return false;
         }
-        // SAFETY: an open heap; the place lies in it, in a block that may be empty. The scan's fetch
-        // follows it as it follows an index entry, so that a row is found that was updated in its
-        // block. The slot's columns are there up to that of the id, which is never null.
+        // SAFETY: an open heap; the place lies in it, in a block that may be empty. The scan's
+        // fetch follows it as it follows an index entry, so that a row is found that was updated in
+        // its block. The slot's columns are there up to that of the id, which is never null.
         unsafe {
             if hint.block >= self.blocks {
                 let fork = pg_sys::ForkNumber::MAIN_FORKNUM;

@@ -44,8 +44,8 @@ pub fn move_rows(
             match live.find_near(ending.id, row) {
                 false => break false,
                 true if delete(&live, command) => break true,
-                // Another transaction has changed the row, and committed: a look under a new snapshot
-                // tells what it is now.
+                // Another transaction has changed the row, and committed: a look under a new
+                // snapshot tells what it is now.
                 true => {
                     live.close();
                     command = next_command();
@@ -114,7 +114,8 @@ fn open(db: &Database) -> TaskLookup {
     live.unwrap_or_else(|| error::not_in_place().raise())
 }
 
-/// Deletes the row that was found, and waits for its lock. False when the row has been changed since.
+/// Deletes the row that was found, and waits for its lock. False when the row has been changed
+/// since.
 fn delete(live: &TaskLookup, command: pg_sys::CommandId) -> bool {
     let mut failure = pg_sys::TM_FailureData::default();
     let mut place = live.place();

@@ -101,8 +101,8 @@ impl Access {
         self.is_monitor || self.on(queue).has_any(Privileges::LOOK)
     }
 
-    /// A first and a last name: the queues that the role may look at are among those in between. The
-    /// first comes after the last where there are no such queues.
+    /// A first and a last name: the queues that the role may look at are among those in between.
+    /// The first comes after the last where there are no such queues.
     pub fn queues_to_look_at(&self) -> (Vec<u8>, Vec<u8>) {
         let highest = name_of_highest();
         if self.everywhere.has_any(Privileges::LOOK) {

@@ -196,7 +196,8 @@ pub fn session(db: &Database) -> Session {
     Session::new(db.owner)
 }
 
-/// As `session`, for a statement about one sequence, which may belong to another role than the tables.
+/// As `session`, for a statement about one sequence, which may belong to another role than the
+/// tables.
 pub fn session_of(sequence: Oid) -> Session {
     Session::new(members::owner(sequence).unwrap_or_else(|| error::not_in_place().raise()))
 }

@@ -1,6 +1,6 @@
-//! Counting the runs of schedules as they settle. What is counted is written beside the schedule, and
-//! the scheduler adds it there later: a schedule's row is never waited for. A task that is no run
-//! costs nothing.
+//! Counting the runs of schedules as they settle. The counts are written to a table of their own,
+//! and the scheduler adds them to the schedules later, so nothing waits for a schedule's row. A
+//! task that is no run costs nothing.
 
 use crate::pg::datum::{self, BIGINTS, INTEGERS};
 use crate::pg::spi::{Session, statement};

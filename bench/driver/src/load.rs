@@ -10,7 +10,8 @@ use uuid::Uuid;
 /// Makes the transaction of a client: prepares its statements and returns what is repeated.
 pub type Prepare = fn(Client, i32) -> Box<dyn FnMut()>;
 
-/// Runs the clients, each in a thread; prints how many transactions were made, and how many a second.
+/// Runs the clients, each in a thread; prints how many transactions were made, and how many a
+/// second.
 pub fn run(connection: &str, clients: usize, seconds: usize, size: usize, prepare: Prepare) {
     let size = i32::try_from(size).expect("a batch is not that large");
     let threads: Vec<_> = (0..clients)

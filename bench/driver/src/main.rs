@@ -1,7 +1,7 @@
 //! Load that pgbench cannot make: binary parameters, workers that wait, listeners.
 //!
-//! driver CONNECTION work CLIENTS SECONDS SIZE: owns tasks of the queue `bench` and returns them, SIZE
-//! at a time. Prints how many transactions were made, and how many per second.
+//! driver CONNECTION work CLIENTS SECONDS SIZE: owns tasks of the queue `bench` and returns them,
+//! SIZE at a time. Prints how many transactions were made, and how many per second.
 //! driver CONNECTION submit CLIENTS SECONDS SIZE: submits SIZE tasks at a time. Prints the same.
 //! driver CONNECTION wake-cancel N: how long after a cancel its worker's wait_for_event returns
 //! driver CONNECTION wake-work|wake-notify N: how long after a submission a worker hears of it, N

@@ -1,5 +1,5 @@
-//! How soon a worker hears of a task. The queue is `wake`. The time begins when the submission is sent,
-//! so it includes the commit.
+//! How soon a worker hears of a task. The queue is `wake`. The time begins when the submission is
+//! sent, so it includes the commit.
 
 use crate::connection::connect;
 use postgres::fallible_iterator::FallibleIterator;

@@ -4,13 +4,14 @@
 //! are shared memory in the extension and vectors in the tests. The caller holds its lock as long
 //! as it borrows a [`Board`]; each operation costs O(log n).
 //!
-//! (I1) to (I12) are the invariants of `docs/guarantees.md`. Reading order, low to high:
+//! (I1) to (I12) are the invariants of `docs/reference/guarantees.md`. Reading order, low to high:
 //!
 //! * `time`: lengths and instants.
 //! * `layout`: the records in the slices: a [`Slot`] is one task that the board knows, in one
 //!   [`State`] (I3); a [`Lane`] is the ready order of one action of one [`Queue`], best [`Rank`]
 //!   first (I4); a [`Worker`] has the timer of its leases in one queue; a [`DatabaseEntry`] is one
-//!   database with the timer of its workers (I12); a [`Waiter`] is one process that waits for work or for the end of a task.
+//!   database with the timer of its workers (I12); a [`Waiter`] is one process that waits for work
+//!   or for the end of a task.
 //! * `containers`: pools, lists and trees over slices.
 //! * `board`: the operations, one file per subject.
 //! * `backoff`, `outcome`: rules that need no board.

@@ -459,8 +459,8 @@ fn a_full_board_cuts_the_tail_of_a_huge_group() {
     board.audit();
 }
 
-/// B132: as many tasks of each group run as may; a group at its limit is not in the way of others, and
-/// a place that comes free lets its next task run.
+/// B132: as many tasks of each group run as may; a group at its limit is not in the way of others,
+/// and a place that comes free lets its next task run.
 #[test]
 fn no_more_tasks_of_a_group_run_than_may() {
     let mut memory = small(64, 16);

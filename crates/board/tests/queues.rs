@@ -57,7 +57,8 @@ fn settings_of_a_higher_version_count() {
     board.audit();
 }
 
-/// Settings that were dropped with their queue leave no version behind, and keep a queue with lanes.
+/// Settings that were dropped with their queue leave no version behind, and keep a queue with
+/// lanes.
 #[test]
 fn dropped_settings_count_from_the_first_version_on_again() {
     let mut memory = small(4, 4);
@@ -242,8 +243,8 @@ fn clearing_a_database_forgets_its_settings_and_no_others() {
     assert_eq!(blocked(&mut board, 1, b"work"), Some(Blocked::Paused));
 }
 
-/// B130: whatever the clock does, a task is submitted later than all before, and not before the table
-/// allows that time; what another board may have given is not given again.
+/// B130: whatever the clock does, a task is submitted later than all before, and not before the
+/// table allows that time; what another board may have given is not given again.
 #[test]
 fn tasks_are_submitted_one_after_the_other() {
     let mut memory = small(4, 4);

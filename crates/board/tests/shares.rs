@@ -190,7 +190,8 @@ fn idle_lanes_make_room() {
     assert!(!left.contains(&b"99".to_vec()) && left.contains(&b"100".to_vec()));
 }
 
-/// A queue that found no room is left its share by one that has its own, until some time has passed.
+/// A queue that found no room is left its share by one that has its own, until some time has
+/// passed.
 #[test]
 fn a_queue_that_was_refused_is_left_its_share() {
     let mut memory = served(1);

@@ -137,8 +137,8 @@ impl Field {
             Some(step @ 1..) if range == "*" || range.contains('-') => {
                 let range = self.range(range)?;
                 let (first, last) = self.ends(&range);
-                // A step beyond the last value leaves the first one, as in cron. The star of a day would
-                // get lost.
+                // A step beyond the last value leaves the first one, as in cron. The star of a day
+                // would get lost.
                 let leaves_first = step > last - first && !self.is_day() && !self.is_weekday();
                 Ok(if leaves_first { first.to_string() } else { format!("{range}/{step}") })
             }

@@ -1,7 +1,8 @@
 //! When a schedule runs: the expression, the time zone, and the policies for missed and overlapping
 //! runs.
 //!
-//! No PostgreSQL in here: times come in as arguments, and a [`Zone`] tells the offset of a time zone.
+//! No PostgreSQL in here: times come in as arguments, and a [`Zone`] tells the offset of a time
+//! zone.
 //!
 //! * [`Recurrence`]: the expression of a schedule, a [`Cron`] expression or a fixed interval.
 //! * [`Series`]: the runs of a schedule, in order: the expression in its zone, between two times.

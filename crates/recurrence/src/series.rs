@@ -34,8 +34,8 @@ pub enum Recurrence {
 const STARTS: [&str; 2] = ["@reboot", "@restart"];
 
 impl Recurrence {
-    /// Reads an expression: `every` and an interval, cron, or a word for starts. `interval` reads an interval and tells its
-    /// length, if it has a fixed one.
+    /// Reads an expression: `every` and an interval, cron, or a word for starts. `interval` reads
+    /// an interval and tells its length, if it has a fixed one.
     pub fn parse(
         text: &str,
         interval: impl FnOnce(&str) -> Result<Micros, Invalid>,
@@ -128,8 +128,8 @@ impl Series<'_> {
         (last >= start).then_some(last)
     }
 
-    /// How many runs there are from a time on and before another. Where that is more than 400 years, each
-    /// 400 years are taken to have as many as the last ones.
+    /// How many runs there are from a time on and before another. Where that is more than 400
+    /// years, each 400 years are taken to have as many as the last ones.
     pub fn count(&self, from: Wall, until: Wall) -> u64 {
         let from = from.max(self.starts_at.unwrap_or(FIRST)).max(FIRST);
         let until = until.min(self.end() + Micros(1));

@@ -1,7 +1,7 @@
 //! Time zones: which instant a local time is, where clocks change.
 //!
-//! A local time that clocks skip is taken as the instant right after the gap. One that comes twice is
-//! taken as the first of the two. So the instants of rising local times rise, too.
+//! A local time that clocks skip is taken as the instant right after the gap. One that comes twice
+//! is taken as the first of the two. So the instants of rising local times rise, too.
 
 /// A time zone. Times are seconds since 1970-01-01, UTC.
 pub trait Zone {

@@ -20,7 +20,8 @@ use options::LeaseOptions;
 #[derive(Parser)]
 #[command(about, disable_help_subcommand = true)]
 enum Command {
-    /// Submit one task for every file, start the workers, kill one, look at what became of the tasks
+    /// Submit one task for every file, start the workers, kill one, look at what became of the
+    /// tasks
     Run {
         /// The folder whose files are the work
         #[arg(long, value_name = "DIR", default_value = "/usr/share")]

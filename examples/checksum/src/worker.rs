@@ -123,7 +123,8 @@ impl Batch<'_> {
             + self.return_all("aborted", &aborted, "errors", &errors)?)
     }
 
-    /// Extends the leases when a third of their length has passed. A lost lease shows at the return.
+    /// Extends the leases when a third of their length has passed. A lost lease shows at the
+    /// return.
     fn keep(&mut self) -> Result<()> {
         if self.extended.elapsed().as_secs_f64() > self.options.lease / 3.0 {
             let (ids, tokens) = self.leases(self.tasks.iter());

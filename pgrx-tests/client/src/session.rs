@@ -155,8 +155,8 @@ impl Session {
         self.client.batch_execute("").expect("the connection lives");
     }
 
-    /// Checks that some B-tree indexes have the right entry for each row; returns how many there are.
-    /// `which` is a condition on `pg_index i`.
+    /// Checks that some B-tree indexes have the right entry for each row; returns how many there
+    /// are. `which` is a condition on `pg_index i`.
     #[track_caller]
     pub fn check_indexes(&mut self, which: &str) -> i64 {
         self.run("create extension if not exists amcheck");

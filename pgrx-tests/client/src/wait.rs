@@ -14,8 +14,8 @@ pub fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// How long a test waits for what takes `quiet` on a machine that has nothing else to do. A busy one,
-/// or one with a slow disk, needs less than this; what never happens takes longer.
+/// How long a test waits for what takes `quiet` on a machine that has nothing else to do. A busy
+/// one, or one with a slow disk, needs less than this; what never happens takes longer.
 pub const fn patience(quiet: Duration) -> Duration {
     Duration::from_secs(30 + 5 * quiet.as_secs())
 }

@@ -1,5 +1,5 @@
-//! Objects that an administrator adds to the tables: what is refused, and the indexes and publications that
-//! are not.
+//! Objects that an administrator adds to the tables: what is refused, and the indexes and
+//! publications that are not.
 
 use client::*;
 
@@ -132,8 +132,8 @@ const REFUSED: [(&str, &str, &str); 14] = [
     ),
 ];
 
-/// Each call is refused, whichever session makes it, and says what is there and what to use instead.
-/// Nothing is lost: once it is gone, everything goes on.
+/// Each call is refused, whichever session makes it, and says what is there and what to use
+/// instead. Nothing is lost: once it is gone, everything goes on.
 #[test]
 fn objects_of_others_are_refused() {
     let server = Server::start(&[]);

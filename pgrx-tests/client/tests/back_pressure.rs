@@ -26,10 +26,24 @@ fn ready(s: &mut Session) -> i64 {
     s.count("select ready from scylla.queues where queue = 'q'")
 }
 
+/// The reference tells of the error in the entry of the function that a call calls.
+#[track_caller]
+fn tells_in_the_manual(call: &str) {
+    const REFERENCE: &str = include_str!("../../../docs/reference/functions.md");
+    let (_, rest) = call.split_once("scylla.").expect("a call");
+    let heading = format!("\n### {}\n", rest.split('(').next().expect("a name"));
+    let from = REFERENCE.find(&heading).unwrap_or_else(|| panic!("no entry: {heading}"));
+    let entry = &REFERENCE[from + 1..];
+    let entry = &entry[..entry.find("\n### ").unwrap_or(entry.len())];
+    assert!(entry.contains(FULL), "{heading}");
+}
+
 #[test]
 fn a_full_queue_refuses_what_would_be_ready_at_once() {
     let (_server, database) = limited();
     let mut s = database.connect();
+    let failed = s.submit("q");
+    s.end(failed, "aborted");
     s.submit_many("q", 3);
     for call in [
         "select scylla.submit('q')",
@@ -38,10 +52,13 @@ fn a_full_queue_refuses_what_would_be_ready_at_once() {
         "select scylla.submit_many('q', '{1}')",
         "select scylla.submit_tasks('[{\"queue\": \"other\"}, {\"queue\": \"q\"}]')",
         "select scylla.submit_tasks('[{\"queue\": \"other\"}, {\"queue\": \"q\"}]', atomic => false)",
+        &format!("select scylla.resubmit('{{{failed}}}')"),
+        "select scylla.resubmit_matching('{\"queue\": \"q\"}')",
     ] {
         assert_eq!(s.refused(call), FULL, "{call}");
+        tells_in_the_manual(call);
     }
-    assert_eq!(s.count("select count(*) from scylla.tasks"), 3, "nothing was inserted");
+    assert_eq!(s.count("select count(*) from scylla.task"), 3, "nothing was inserted");
     // What waits, and other queues, are not counted.
     s.submit_with("q", "run_at => now() + interval '1 hour'");
     s.submit("other");
@@ -58,7 +75,8 @@ fn a_full_queue_refuses_what_would_be_ready_at_once() {
     assert_eq!(s.refused("select scylla.submit('q')"), FULL);
 }
 
-/// A task that replaces a ready one makes the queue no fuller; one that replaces a waiting one does.
+/// A task that replaces a ready one makes the queue no fuller; one that replaces a waiting one
+/// does.
 #[test]
 fn a_full_queue_takes_what_replaces_a_ready_task() {
     let (_server, database) = limited();

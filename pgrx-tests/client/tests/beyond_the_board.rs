@@ -1,13 +1,13 @@
-//! More groups, actions and priorities than the board has lanes: each ready task is found, by a call that
-//! reads little, and only a slot for each lease is needed.
+//! More groups, actions and priorities than the board has lanes: each ready task is found, by a
+//! call that reads little, and only a slot for each lease is needed.
 
 use client::*;
 use std::time::Instant;
 
 /// Boards: the smallest, a small one, and the default.
 const BOARDS: [i64; 3] = [64, 1_024, 131_072];
-/// The scans of indexes that a call may need, however many tasks there are: a few for each action it asks
-/// for, and for each page of groups.
+/// The scans of indexes that a call may need, however many tasks there are: a few for each action
+/// it asks for, and for each page of groups.
 const SCANS: i64 = 1_000;
 
 fn server(slots: i64) -> Server {
@@ -53,8 +53,8 @@ fn own_by_scans(s: &mut Session, scans: i64, most: i32, options: &str) -> Vec<Le
     leases
 }
 
-/// I4: with aging, a task of each action is found among groups that all have an older one of another
-/// action.
+/// I4: with aging, a task of each action is found among groups that all have an older one of
+/// another action.
 fn each_action_of_aging_groups(slots: i64, groups: i32) {
     let server = server(slots);
     let database = server.database();
@@ -75,8 +75,8 @@ fn each_action_of_aging_groups(slots: i64, groups: i32) {
     server.assert_log_is_clean();
 }
 
-/// I4: the only task of an action is found among many actions, and a look for an action that has none ends
-/// soon; a wait for it ends at its time-out.
+/// I4: the only task of an action is found among many actions, and a look for an action that has
+/// none ends soon; a wait for it ends at its time-out.
 fn one_of_many_actions(slots: i64, actions: i32) {
     let server = server(slots);
     let database = server.database();
@@ -107,7 +107,8 @@ fn one_of_many_actions(slots: i64, actions: i32) {
     server.assert_log_is_clean();
 }
 
-/// I4: leases in as many groups leave the other slots to all: 53400 only where each slot has a lease.
+/// I4: leases in as many groups leave the other slots to all: 53400 only where each slot has a
+/// lease.
 fn leases_in_many_groups(slots: i64, leases: i64) {
     let server = server(slots);
     let database = server.database();
@@ -139,8 +140,8 @@ fn leases_in_many_groups(slots: i64, leases: i64) {
     server.assert_log_is_clean();
 }
 
-/// I4, B29: however many priorities tasks with aging have, a call reads those that may come first; the order
-/// is that of the priorities, raised by age.
+/// I4, B29: however many priorities tasks with aging have, a call reads those that may come first;
+/// the order is that of the priorities, raised by age.
 fn the_best_of_many_priorities(slots: i64, priorities: i32) {
     let server = server(slots);
     let database = server.database();

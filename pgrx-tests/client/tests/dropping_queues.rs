@@ -1,6 +1,7 @@
 //! `drop_queue`, and queues that disappear by themselves.
 
 use client::*;
+use std::thread;
 
 fn drop_queue(s: &mut Session, queue: &str) -> bool {
     s.value("select scylla.drop_queue($1)", &[&queue])
@@ -17,7 +18,8 @@ fn known(s: &mut Session, queue: &str) -> i64 {
     ))
 }
 
-/// Everything of the queue goes at the commit, and nothing at a rollback; a later queue of that name is new.
+/// Everything of the queue goes at the commit, and nothing at a rollback; a later queue of that
+/// name is new.
 #[test]
 fn a_dropped_queue_leaves_nothing() {
     let database = database();
@@ -86,7 +88,8 @@ fn settings_and_grants_alone_make_a_queue() {
     s.run("rollback");
 }
 
-/// It needs `manage` on all queues, and `cancel` on this one and on those of the dependents that go.
+/// It needs `manage` on all queues, and `cancel` on this one and on those of the dependents that
+/// go.
 #[test]
 fn dropping_needs_both_privileges() {
     let database = database();
@@ -108,7 +111,8 @@ fn dropping_needs_both_privileges() {
     assert_eq!(s.count("select count(*) from scylla.task"), 0);
 }
 
-/// While a transaction that drops a queue is open, the scheduler goes on: it writes the totals of others.
+/// While a transaction that drops a queue is open, the scheduler goes on: it writes the totals of
+/// others.
 #[test]
 fn an_open_drop_does_not_stop_the_scheduler() {
     let database = database();
@@ -125,6 +129,93 @@ fn an_open_drop_does_not_stop_the_scheduler() {
     eventually(seconds(30), "the totals are written", || (other.count(total) == 2).then_some(()));
     s.run("commit");
     assert_eq!(s.count("select count(*) from scylla.tasks where queue = 'q'"), 1);
+}
+
+/// Ids in this order.
+fn id(n: u32) -> String {
+    format!("0000000{n}-0000-4000-8000-000000000000")
+}
+
+/// Waits until all of these processes wait for a lock.
+#[track_caller]
+fn until_waiting(s: &mut Session, pids: &[i32]) {
+    let waits =
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and pid = any ($1)";
+    eventually(seconds(10), "they wait", || {
+        (s.value::<i64>(waits, &[&pids]) == pids.len() as i64).then_some(())
+    });
+}
+
+/// A drop and a resubmission of many settled tasks of the queue lock them in one order, that of
+/// their ids, in whatever order they lie in the table.
+#[test]
+fn a_drop_and_a_resubmission_take_turns() {
+    let database = database();
+    let [mut s, mut holder, mut drops, mut resubmits] = [(); 4].map(|()| database.connect());
+    let (first, last) = (id(1), id(2));
+    // The index by queue has the one first that settled first.
+    for id in [&last, &first] {
+        s.run(&format!("select scylla.submit('q', id => '{id}')"));
+        s.run(&format!("select scylla.cancel('{id}')"));
+    }
+    let lock = format!("begin; select from scylla.finished where id = '{first}' for update");
+    holder.run(&lock);
+    let pids = [drops.pid, resubmits.pid];
+    // After a panic its sessions are closed, so that the threads end.
+    thread::scope(move |scope| {
+        let drop = "select scylla.drop_queue('q')";
+        let dropping = scope.spawn(move || drops.try_value::<bool>(drop, &[]));
+        until_waiting(&mut s, &pids[..1]);
+        let again = format!("select cardinality(scylla.resubmit('{{{first},{last}}}'))");
+        let resubmitting = scope.spawn(move || resubmits.try_value::<i32>(&again, &[]));
+        until_waiting(&mut s, &pids);
+        let free = format!(
+            "select count(*) from
+                 (select from scylla.finished where id = '{last}' for update skip locked) f"
+        );
+        assert_eq!(s.count(&free), 1, "the last one is locked before the first one");
+        holder.run("commit");
+        assert!(dropping.join().unwrap().expect("no deadlock"));
+        resubmitting.join().unwrap().expect("no deadlock");
+    });
+}
+
+/// What settles while a drop waits for live tasks is left to a transaction that resubmits it: that
+/// one may wait for the live tasks.
+#[test]
+fn a_drop_that_has_locked_live_tasks_waits_for_no_settled_one() {
+    let database = database();
+    let [mut s, mut returns, mut holder, mut drops, mut resubmits] =
+        [(); 5].map(|()| database.connect());
+    for n in 1..=3 {
+        s.run(&format!("select scylla.submit('q', id => '{}')", id(n)));
+    }
+    let lock = |n| format!("begin; select from scylla.task where id = '{}' for update", id(n));
+    let lease = returns.try_own_task(id(1).parse().unwrap()).expect("a task");
+    returns.run("begin");
+    returns.return_task(&lease, "aborted").expect("its status");
+    holder.run(&lock(3));
+    let pids = [drops.pid, resubmits.pid];
+    thread::scope(move |scope| {
+        let drop = "select scylla.drop_queue('q')";
+        let dropping = scope.spawn(move || drops.try_value::<bool>(drop, &[]));
+        until_waiting(&mut s, &pids[..1]);
+        returns.run("commit");
+        // The second one is locked, and the drop waits for the third.
+        let free = format!(
+            "select count(*) from
+                 (select from scylla.task where id = '{}' for update skip locked) t",
+            id(2)
+        );
+        eventually(seconds(10), "the second one is locked", || (s.count(&free) == 0).then_some(()));
+        resubmits.run(&format!("begin; select scylla.resubmit('{{{}}}')", id(1)));
+        let cancel = format!("select scylla.cancel('{}')", id(2));
+        let cancelling = scope.spawn(move || code(&resubmits.batch_execute(&cancel).unwrap_err()));
+        until_waiting(&mut s, &pids);
+        holder.run("rollback");
+        assert!(dropping.join().unwrap().expect("no deadlock"));
+        assert_eq!(cancelling.join().unwrap(), "P0002", "it went with the queue");
+    });
 }
 
 /// A queue without tasks, settings, grants and schedules that was not used for a day disappears.

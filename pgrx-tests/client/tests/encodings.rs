@@ -22,8 +22,8 @@ impl DerefMut for Encoded {
     }
 }
 
-/// The statements of the tests write these names as `:Q`, `:A`, `:W` and `:K`. The last bytes are é, ü,
-/// ö and ß in LATIN1, and no UTF-8.
+/// The statements of the tests write these names as `:Q`, `:A`, `:W` and `:K`. The last bytes are
+/// é, ü, ö and ß in LATIN1, and no UTF-8.
 const NAMES: [(&str, &str); 4] =
     [("Q", r"E'q\351'"), ("A", r"E'a\374'"), ("W", r"E'w\366'"), ("K", r"E'k\337'")];
 

@@ -71,8 +71,8 @@ fn a_turn_is_of_one_priority_and_of_all_actions() {
     assert_eq!(next(&mut s, "array['x', 'y']"), "b");
 }
 
-/// B131: after a crash, and on a board that has room for few tasks, the groups are read one by one: a
-/// million tasks of one hide none.
+/// B131: after a crash, and on a board that has room for few tasks, the groups are read one by one:
+/// a million tasks of one hide none.
 #[test]
 fn a_refill_reads_the_groups_one_by_one() {
     let server = Server::start(&["scylla.board_size = 4096"]);
@@ -97,8 +97,8 @@ fn a_refill_reads_the_groups_one_by_one() {
     assert_eq!(left(&mut s), 0, "none is stranded");
 }
 
-/// B131: groups for which the board has no lane get their turns, too, also those of one action among
-/// many of another.
+/// B131: groups for which the board has no lane get their turns, too, also those of one action
+/// among many of another.
 #[test]
 fn groups_beyond_the_board_get_their_turns() {
     // It has 1,024 lanes.
@@ -119,8 +119,8 @@ fn groups_beyond_the_board_get_their_turns() {
         }
         let (_, most) = turns(&served);
         let had_none = 1_500 - served.iter().collect::<BTreeSet<_>>().len().min(1_500);
-        // Without passes the first thousand groups would be served to their ends. Where passes begin, a
-        // group may have a turn more.
+        // Without passes the first thousand groups would be served to their ends. Where passes
+        // begin, a group may have a turn more.
         assert!(most <= rounds + 1, "{most} turns of a group in {rounds} rounds");
         assert!(had_none <= 150, "{had_none} groups had no turn in {rounds} rounds");
     }
@@ -129,7 +129,8 @@ fn groups_beyond_the_board_get_their_turns() {
     s.counts_agree(seconds(5));
 }
 
-/// I4, B131: what becomes ready later, is retried, is cancelled, or rolled back, stays in its group.
+/// I4, B131: what becomes ready later, is retried, is cancelled, or rolled back, stays in its
+/// group.
 #[test]
 fn every_way_to_become_ready_knows_the_group() {
     let database = database();
@@ -252,8 +253,8 @@ fn never_more_tasks_of_a_group_run_than_may() {
     assert!(most_at_once(&by_group["c"]) <= 2);
 }
 
-/// B132, I2: what a transaction ends makes room for what it owns of the same group; no other gets the
-/// place before it commits, and a rollback, to a savepoint too, takes it back.
+/// B132, I2: what a transaction ends makes room for what it owns of the same group; no other gets
+/// the place before it commits, and a rollback, to a savepoint too, takes it back.
 #[test]
 fn a_transaction_owns_in_the_group_of_what_it_returns() {
     let database = database();

@@ -122,8 +122,8 @@ fn statement_inserts_what_may_be_a_duplicate() {
     }
 }
 
-/// A change of the table: how to make it, what must be true of a submitted task, and how to undo the
-/// change.
+/// A change of the table: how to make it, what must be true of a submitted task, and how to undo
+/// the change.
 const CHANGES: [(&str, &str, &str); 7] = [
     ("select 1", "ready and errors = '[]' and tries = 0", "select 1"),
     (
@@ -282,7 +282,8 @@ fn indexes_change_while_tasks_are_submitted() {
     server.assert_log_is_clean();
 }
 
-/// What evaluates the indexes' expressions is used again by a submission within a function of theirs.
+/// What evaluates the indexes' expressions is used again by a submission within a function of
+/// theirs.
 #[test]
 fn index_function_may_submit() {
     let database = database();

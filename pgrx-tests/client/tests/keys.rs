@@ -295,8 +295,8 @@ fn owned_task_is_never_replaced() {
     assert_eq!(s.count(live), left, "each live task can be owned");
 }
 
-/// A key that is kept stays taken though its task has settled and is gone, until its time is over; over a
-/// crash, too.
+/// A key that is kept stays taken though its task has settled and is gone, until its time is over;
+/// over a crash, too.
 #[test]
 fn a_kept_key_outlives_its_task() {
     let server = Server::start(&["scylla.retention = '1 s'"]);
@@ -341,7 +341,8 @@ fn a_kept_key_outlives_its_task() {
     server.assert_log_is_clean();
 }
 
-/// A task that is replaced leaves its key to the new one; one that repeats a settled task may have the key.
+/// A task that is replaced leaves its key to the new one; one that repeats a settled task may have
+/// the key.
 #[test]
 fn a_kept_key_goes_to_those_who_take_the_tasks_place() {
     let database = database();

@@ -359,8 +359,8 @@ fn row_that_is_locked_delays_no_other_expiry() {
     });
 }
 
-/// No lease is longer than the administrator wants, a call, a task or a queue; that of an SQL command ends
-/// with its process.
+/// No lease is longer than the administrator wants, a call, a task or a queue; that of an SQL
+/// command ends with its process.
 #[test]
 fn no_lease_is_longer_than_the_longest() {
     let server = Server::start(&["scylla.max_lease_timeout = '1 min'"]);

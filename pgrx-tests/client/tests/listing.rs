@@ -71,7 +71,8 @@ fn fill(s: &mut Session) {
     }
 }
 
-/// A page has what the view shows of the tasks that the filter takes, by each member and by several.
+/// A page has what the view shows of the tasks that the filter takes, by each member and by
+/// several.
 #[test]
 fn a_filter_takes_what_the_view_shows() {
     let database = database();

@@ -47,6 +47,10 @@ fn what_a_caller_names_is_cut() {
         let refused = s.refusal(&format!("select * from scylla.{call}"), &[]);
         assert!(refused.message().len() < 2_000, "{call}");
     }
+    // A role or a database that does not exist is read as none, with a warning.
+    for kind in ["role", "database"] {
+        s.run(&format!("select {long}::scylla.{kind}"));
+    }
     assert_short(&server);
 }
 

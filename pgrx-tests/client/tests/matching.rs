@@ -77,8 +77,8 @@ fn repeated_calls_end_all_tasks_once() {
     eventually(seconds(10), "nothing is counted", || (s.count(numbers) == 0).then_some(()));
 }
 
-/// Only aborted and cancelled tasks are resubmitted, with what `resubmit` copies; those of an earlier
-/// `resubmit` are left out.
+/// Only aborted and cancelled tasks are resubmitted, with what `resubmit` copies; those of an
+/// earlier `resubmit` are left out.
 #[test]
 fn what_was_resubmitted_is_left_out() {
     let database = database();
@@ -108,7 +108,8 @@ fn what_was_resubmitted_is_left_out() {
     assert_eq!(act(&mut s, "resubmit", "'{}', dry_run => true"), 2);
 }
 
-/// Deleting takes dependents along that are left with nothing to wait for; it counts what the filter takes.
+/// Deleting takes dependents along that are left with nothing to wait for; it counts what the
+/// filter takes.
 #[test]
 fn deleting_takes_dependents_along() {
     let database = database();
@@ -132,7 +133,8 @@ fn deleting_takes_dependents_along() {
     assert_eq!(s.count("select count(*) from scylla.task"), 2);
 }
 
-/// A role acts on the queues that it may, and learns nothing of what is in those that it may not look at.
+/// A role acts on the queues that it may, and learns nothing of what is in those that it may not
+/// look at.
 #[test]
 fn a_role_acts_where_it_may() {
     let database = database();
@@ -249,7 +251,8 @@ fn what_changed_meanwhile_does_not_match() {
     assert_eq!(s.status(id), "cancelled");
 }
 
-/// While workers own and return, bulk cancels, deletes and resubmissions lose nothing, and each task ends once.
+/// While workers own and return, bulk cancels, deletes and resubmissions lose nothing, and each
+/// task ends once.
 #[test]
 fn bulk_calls_beside_workers_lose_nothing() {
     let database = database();
@@ -319,8 +322,8 @@ fn a_crash_in_the_middle_undoes_all_of_it() {
     assert!(s.own("w", "q", 1).is_empty());
 }
 
-/// Sessions that resubmit and delete what has the same few keys wait for each other in one order: for the
-/// settled tasks first, then for the live one.
+/// Sessions that resubmit and delete what has the same few keys wait for each other in one order:
+/// for the settled tasks first, then for the live one.
 #[test]
 fn deleting_and_resubmitting_what_has_one_key_takes_turns() {
     let database = database();

@@ -135,7 +135,7 @@ fn scheduler_that_runs_out_of_memory_lives_on() {
 /// What the manual says of the size of the board is what the server allocates, within a fiftieth.
 #[test]
 fn board_has_the_size_that_the_manual_tells() {
-    const PAGE: &str = include_str!("../../../docs/administration.md");
+    const PAGE: &str = include_str!("../../../docs/guides/server/sizing.md");
     let allocated = |slots: i64| -> f64 {
         let server = Server::start(&[&format!("scylla.board_size = {slots}")]);
         let sql =

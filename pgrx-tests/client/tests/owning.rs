@@ -381,7 +381,8 @@ fn repeated_actions_cost_no_more() {
     assert!(often <= 3 * once + 5, "{often} ticks, and {once} for one");
 }
 
-/// I5: tasks whose rows were deleted directly are passed over in one go, not one refill after another.
+/// I5: tasks whose rows were deleted directly are passed over in one go, not one refill after
+/// another.
 #[test]
 fn rows_that_were_deleted_directly_cost_one_look_each() {
     let database = database();

@@ -26,7 +26,8 @@ impl Sessions {
 /// What prepares the roles, once for the whole server.
 const ROLES: &str = "create role anna login; create role bert login; create role nolog";
 
-/// For each step: who runs it, and what. `{name}` is the number of the job of that name, of any role.
+/// For each step: who runs it, and what. `{name}` is the number of the job of that name, of any
+/// role.
 const SCRIPT: &[(&str, &str)] = &[
     ("anna", "select cron.schedule('* * * * *', 'select 1') > 0"),
     ("anna", "select cron.schedule('tick', '*/5 * * * *', 'select 2') > 0"),
@@ -183,8 +184,8 @@ fn play(sessions: &mut Sessions) -> Vec<Vec<String>> {
     answers
 }
 
-/// Whether two answers are the same. The names of jobs are of type `text`, before version 1.5 of pg_cron
-/// `name`; of an error, pg_cron often gives no SQLSTATE of its own.
+/// Whether two answers are the same. The names of jobs are of type `text`, before version 1.5 of
+/// pg_cron `name`; of an error, pg_cron often gives no SQLSTATE of its own.
 fn same(pg_cron: &[String], scylla: &[String]) -> bool {
     let as_text = |row: &String| {
         row.replace("jobname|name", "jobname|text")
@@ -349,7 +350,8 @@ fn jobs_of_pg_cron_are_imported() {
     }
     s.run("select cron.schedule('0 2 * * *', 'select 2')");
     s.run("select cron.schedule_in_database('off', '0 3 * * *', 'vacuum', 'other', 'anna', false)");
-    // What pg_cron would run otherwise: of six fields it ignores the last, and it connects to a node.
+    // What pg_cron would run otherwise: of six fields it ignores the last, and it connects to a
+    // node.
     s.run("select cron.schedule('six', '0 5 * * * 3', 'select 6')");
     for name in ["away", "near", "port"] {
         s.run(&format!("select cron.schedule('{name}', '0 6 * * *', 'select 1')"));
@@ -412,8 +414,8 @@ fn jobs_of_pg_cron_are_imported() {
     r.run("drop schema cron");
 }
 
-/// A job's name is shown whole; the views are written by roles that were granted that, and only as the
-/// functions would do it.
+/// A job's name is shown whole; the views are written by roles that were granted that, and only as
+/// the functions would do it.
 #[test]
 fn views_are_written_as_the_functions_do_it() {
     let database = database();
@@ -451,4 +453,78 @@ fn views_are_written_as_the_functions_do_it() {
     assert_eq!(s.count(running), 1);
     s.run("delete from cron.job");
     assert_eq!(s.count("select count(*) from scylla.schedules"), 0);
+}
+
+/// Numbers of jobs have 64 bits: one that another job's is a part of names none.
+#[test]
+fn numbers_of_jobs_are_read_whole() {
+    let database = database();
+    let mut s = database.connect();
+    s.run("select scylla.enable_cron_api()");
+    let id: i64 = s.value("select cron.schedule('j', '@daily', 'select 1')", &[]);
+    let great = id + (1 << 32);
+    let calls =
+        ["select cron.alter_job($1, command => 'select 2')", "select cron.unschedule($1::bigint)"];
+    for call in calls {
+        assert_eq!(s.refusal(call, &[&great]).code().code(), "P0002", "{call}");
+    }
+    let jobs = "select string_agg(jobid || ' ' || command, ', ') from cron.job";
+    assert_eq!(s.text(jobs), format!("{id} select 1"));
+    // The next numbers are as great.
+    s.run(&format!("alter sequence scylla.schedule_id_seq restart {great}"));
+    assert_eq!(s.value::<i64>("select cron.schedule('k', '@daily', 'select 1')", &[]), great);
+    s.execute(calls[0], &[&great]).unwrap();
+    assert_eq!(s.text(jobs), format!("{id} select 1, {great} select 2"));
+    s.execute(calls[1], &[&great]).unwrap();
+    assert_eq!(s.text(jobs), format!("{id} select 1"));
+    // So has the priority that a view asks about.
+    s.submit_with("q", "priority => 4294967295");
+    let front = "select lowest from scylla._front('q', '', 4294967295)";
+    assert_eq!(s.count(front), 4_294_967_295);
+}
+
+/// Names of schedules that begin with `cron:` are those of jobs. A job whose name another schedule
+/// has gets the next number.
+#[test]
+fn names_of_jobs_are_theirs() {
+    let database = database();
+    let mut s = database.connect();
+    s.run("select scylla.enable_cron_api()");
+    for call in [
+        "schedule('cron:412', '@daily', 'q')",
+        "schedule_sql('cron:412', '@daily', 'select 1')",
+        "schedule('cron:', '@daily', 'q')",
+    ] {
+        assert_eq!(s.refused(&format!("select scylla.{call}")), "22023", "{call}");
+    }
+    s.run(
+        "select scylla.schedule('cron', '@daily', 'q'), scylla.schedule('Cron:1', '@daily', 'q')",
+    );
+    let last: i64 = s.value("select scylla.schedule('old', '@daily', 'q')", &[]);
+    // As one of before.
+    s.run(&format!("update scylla.schedule set name = 'cron:{}' where name = 'old'", last + 1));
+    let job: i64 = s.value("select cron.schedule('@daily', 'select 1')", &[]);
+    assert_eq!(job, last + 2);
+    let name: String = s.value("select name from scylla.schedules where id = $1", &[&job]);
+    assert_eq!(name, format!("cron:{job}"));
+}
+
+/// pg_cron's time zone becomes that of the jobs; versions before 1.5 know UTC only.
+#[test]
+fn jobs_are_imported_with_their_time_zone() {
+    let server = Server::start(&[
+        "shared_preload_libraries = 'scylla, pg_cron'",
+        "cron.database_name = 'jobs'",
+        "cron.timezone = 'Europe/Berlin'",
+    ]);
+    server.connect().run("create database jobs");
+    let database = server.database().named("jobs");
+    let mut s = database.connect();
+    s.run("create extension pg_cron; create extension scylla");
+    s.run("select cron.schedule('j', '0 9 1 1 *', 'select 1')");
+    let zone = s.text("select coalesce(current_setting('cron.timezone', true), '')");
+    assert_eq!(s.value::<i64>("select scylla.import_cron_jobs()", &[]), 1);
+    let look = "select time_zone || to_char(next_run at time zone 'UTC', ' HH24:MI') from scylla.schedules";
+    let expected = if zone.is_empty() { "UTC 09:00" } else { "Europe/Berlin 08:00" };
+    assert_eq!(s.text(look), expected, "the server's time zone: {zone}");
 }

@@ -55,8 +55,8 @@ fn plan_made_on_an_empty_table_does_not_stay_a_scan() {
     assert!(read < 2_000, "{read} rows and entries were read for eleven calls");
 }
 
-/// Groups beyond the board are read by hops from one to the next: a search in an index for each, not
-/// from its beginning.
+/// Groups beyond the board are read by hops from one to the next: a search in an index for each,
+/// not from its beginning.
 #[test]
 fn groups_beyond_the_board_are_read_by_hops() {
     // It has 1,024 lanes.
@@ -279,8 +279,9 @@ const READ_WHOLE: [&str; 7] = [
     "workers/forget",
 ];
 
-/// I6: each statement of the extension, planned as its sessions do, on tables that were empty when they were
-/// analyzed. A condition on an index's second column alone would read all of it once it is full.
+/// I6: each statement of the extension, planned as its sessions do, on tables that were empty when
+/// they were analyzed. A condition on an index's second column alone would read all of it once it
+/// is full.
 #[test]
 fn each_statement_searches_indexes_from_their_first_column() {
     let database = database();

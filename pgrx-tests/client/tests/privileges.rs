@@ -345,8 +345,8 @@ fn partitions_have_the_privileges_of_their_table() {
     assert!(!may(&mut s, "reader", "select") && !may(&mut s, "auditor", "delete"));
 }
 
-/// A role that lacks a privilege is told which call grants it. The queue of a task is named to those
-/// who may look at it.
+/// A role that lacks a privilege is told which call grants it. The queue of a task is named to
+/// those who may look at it.
 #[test]
 fn refusal_names_the_queue_and_the_grant() {
     let database = database();

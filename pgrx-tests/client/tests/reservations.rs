@@ -335,8 +335,8 @@ fn a_lane_read_by_its_submitter_is_found_by_others() {
     }
 }
 
-/// Returning from another session, before the owning transaction has committed, says what is missing;
-/// also if the lease has expired. With another token it says nothing of the kind.
+/// Returning from another session, before the owning transaction has committed, says what is
+/// missing; also if the lease has expired. With another token it says nothing of the kind.
 #[test]
 fn returning_too_early_tells_that_the_owner_must_commit() {
     let database = database();

@@ -184,8 +184,8 @@ fn rollback_resubmits_nothing() {
     }
 }
 
-/// The view `failed` tells what was resubmitted, so that all that failed can be submitted again once:
-/// even if the new task is deleted as it completes.
+/// The view `failed` tells what was resubmitted, so that all that failed can be submitted again
+/// once: even if the new task is deleted as it completes.
 #[test]
 fn all_that_failed_is_resubmitted_once() {
     let database = database();
@@ -215,8 +215,8 @@ fn all_that_failed_is_resubmitted_once() {
     assert_eq!(s.value::<Uuid>(sql, &[&failed[0]]), second);
 }
 
-/// Two calls for one task at once: the second waits, sees what the first did, and the view shows its
-/// task.
+/// Two calls for one task at once: the second waits, sees what the first did, and the view shows
+/// its task.
 #[test]
 fn second_of_two_resubmissions_waits_for_the_first() {
     let database = database();

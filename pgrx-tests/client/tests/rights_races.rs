@@ -1,5 +1,5 @@
-//! Rights that change while they are used: each change of rights against each use, again and again, with
-//! both sides begun within a moment of one another. `SCYLLA_RACES=1000` is a whole run.
+//! Rights that change while they are used: each change of rights against each use, again and again,
+//! with both sides begun within a moment of one another. `SCYLLA_RACES=1000` is a whole run.
 
 use client::*;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +13,8 @@ struct Race {
     prepare: &'static [&'static str],
     /// By a superuser.
     change: &'static str,
-    /// By whom, and what: in even rounds, and in odd ones. `{id}` is the number of the schedule `s`.
+    /// By whom, and what: in even rounds, and in odd ones. `{id}` is the number of the schedule
+    /// `s`.
     user: &'static str,
     uses: [&'static str; 2],
     /// What the use may answer that ended before the change began, and that began after its end.
@@ -414,7 +415,8 @@ fn race(races: &[Race]) {
                 it.prepare.iter().for_each(|sql| s.run(sql));
                 let id = ask(&mut s, "select coalesce(max(id), 0) from scylla.schedule");
                 let calls = [it.change, it.uses[round % 2]].map(|sql| sql.replace("{id}", &id));
-                // One of the two is held back, in each fifth round for so long that it comes behind.
+                // One of the two is held back, in each fifth round for so long that it comes
+                // behind.
                 let span = if round % 5 == 0 { 60_000 } else { 1_000 };
                 let pause = Duration::from_micros((round as u64 * 7_919) % span);
                 let held = round / 2 % 2;
@@ -453,8 +455,8 @@ fn race(races: &[Race]) {
     server.assert_log_is_clean();
 }
 
-/// B52, B121: whose schedule it is, and what its owner may do, hold as the schedule is changed, removed
-/// and fired.
+/// B52, B121: whose schedule it is, and what its owner may do, hold as the schedule is changed,
+/// removed and fired.
 #[test]
 fn schedules_race_with_rights() {
     race(&RACES[..15]);

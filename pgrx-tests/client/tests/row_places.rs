@@ -1,5 +1,5 @@
-//! The board has where a task's row is, so that owning and returning need no index. The row may have
-//! moved, and its place may be another row's or none.
+//! The board has where a task's row is, so that owning and returning need no index. The row may
+//! have moved, and its place may be another row's or none.
 
 use client::*;
 
@@ -106,7 +106,8 @@ fn rows_that_moved_are_found() {
     Server::shared().assert_log_is_clean();
 }
 
-/// I5: tasks whose rows are gone are neither owned nor returned, though their places have other rows.
+/// I5: tasks whose rows are gone are neither owned nor returned, though their places have other
+/// rows.
 #[test]
 fn rows_that_are_gone_are_not_found() {
     let database = database();

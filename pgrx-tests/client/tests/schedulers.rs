@@ -61,8 +61,8 @@ fn launcher_that_ends_leaves_the_schedulers_as_they_are() {
         let now: Vec<_> = all.iter().map(|it| it.schedulers()).collect();
         assert_eq!(now, before, "after signal {signal}");
     }
-    // An adopted scheduler that ends is started again at once: a launcher that is not told looks once
-    // in 5 s, as it did just now.
+    // An adopted scheduler that ends is started again at once: a launcher that is not told looks
+    // once in 5 s, as it did just now.
     let times: Vec<Duration> = all
         .iter()
         .zip(&before)
@@ -214,8 +214,8 @@ fn any_end_of_any_process_leaves_one_scheduler_a_database() {
     server.assert_log_is_clean();
 }
 
-/// A refresh that is asked for while the board is being built, after the tables were read, finds what
-/// was inserted meanwhile.
+/// A refresh that is asked for while the board is being built, after the tables were read, finds
+/// what was inserted meanwhile.
 #[test]
 fn refresh_while_the_board_is_built_is_not_lost() {
     let server = Server::start(&[]);

@@ -3,6 +3,8 @@
 use client::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[track_caller]
@@ -17,7 +19,8 @@ fn totals(s: &mut Session, queue: &str) -> String {
     ))
 }
 
-/// The sums of the histograms, in seconds, are those of the tasks that they count, and survive as they do.
+/// The sums of the histograms, in seconds, are those of the tasks that they count, and survive as
+/// they do.
 #[test]
 fn sums_go_with_their_histograms() {
     let server = Server::start(&[]);
@@ -228,8 +231,8 @@ fn act(s: &mut Session, rng: &mut StdRng, leases: &mut Vec<Lease>) {
     _ = s.batch_execute(&sql);
 }
 
-/// Eight connections do all that changes a queue's numbers, with rollbacks; the server is killed, and
-/// counts again while they go on.
+/// Eight connections do all that changes a queue's numbers, with rollbacks; the server is killed,
+/// and counts again while they go on.
 #[test]
 fn random_work_is_counted_as_the_tables_have_it() {
     let server = Server::start(&["scylla.retry_interval = '50 ms'"]);
@@ -351,7 +354,8 @@ fn the_oldest_ready_task_is_found_behind_those_that_run() {
     assert_eq!(age(&mut s), "none");
 }
 
-/// The query for psql's \watch shows what holds a queue up, and from the second time on how fast it is.
+/// The query for psql's \watch shows what holds a queue up, and from the second time on how fast it
+/// is.
 #[test]
 fn top_shows_limits_rates_and_workers() {
     let database = database();
@@ -389,4 +393,34 @@ worker limited: w  1  #################### "
     let lines = s.text(&line);
     assert!(lines.starts_with("all 1 queues 1 0"), "{lines}");
     s.run("reset role; drop owned by glances; drop role glances");
+}
+
+/// psql shows it again and again with the two lines that its head tells.
+#[test]
+fn psql_watches_top_as_it_tells() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql/top.sql");
+    let top = std::fs::read_to_string(file).expect("top.sql");
+    let told: Vec<&str> = top.lines().filter_map(|line| line.strip_prefix("--   ")).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    let script = told.join("\n").replace("`cat top.sql`", &format!("`cat {file}`"));
+    let database = database();
+    database.connect().submit("watched");
+    let (host, port) = database.reach();
+    let psql = format!("{}/psql", Server::shared().bin());
+    let arguments =
+        ["-XAt", "-h", &host, "-p", &port.to_string(), "-U", "postgres", &database.name];
+    let mut shows = Command::new("timeout")
+        .args(["5", &psql])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("psql runs");
+    let input = shows.stdin.take().expect("its input");
+    (&input).write_all(format!("{script}\n").as_bytes()).expect("the script");
+    drop(input);
+    let shown = shows.wait_with_output().expect("its output");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let times = shown.lines().filter(|line| line.starts_with("queue|watched|")).count();
+    assert!(times >= 2, "{times} times: {shown}");
 }

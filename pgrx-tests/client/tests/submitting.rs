@@ -174,8 +174,8 @@ fn tasks_are_created_one_after_the_other() {
     assert_eq!(s.count(twice), 0);
 }
 
-/// B130: so it is after a crash, though the clock was set back by an hour meanwhile. A time to run at
-/// counts by the clock.
+/// B130: so it is after a crash, though the clock was set back by an hour meanwhile. A time to run
+/// at counts by the clock.
 #[test]
 fn tasks_are_created_later_than_before_a_crash() {
     let server = Server::start(&[]);

@@ -129,8 +129,8 @@ fn settled_tasks_have_what_they_had() {
     Server::shared().assert_log_is_clean();
 }
 
-/// A change of the tables: how to make it, what must be true of a task that completes, and how to undo
-/// the change.
+/// A change of the tables: how to make it, what must be true of a task that completes, and how to
+/// undo the change.
 const CHANGES: [(&str, &str, &str); 11] = [
     (
         "alter table scylla.finished add column note text default 'noted'",
@@ -396,8 +396,8 @@ fn one_statement_may_own_and_return() {
     Server::shared().assert_log_is_clean();
 }
 
-/// Tasks that settle in one call as different things are moved together; where some are to be tried again,
-/// too, each kind is.
+/// Tasks that settle in one call as different things are moved together; where some are to be tried
+/// again, too, each kind is.
 #[test]
 fn outcomes_that_settle_are_moved_together() {
     let database = partitioned(database());
@@ -420,7 +420,8 @@ fn outcomes_that_settle_are_moved_together() {
     for (status, many) in [("completed", 100), ("aborted", 100), ("ready", 100)] {
         assert_eq!(answers.iter().flatten().filter(|it| *it == status).count(), many, "{status}");
     }
-    // Those that were tried again have an error already, and get another one, large enough for its own table.
+    // Those that were tried again have an error already, and get another one, large enough for its
+    // own table.
     eventually(seconds(20), "they are ready", || {
         (s.count("select count(*) from scylla.task where ready") == 100).then_some(())
     });

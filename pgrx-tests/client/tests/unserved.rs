@@ -1,4 +1,5 @@
-//! What calls say when the server has no background worker left for the scheduler or for SQL commands.
+//! What calls say when the server has no background worker left for the scheduler or for SQL
+//! commands.
 
 use client::*;
 
@@ -36,7 +37,12 @@ fn a_database_without_a_scheduler_says_so() {
     assert_eq!(warned(&mut s, setting), std::slice::from_ref(&missing));
     s.run(&format!("call scylla.wait_for_task('{id}', timeout => '10 ms')"));
     assert_eq!(warned(&mut s, setting), std::slice::from_ref(&missing));
-    for call in ["run_sql('select 1')", "schedule_sql('s', '@daily', 'select 1')"] {
+    for call in [
+        "run_sql('select 1')",
+        "schedule_sql('s', '@daily', 'select 1')",
+        "schedule('t', '@daily', 'q')",
+        "alter_schedule('t', schedule => '@hourly')",
+    ] {
         s.run(&format!("select scylla.{call}"));
         assert_eq!(warned(&mut s, setting), std::slice::from_ref(&missing), "{call}");
     }

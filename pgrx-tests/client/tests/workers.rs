@@ -242,8 +242,8 @@ fn each_lease_of_a_full_board_has_its_worker() {
     assert_eq!((s.count(busy), s.count(owners)), (64, 64));
 }
 
-/// A request to stop survives a crash; a worker that was not heard of for a minute may have its name
-/// again.
+/// A request to stop survives a crash; a worker that was not heard of for a minute may have its
+/// name again.
 #[test]
 fn a_worker_still_drains_after_a_crash() {
     let server = Server::start(&[]);

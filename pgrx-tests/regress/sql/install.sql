@@ -22,6 +22,10 @@ do $$ begin
         exception when cannot_connect_now then
         end;
     end loop;
+    for attempt in 1..300 loop
+        exit when (select count(*) >= 6 from pg_inherits where inhparent = 'scylla.finished'::regclass);
+        perform pg_sleep(0.1);
+    end loop;
 end $$;
 select count(*) from scylla.own_tasks('w', 'install');
 select count(*) >= 6 as partitioned from pg_inherits where inhparent = 'scylla.finished'::regclass;

@@ -1,5 +1,5 @@
 -- Deletes settled tasks, except those whose rows are locked.
--- Parameters: $1 ids. Result: the id of each that went.
+-- Parameters: $1 ids. Result: the id and the queue of each that went.
 -- Reads scylla.finished by id; changes scylla.finished. Never waits for a row.
 with locked as materialized (
     select f.id
@@ -8,4 +8,5 @@ with locked as materialized (
     order by f.id
     for update skip locked
 )
-delete from scylla.finished f where f.id = any (array(select l.id from locked l)) returning f.id
+delete from scylla.finished f where f.id = any (array(select l.id from locked l))
+returning f.id, f.queue

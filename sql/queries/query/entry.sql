@@ -2,7 +2,7 @@
 -- Parameters: $1 id; of its lease, null if it has none: $2 worker, $3 when the ownership began,
 --   $4 deadline, $5 progress, $6 whether the history tells of it already. $2 without $3: another
 --   transaction has reserved the task.
--- Result: one jsonb, or no row when there is no such task.
+-- Result: one jsonb, and the queue, or no row when there is no such task.
 -- Reads scylla.task and scylla.finished; changes and locks nothing.
 select pg_catalog.jsonb_build_object(
     'rn', e.id, 'queue', e.queue, 'action', e.action, 'key', e.key, 'spec', e.spec,
@@ -11,7 +11,7 @@ select pg_catalog.jsonb_build_object(
     'owner', e.owner, 'tries', e.tries, 'max_tries', e.max_tries, 'num_failures', e.num_failures,
     'after', coalesce(pg_catalog.to_jsonb(e.after), '[]'), 'errors', e.errors, 'result', e.result,
     'history', e.history, 'group_key', e.group_key,
-    'resubmitted_from', e.resubmitted_from, 'meta', e.meta)
+    'resubmitted_from', e.resubmitted_from, 'meta', e.meta), e.queue
 from (
     select t.id, t.queue, t.action, t.key, t.spec, t.priority,
         case when $3 is not null then 'running' when t.ready then 'ready' else 'waiting' end

@@ -1,5 +1,5 @@
-//! The symbols of functions that have grown since a release. A database whose extension is still of that
-//! release has functions that call them.
+//! The symbols of functions that have grown since a release. A database whose extension is still of
+//! that release has functions that call them.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::error::{self, Result};

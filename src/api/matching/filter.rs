@@ -50,8 +50,8 @@ fn set(filter: &mut Filter, name: &[u8], value: Json) -> Result<()> {
     Ok(())
 }
 
-/// A JSON value other than null: a client that has no value leaves the member out, so that no filter
-/// takes more than was meant.
+/// A JSON value other than null: a client that has no value leaves the member out, so that no
+/// filter takes more than was meant.
 fn contained(name: &str, value: Json) -> Result<Json> {
     match value {
         Json::Null => Err(error::json_null(name)),

@@ -17,8 +17,8 @@ sql_functions!(list_tasks, cancel_matching, resubmit_matching, delete_matching);
 
 /// `list_tasks(filter, after, max_tasks) → setof tasks`
 ///
-/// Takes a filter, the id of the last task of the page before or null, and how many tasks at most. Returns
-/// the tasks as the view `tasks` shows them, the newest first.
+/// Takes a filter, the id of the last task of the page before or null, and how many tasks at most.
+/// Returns the tasks as the view `tasks` shows them, the newest first.
 fn list_tasks(call: &mut Call) -> Result<Option<Datum>> {
     let filter = filter(call.jsonb(0, "filter")?)?;
     let after = call.optional_uuid(1);
@@ -37,8 +37,8 @@ fn list_tasks(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `cancel_matching(filter, max_tasks, dry_run) → bigint`
 ///
-/// Takes a filter, how many tasks at most or null, and whether the call only counts. Cancels the live tasks
-/// that the filter takes. Returns how many.
+/// Takes a filter, how many tasks at most or null, and whether the call only counts. Cancels the
+/// live tasks that the filter takes. Returns how many.
 fn cancel_matching(call: &mut Call) -> Result<Option<Datum>> {
     matching(call, "scylla.cancel_matching()", Action::Cancel)
 }

@@ -46,7 +46,8 @@ fn disable_cron_api(call: &mut Call) -> Result<Option<Datum>> {
 
 /// `import_cron_jobs() → bigint`
 ///
-/// Moves the jobs of pg_cron to schedules of their roles. Leaves those that cannot run, with a warning.
+/// Moves the jobs of pg_cron to schedules of their roles. Leaves those that cannot run, with a
+/// warning.
 fn import_cron_jobs(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.import_cron_jobs()")?;
     let db = current_database();
@@ -194,8 +195,8 @@ fn own_job(call: &Call, id: i64, found: &Existing) -> Result<bool> {
     Ok(call.again()?.acts_for(found.owner))
 }
 
-/// The definition of a job, which is as pg_cron has it: missed runs are skipped, and a run is while the
-/// one before it runs.
+/// The definition of a job, which is as pg_cron has it: missed runs are skipped, and a run is while
+/// the one before it runs.
 fn values(schedule: Option<Datum>) -> Result<Values> {
     let mut values = [None; COLUMNS.len()];
     values[0] = schedule.map(|schedule| check(0, schedule)).transpose()?;

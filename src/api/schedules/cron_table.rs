@@ -1,15 +1,38 @@
-//! The triggers of the views `cron.job` and `cron.job_run_details`: a change of a row does what it does
-//! to pg_cron's tables.
+//! The views `cron.job` and `cron.job_run_details`: what they show, and their triggers, which do
+//! what a change of a row does to pg_cron's tables.
 
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::trigger::{Event, Trigger};
 use crate::error::{self, Result};
+use crate::ops::query::runs;
 use crate::ops::schedules::cron_table::{self, Job};
+use crate::pg::datum;
+use crate::pg::named::role;
 use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
 use std::ffi::CStr;
 
-sql_functions!(cron_write_job, cron_delete_run);
+sql_functions!(cron_sees_jobs_of, cron_runs, cron_write_job, cron_delete_run);
+
+/// `_cron_sees_jobs_of(role) → boolean`
+///
+/// Takes a role. Returns whether the caller sees its jobs: its own, or those of all roles.
+fn cron_sees_jobs_of(call: &mut Call) -> Result<Option<Datum>> {
+    let current = role::current();
+    let sees = datum::oid(call.datum(0)) == current || role::bypasses_row_security(current);
+    Ok(Some(Datum::from(sees)))
+}
+
+/// `_cron_runs() → (id, schedule, role, …) …`
+///
+/// Takes nothing. Returns a row per run of the jobs that the caller sees.
+fn cron_runs(call: &mut Call) -> Result<Option<Datum>> {
+    let mut rows = call.rows()?;
+    let current = role::current();
+    let of = (!role::bypasses_row_security(current)).then_some(current);
+    runs::runs(&current_database(), of, |run| rows.add(run));
+    Ok(None)
+}
 
 /// The trigger instead of a change of `cron.job`.
 fn cron_write_job(call: &mut Call) -> Result<Option<Datum>> {
@@ -33,8 +56,8 @@ fn cron_write_job(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(row))
 }
 
-/// The trigger instead of deleting a row of `cron.job_run_details`. A run that has not ended stays: its
-/// row is passed over.
+/// The trigger instead of deleting a row of `cron.job_run_details`. A run that has not ended stays:
+/// its row is passed over.
 fn cron_delete_run(call: &mut Call) -> Result<Option<Datum>> {
     let it = trigger(call)?;
     let [job, run] = [c"jobid", c"runid"].map(|name| it.old_value(name));

@@ -7,6 +7,7 @@ mod sql;
 use crate::api::fcinfo::{Call, sql_functions};
 use crate::api::validate;
 use crate::error::{self, Result};
+use crate::ops::query::unserved;
 use crate::ops::schedules::catch_up::{self, catch_up};
 use crate::ops::schedules::definition::{COLUMNS, Values};
 use crate::ops::schedules::fire::{self, fire};
@@ -52,6 +53,7 @@ fn schedule(call: &mut Call) -> Result<Option<Datum>> {
     let may_change = |found: &Existing| permit_change(call, &name, found);
     let (db, owner) = (current_database(), role::current());
     let id = register::register(&db, &name, &values, owner, [None; 3], may_change)?;
+    unserved::warn_of(&db, &datum::text(values[QUEUE]));
     Ok(Some(Datum::from(id)))
 }
 
@@ -78,11 +80,13 @@ fn alter_schedule(call: &mut Call) -> Result<Option<Datum>> {
     };
     let (db, which, same) = (current_database(), Which::Name(&name), SqlChange::default());
     let altered = register::alter(&db, which, active, &values, same, may_change)?;
-    altered.map(|_| None).ok_or_else(|| error::no_such_schedule(&name))
+    altered.ok_or_else(|| error::no_such_schedule(&name))?;
+    unserved::warn_of(&db, &datum::text(values[QUEUE]));
+    Ok(None)
 }
 
-/// Refuses to change a schedule of another role, but for those who manage its queue. It is locked, and
-/// what holds now decides, however long the call waited for that.
+/// Refuses to change a schedule of another role, but for those who manage its queue. It is locked,
+/// and what holds now decides, however long the call waited for that.
 fn permit_change(call: &Call, name: &[u8], found: &Existing) -> Result<()> {
     let call = call.again()?;
     let may = call.acts_for(found.owner) || call.may(Privileges::MANAGE, &datum::text(found.queue));

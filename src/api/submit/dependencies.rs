@@ -9,6 +9,7 @@ use crate::ops::submit::keys;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
+use crate::storage::rows::distinct;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(add_dependencies, delete_tasks, task_id);
@@ -22,12 +23,19 @@ fn add_dependencies(call: &mut Call) -> Result<Option<Datum>> {
     let (after, run) = (call.uuids(0, "after")?, call.uuids(1, "run")?);
     validate::same_length(("after", &after), ("run", &run))?;
     let edges: Vec<(Uuid, Uuid)> = after.into_iter().zip(run).collect();
-    let tasks: Vec<Uuid> = edges.iter().map(|(_, task)| *task).collect();
+    let tasks = distinct(edges.iter().map(|(_, task)| *task));
     let predecessors: Vec<Uuid> = edges.iter().map(|(after, _)| *after).collect();
     call.permit_tasks(&tasks)?;
     call.permit_tasks_with(Privileges::SUBMIT, &tasks)?;
     call.permit_tasks(&predecessors)?;
-    let added = add::add(&current_database(), &edges)?;
+    let permit = |id: Uuid, queue: &[u8]| {
+        call.permit_found(id, queue)?;
+        match tasks.binary_search(&id) {
+            Ok(_) => call.permit_found_with(Privileges::SUBMIT, id, queue),
+            Err(_) => Ok(()),
+        }
+    };
+    let added = add::add(&current_database(), &edges, permit)?;
     Ok(Some(Datum::from(added as i32)))
 }
 
@@ -40,10 +48,7 @@ fn delete_tasks(call: &mut Call) -> Result<Option<Datum>> {
     let ids = call.uuids(0, "ids")?;
     call.permit_tasks(&ids)?;
     // Dependents may be in other queues.
-    let permit = |id: Uuid, queue: &[u8]| match call.may(Privileges::CANCEL, queue) {
-        true => Ok(()),
-        false => Err(call.denied_on_task(id, Privileges::CANCEL)),
-    };
+    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
     let deleted = delete::delete(&current_database(), &ids, permit)?;
     Ok(Some(Datum::from(deleted as i32)))
 }

@@ -149,8 +149,8 @@ const COMMON: [(usize, &str); 10] = [
 
 /// `submit_many(queue, specs, action, …, ids, keys, group_keys, meta) → uuid[]`
 ///
-/// Takes an array of specs, what holds for all tasks, and arrays of ids, keys and groups or null. Returns
-/// an array of the tasks' ids. A task that cannot be inserted fails the call.
+/// Takes an array of specs, what holds for all tasks, and arrays of ids, keys and groups or null.
+/// Returns an array of the tasks' ids. A task that cannot be inserted fails the call.
 fn submit_many(call: &mut Call) -> Result<Option<Datum>> {
     call.require_writable("scylla.submit_many()")?;
     let mut common = Draft::blank();
@@ -196,7 +196,9 @@ fn resubmit(call: &mut Call) -> Result<Option<Datum>> {
     call.permit_tasks(&ids)?;
     let new = match ids.is_empty() {
         true => Vec::new(),
-        false => resubmit::resubmit(&current_database(), role::current(), &ids)?,
+        false => resubmit::resubmit(&current_database(), role::current(), &ids, |id, queue| {
+            call.permit_found(id, queue)
+        })?,
     };
     Ok(Some(datum::array(UUIDS, new.into_iter().map(|id| id.map(Uuid::datum)))))
 }

@@ -107,7 +107,12 @@ fn insert_edges(session: &Session, mut edges: Vec<(Uuid, Uuid)>) -> Vec<(Uuid, U
 }
 
 /// Makes live tasks wait for more predecessors (predecessor, task); returns how many edges are new.
-pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
+/// `permit`: whether that may be done to a task of a queue.
+pub fn add(
+    db: &Database,
+    edges: &[(Uuid, Uuid)],
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+) -> Result<usize> {
     let edges = distinct(edges.iter().copied());
     if let Some((id, _)) = edges.iter().find(|(after, task)| after == task) {
         return Err(error::cycle(&[*id]));
@@ -116,8 +121,8 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
     let predecessors = distinct(edges.iter().map(|(after, _)| *after));
     let live = distinct(ids_of(&session, &LIVE, predecessors.iter().copied()).into_iter());
     if !live.is_empty() {
-        // One at a time looks for cycles: two halves of one may come from two sessions. Without a live
-        // predecessor there is no edge, and no cycle.
+        // One at a time looks for cycles: two halves of one may come from two sessions. Without a
+        // live predecessor there is no edge, and no cycle.
         // SAFETY: a lock on an object of this database, released at the transaction's end.
         unsafe {
             let mode = pg_sys::ExclusiveLock as i32;
@@ -127,6 +132,7 @@ pub fn add(db: &Database, edges: &[(Uuid, Uuid)]) -> Result<usize> {
     // A task that gets the id of an absent predecessor from now on comes after this call.
     let wanted = distinct(edges.iter().map(|(_, task)| *task).chain(live.iter().copied()));
     let locked = Locked::lock(db, &session, &wanted);
+    locked.permit(permit)?;
     let is_live = |id: &Uuid| locked.ids.binary_search(id).is_ok();
     let all = distinct(predecessors.iter().copied().chain(wanted.iter().copied()));
     let others = all.iter().copied().filter(|id| !is_live(id));

@@ -1,6 +1,6 @@
 //! Cancelling: locks the row, then moves it; the commit removes the slot (I3).
 
-use crate::error;
+use crate::error::{self, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::locking::lock::Locked;
 use crate::pg::datum::{self, TEXT};
@@ -17,10 +17,16 @@ use std::collections::HashSet;
 
 statement!(GROUP, "finish/group", [TEXT, TEXT]);
 
-/// Cancels tasks. For each: whether it was live; `None` when there is no such task.
-pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
+/// Cancels tasks. For each: whether it was live; `None` when there is no such task. `permit`:
+/// whether a task of a queue may be cancelled.
+pub fn cancel(
+    db: &Database,
+    wanted: &[Uuid],
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+) -> Result<Vec<Option<bool>>> {
     let session = session(db);
     let locked = Locked::lock(db, &session, wanted);
+    locked.permit(permit)?;
     let cancelled = cancel_locked(db, &session, &locked, |_, _| true);
     let others = wanted.iter().copied().filter(|id| !cancelled.contains(id));
     let settled: HashSet<Uuid> = match others.clone().next() {
@@ -32,11 +38,11 @@ pub fn cancel(db: &Database, wanted: &[Uuid]) -> Vec<Option<bool>> {
         true => Some(seen.insert(*id)),
         false => settled.contains(id).then_some(false),
     };
-    wanted.iter().map(answer).collect()
+    Ok(wanted.iter().map(answer).collect())
 }
 
-/// Cancels those of some locked tasks that `takes` takes, by their places and, of a task that is on the
-/// board, what that knows. Returns them.
+/// Cancels those of some locked tasks that `takes` takes, by their places and, of a task that is on
+/// the board, what that knows. Returns them.
 pub fn cancel_locked(
     db: &Database,
     session: &Session,
@@ -78,14 +84,17 @@ pub fn cancel_group(db: &Database, queue: &[u8], group_key: &[u8]) -> i64 {
     wanted.sort_unstable();
     let mut count = 0;
     for some in wanted.chunks(ROWS_PER_TX) {
-        count += cancel(db, some).into_iter().filter(|it| *it == Some(true)).count() as i64;
+        let session = session(db);
+        let locked = Locked::lock(db, &session, some);
+        let is_of_queue = |at: usize, _: Option<&Lease>| *locked.queue(at) == *queue;
+        count += cancel_locked(db, &session, &locked, is_of_queue).len() as i64;
         pgrx::check_for_interrupts!();
     }
     count
 }
 
-/// Cancels the live tasks that have no owner. Returns those that have one, or are about to, and what was
-/// cancelled.
+/// Cancels the live tasks that have no owner. Returns those that have one, or are about to, and
+/// what was cancelled.
 pub fn cancel_free(
     db: &Database,
     session: &Session,

@@ -6,13 +6,13 @@ use crate::ops::dependencies::count_down::{
 };
 use crate::ops::dependencies::graph::downstream;
 use crate::ops::locking::lock::Locked;
-use crate::pg::datum::UUIDS;
-use crate::pg::spi::{Session, statement};
+use crate::pg::datum::{self, UUIDS};
+use crate::pg::spi::{Session, Statement, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::xact;
 use crate::storage::edges::delete_edges_after;
-use crate::storage::rows::{distinct, ids, ids_of, session};
+use crate::storage::rows::{distinct, ids, ids_in, session};
 use std::collections::{HashMap, HashSet};
 
 statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);
@@ -27,11 +27,12 @@ pub fn delete(
     permit: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<usize> {
     let wanted = distinct(wanted.iter().copied());
-    // First the settled ones: so does a resubmission, which then waits for a live task with its key.
-    let settled = delete_settled(db, wanted.clone());
+    // First the settled ones: so does a resubmission, which then waits for a live task with its
+    // key.
+    let settled = delete_settled(db, wanted.clone(), &permit)?;
     let left = without(wanted, settled.clone());
-    let live = delete_live(db, left.clone(), permit, |_, _, wanted| Ok(wanted))?;
-    let late = delete_late(db, without(left, live.clone()));
+    let live = delete_live(db, left.clone(), &permit, |_, _, wanted| Ok(wanted))?;
+    let late = delete_late(db, without(left, live.clone()), &permit)?;
     Ok(settled.len() + live.len() + late.len())
 }
 
@@ -41,26 +42,46 @@ fn without(mut ids: Vec<Uuid>, gone: Vec<Uuid>) -> Vec<Uuid> {
     ids
 }
 
-/// Deletes settled tasks. Returns those that were there.
-pub fn delete_settled(db: &Database, wanted: Vec<Uuid>) -> Vec<Uuid> {
-    if wanted.is_empty() {
-        return wanted;
-    }
-    ids_of(&session(db), &DELETE_FINISHED, wanted.into_iter())
+/// Deletes settled tasks, which `permit` permits. Returns those that were there.
+pub fn delete_settled(
+    db: &Database,
+    wanted: Vec<Uuid>,
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+) -> Result<Vec<Uuid>> {
+    delete_by(&DELETE_FINISHED, db, wanted, permit)
 }
 
-/// Deletes those that settled before they could be locked. A task that another transaction resubmits or
-/// deletes is left to it: that one may wait for a live task which this one has locked.
-pub fn delete_late(db: &Database, wanted: Vec<Uuid>) -> Vec<Uuid> {
-    if wanted.is_empty() {
-        return wanted;
-    }
-    ids_of(&session(db), &DELETE_UNLOCKED, wanted.into_iter())
+/// Deletes those that settled before they could be locked. A task that another transaction
+/// resubmits or deletes is left to it: that one may wait for a live task which this one has locked.
+pub fn delete_late(
+    db: &Database,
+    wanted: Vec<Uuid>,
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+) -> Result<Vec<Uuid>> {
+    delete_by(&DELETE_UNLOCKED, db, wanted, permit)
 }
 
-/// Deletes live tasks, which are distinct, and their dependents that are left with nothing to wait for.
-/// Returns all that went, in the order of their ids. `still`: which of them are to go, now that their rows
-/// are locked.
+fn delete_by(
+    statement: &Statement,
+    db: &Database,
+    wanted: Vec<Uuid>,
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+) -> Result<Vec<Uuid>> {
+    if wanted.is_empty() {
+        return Ok(wanted);
+    }
+    let session = session(db);
+    let rows = session.run(statement, &[ids(wanted.into_iter())]);
+    let gone: Vec<Uuid> = ids_in(&rows).collect();
+    for (row, id) in gone.iter().enumerate() {
+        permit(*id, &datum::text(rows.get(row, 1)))?;
+    }
+    Ok(gone)
+}
+
+/// Deletes live tasks, which are distinct, and their dependents that are left with nothing to wait
+/// for. Returns all that went, in the order of their ids. `still`: which of them are to go, now
+/// that their rows are locked.
 pub fn delete_live(
     db: &Database,
     wanted: Vec<Uuid>,

@@ -80,8 +80,8 @@ enum Found {
     Task(Claimed),
 }
 
-/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`; returns
-/// how many. `length`: of the leases; `None`: each task's own.
+/// Leases up to `most` tasks of a queue to a worker, the best first, and shows each to `show`;
+/// returns how many. `length`: of the leases; `None`: each task's own.
 pub fn own_tasks(
     db: &Database,
     worker: &[u8],
@@ -175,14 +175,13 @@ pub fn own_tasks(
     Ok(owned)
 }
 
-/// Leases one ready task by its id. `is_server`: the server itself owns it, which serves the queue of
-/// SQL commands.
+/// Leases one ready task by its id. `permit`: whether a task of a queue may be owned.
 pub fn own_task(
     db: &Database,
     id: Uuid,
     worker: &[u8],
     length: Option<Micros>,
-    is_server: bool,
+    permit: impl Fn(&[u8]) -> Result<()>,
     show: impl FnMut(Owned),
 ) -> Result<()> {
     let session = session(db);
@@ -207,9 +206,7 @@ pub fn own_task(
         ));
     }
     let place = BoardKey::at(&rows, 0, 0, id);
-    if place.queue == sql::QUEUE && !is_server {
-        return Err(error::served_queue());
-    }
+    permit(&place.queue)?;
     if datum::number(rows.get(0, 6)) == 0 {
         return Err(error::wrong_status(id, "waiting"));
     }
@@ -382,8 +379,8 @@ fn reserve(
     found
 }
 
-/// As `take`, of tasks that were found in the table, in their order. Also returns whether the board has
-/// no slot for one.
+/// As `take`, of tasks that were found in the table, in their order. Also returns whether the board
+/// has no slot for one.
 fn take_found(
     db: &Database,
     queue: &[u8],
@@ -469,7 +466,7 @@ fn hand_out(
     let mut events = Events::NONE;
     for (taken, token) in taken {
         match lookup.at(Uuid(taken.id), taken.row) {
-            Some(seen) => {
+            Some(seen) if is_of_queue(&seen, queue) => {
                 let [.., ready_since] = seen;
                 let waited = ready_since.map_or(Micros::ZERO, |since| now - datum::wall(since));
                 events.note_wait(waited);
@@ -477,9 +474,10 @@ fn hand_out(
                 show(owned);
                 shown += 1;
             }
-            // Only what this transaction itself wrote can hide a row that others see.
-            None => {
-                let hidden = process::has_written();
+            // Only what this transaction itself wrote can hide a row that others see. A row of
+            // another queue, which has got the id meanwhile, is looked for again in its lane.
+            other => {
+                let hidden = other.is_some() || process::has_written();
                 with_board(|board| board.drop_stray(taken.ticket, hidden));
             }
         }
@@ -492,13 +490,18 @@ fn hand_out(
     shown
 }
 
+fn is_of_queue(seen: &OwnedColumns, queue: &[u8]) -> bool {
+    // SAFETY: the queue is a text.
+    seen[0].is_some_and(|it| unsafe { datum::slice(it) } == queue)
+}
+
 fn owned(
     seen: OwnedColumns,
     taken: Claimed,
     token: Uuid,
     max_tries: impl FnOnce(Option<i32>) -> i32,
 ) -> Owned {
-    let [action, spec, priority, key, tries, num_failures, group_key, created, limit, meta, _] =
+    let [_, action, spec, priority, key, tries, num_failures, group_key, created, limit, meta, _] =
         seen;
     Owned {
         id: Uuid(taken.id),

@@ -1,5 +1,5 @@
-//! Workers that say who they are, and those that are asked to stop. The board knows the latter, so that
-//! owning reads no row; the table has both, so that they survive a crash.
+//! Workers that say who they are, and those that are asked to stop. The board knows the latter, so
+//! that owning reads no row; the table has both, so that they survive a crash.
 
 use crate::ops::lease::extend::NO_QUEUE;
 use crate::ops::stats::workers;
@@ -51,8 +51,8 @@ pub fn drain(db: &Database, worker: &[u8]) -> bool {
 /// How long a worker that drains is remembered after it was heard of.
 const DRAINS_FOR: Micros = Micros::from_secs(60);
 
-/// Forgets workers that are gone, and tells the board which ones drain: after a crash it does not know.
-/// `since`: when the board began to hear of workers.
+/// Forgets workers that are gone, and tells the board which ones drain: after a crash it does not
+/// know. `since`: when the board began to hear of workers.
 pub fn keep(db: &Database, entry: u32, since: Wall) {
     let now = time::now().wall;
     let session = session(db);

@@ -37,6 +37,11 @@ impl Locked {
         share(&datum::text(self.rows.get(at, 1)))
     }
 
+    /// Refuses the call unless `permit` permits each task, by its queue.
+    pub fn permit(&self, permit: impl Fn(Uuid, &[u8]) -> Result<()>) -> Result<()> {
+        (0..self.ids.len()).try_for_each(|at| permit(self.ids[at], &self.queue(at)))
+    }
+
     /// Whether the task is not waiting; it may be running.
     pub fn is_ready(&self, at: usize) -> bool {
         datum::number(self.rows.get(at, 7)) != 0

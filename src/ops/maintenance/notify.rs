@@ -64,8 +64,8 @@ pub fn go_on_waking(entry: u32) {
     }
 }
 
-/// Frees what every listener has read of PostgreSQL's queue of notifications. Only who adds to the queue
-/// does so, or who asks how full it is; and a full one takes nothing.
+/// Frees what every listener has read of PostgreSQL's queue of notifications. Only who adds to the
+/// queue does so, or who asks how full it is; and a full one takes nothing.
 pub fn make_room() {
     // SAFETY: a function without arguments.
     unsafe { pgrx::direct_function_call_as_datum(pg_sys::pg_notification_queue_usage, &[]) };

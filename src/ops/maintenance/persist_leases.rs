@@ -107,8 +107,8 @@ pub fn clear_leases(db: &Database) {
 }
 
 /// Restores the leases that were valid when the server went down, each for one full length. The
-/// lease of an SQL command ends at once, unless a process has the command. Returns how many were restored,
-/// and how many found no free slot.
+/// lease of an SQL command ends at once, unless a process has the command. Returns how many were
+/// restored, and how many found no free slot.
 pub fn restore(db: &Database, entry: u32) -> (usize, usize) {
     let session = session(db);
     let rows = session.run(&RESTORE, &[]);

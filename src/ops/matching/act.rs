@@ -1,5 +1,5 @@
-//! Doing something with all tasks that a filter takes: what they are is read first, then they are locked in
-//! the order of their ids, as every call locks rows, and looked at again.
+//! Doing something with all tasks that match a filter. Their ids are read first. Then the rows are
+//! locked in the order of their ids, as every call locks rows, and compared with the filter again.
 
 use crate::error::{self, Result};
 use crate::ops::finish::cancel::cancel_locked;
@@ -64,10 +64,13 @@ impl Matching<'_> {
         settled.sort_unstable();
         let mut count = 0;
         let mut gone: Vec<Uuid> = Vec::new();
-        // First the settled ones: a resubmission locks them, and then waits for a live task with its key.
+        // First the settled ones: a resubmission locks them, and then waits for a live task with
+        // its key.
         for some in settled.chunks(ROWS_PER_TX) {
             count += match action {
-                Action::Delete => delete::delete_settled(self.db, some.to_vec()).len(),
+                Action::Delete => {
+                    delete::delete_settled(self.db, some.to_vec(), self.permit())?.len()
+                }
                 _ => self.resubmit(some)?,
             };
             pgrx::check_for_interrupts!();
@@ -104,6 +107,18 @@ impl Matching<'_> {
 
     fn access(&self) -> Rc<Access> {
         access_of(self.db, self.role)
+    }
+
+    /// Whether a task of a queue may be deleted.
+    fn permit(&self) -> impl Fn(Uuid, &[u8]) -> Result<()> {
+        let (access, role) = (self.access(), self.role);
+        move |id: Uuid, queue: &[u8]| match access.on(queue).has_any(Privileges::CANCEL) {
+            true => Ok(()),
+            false => {
+                let visible = access.on(queue).has_any(Privileges::LOOK).then_some(queue);
+                Err(error::denied_on_task(role, id, visible, Privileges::CANCEL.words()))
+            }
+        }
     }
 
     fn takes_queue(&self, access: &Access, queue: &[u8]) -> bool {
@@ -201,23 +216,19 @@ impl Matching<'_> {
         Ok(cancel_locked(self.db, &session, &locked, takes).len())
     }
 
-    /// Deletes live tasks, and notes all that went in `all_gone`. Returns how many had settled before.
+    /// Deletes live tasks, and notes all that went in `all_gone`. Returns how many had settled
+    /// before.
     fn delete_live(
         &self,
         some: &[Uuid],
         action: Action,
         all_gone: &mut Vec<Uuid>,
     ) -> Result<usize> {
-        let access = self.access();
-        let permit = |id: Uuid, queue: &[u8]| match access.on(queue).has_any(Privileges::CANCEL) {
-            true => Ok(()),
-            false => {
-                let visible = access.on(queue).has_any(Privileges::LOOK).then_some(queue);
-                Err(error::denied_on_task(self.role, id, visible, Privileges::CANCEL.words()))
-            }
-        };
-        let gone =
-            delete::delete_live(self.db, some.to_vec(), permit, |session, locked, wanted| {
+        let gone = delete::delete_live(
+            self.db,
+            some.to_vec(),
+            self.permit(),
+            |session, locked, wanted| {
                 let still = self.still(session, locked)?;
                 let mut taken = Vec::with_capacity(wanted.len());
                 for id in wanted.into_iter().filter(|id| still.contains(id)) {
@@ -232,12 +243,14 @@ impl Matching<'_> {
                     taken.extend(self.takes_lease(known.as_ref()).then_some(id));
                 }
                 Ok(taken)
-            })?;
+            },
+        )?;
         let mut count = 0;
         if self.filter.takes_settled() && !self.filter.is_of_owned() {
             // Those that settled before they could be locked are still what the filter takes.
             let others = some.iter().filter(|id| gone.binary_search(id).is_err());
-            count += delete::delete_late(self.db, others.copied().collect()).len();
+            let others = others.copied().collect();
+            count += delete::delete_late(self.db, others, self.permit())?.len();
         }
         all_gone.extend(gone);
         Ok(count)
@@ -259,6 +272,8 @@ impl Matching<'_> {
         if permitted.is_empty() {
             return Ok(0);
         }
-        Ok(resubmit::resubmit(self.db, self.role, &permitted)?.into_iter().flatten().count())
+        // Their rows are locked.
+        let again = resubmit::resubmit(self.db, self.role, &permitted, |_, _| Ok(()))?;
+        Ok(again.into_iter().flatten().count())
     }
 }

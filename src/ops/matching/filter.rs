@@ -1,4 +1,5 @@
-//! Which tasks a call is about: the members of a filter, as parameters and conditions of statements.
+//! Which tasks a call is about: the members of a filter, as parameters and conditions of
+//! statements.
 
 use crate::pg::datum::{self, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use crate::pg::process;

@@ -1,13 +1,14 @@
-//! A page of the tasks that a filter takes, the newest first, by reading a bounded number of rows.
+//! A page of the tasks that match a filter, newest first, by reading a bounded number of rows.
 //!
-//! No index has all tasks in their order. So a page is merged from *sources*: parts of the tables that an
-//! index has in the order of submission, or, of settled tasks, in that of the time they settled. What a
-//! source has not been asked for yet lies behind its bound: a task is the next of the page once no bound is
-//! before it. A task settles after it was submitted, so the one order bounds the other.
+//! No index has all tasks in their order. So a page is merged from *sources*. A source is a part of
+//! the tables that an index has in order: by submission or, for settled tasks, by the time they
+//! settled. Each source has a bound: the tasks that it was not asked for yet lie behind it. A task
+//! is the next of the page once no bound is before it. A task settles after its submission, so the
+//! order of settling bounds the order of submission.
 //!
-//! Where many tasks have settled since, they would all have to be read, for the few that were submitted
-//! lately. Then settled tasks are read by their ids instead, which begin with the time of submission where
-//! scylla has made them.
+//! After many tasks have settled, this would read all of them to find the few that were submitted
+//! lately. Then settled tasks are read by their ids instead: an id that scylla has made begins with
+//! the time of submission.
 
 use crate::error::{self, Result};
 use crate::ops::matching::filter::{BY_ID, Filter, KINDS, Status, with_marks};
@@ -62,14 +63,15 @@ const SOURCES_MAX: usize = 1_024;
 const CHUNK_MIN: usize = 16;
 const CHUNK_MAX: usize = 4_096;
 
-/// How much later than it settled a task may have been submitted: times of submission can be ahead of the
-/// clock.
+/// How much later than it settled a task may have been submitted: times of submission can be ahead
+/// of the clock.
 const AHEAD: Micros = Micros::from_secs(1);
 
 /// How far the time with which an id begins may be from that of submission.
 const ABOUT: Micros = Micros::from_millis(10);
 
-/// A place in the order, the greatest first: of the time by which the list is ordered, of submission, id.
+/// A place in the order, the greatest first: of the time by which the list is ordered, of
+/// submission, id.
 type Key = (i64, i64, u128);
 
 const FIRST: Key = (i64::MAX, i64::MAX, u128::MAX);
@@ -580,7 +582,8 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// The keys of the live tasks in rows of id, time of submission and whether the filter takes it.
+    /// The keys of the live tasks in rows of id, time of submission and whether the filter takes
+    /// it.
     fn taken(&self, rows: &Rows) -> Vec<Key> {
         let key = |row| {
             let created = Wall(datum::number(rows.get(row, 1)));
@@ -590,8 +593,8 @@ impl Page<'_> {
         (0..rows.len()).filter(is_taken).map(key).filter(|key| *key < self.from).collect()
     }
 
-    /// Takes the greatest task that is found as long as no source can have a greater one, else reads on
-    /// in the source that can.
+    /// Takes the greatest task that is found as long as no source can have a greater one, else
+    /// reads on in the source that can.
     fn merge(&mut self) -> Result<Vec<Found>> {
         let mut chosen = Vec::with_capacity(self.most.min(EXAMINED_MAX));
         while chosen.len() < self.most {

@@ -1,5 +1,6 @@
 //! Looking: one task's entry, why it does not run, and the leases.
 
+use crate::error::Result;
 use crate::ops::query::unserved::{self, Lack};
 use crate::ops::sql;
 use crate::ops::supply::order::{self, First};
@@ -19,8 +20,14 @@ statement!(OLDEST_READY, "query/oldest_ready", [TEXT]);
 statement!(ENTRY, "query/entry", [UUID, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, FLOAT, BOOL]);
 statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
 
-/// The entry of a task, shown to `show` while it lives; `None`: there is no such task.
-pub fn entry<T>(db: &Database, id: Uuid, show: impl FnOnce(Datum) -> T) -> Option<T> {
+/// The entry of a task, shown to `show` while it lives; `None`: there is no such task. `permit`:
+/// whether a task of a queue may be looked at.
+pub fn entry<T>(
+    db: &Database,
+    id: Uuid,
+    permit: impl Fn(&[u8]) -> Result<()>,
+    show: impl FnOnce(Datum) -> T,
+) -> Result<Option<T>> {
     let session = session(db);
     let rows = beside_lease(db, id, |lease| {
         let [worker, since, deadline, progress, in_history] =
@@ -28,7 +35,10 @@ pub fn entry<T>(db: &Database, id: Uuid, show: impl FnOnce(Datum) -> T) -> Optio
         let id = Some(id.datum());
         session.run(&ENTRY, &[id, worker, since, deadline, progress, in_history])
     });
-    rows.first().map(show)
+    if rows.len() > 0 {
+        permit(&datum::text(rows.get(0, 1)))?;
+    }
+    Ok(rows.first().map(show))
 }
 
 const CLOSED: &str =
@@ -37,27 +47,32 @@ const CLOSED: &str =
 const STANDBY: &str = "this server is a standby, which hands out no tasks";
 
 /// Why a task is not running, in one sentence, in the database's encoding; `None`: there is no such
-/// task.
-pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
+/// task. `permit` as of `entry`.
+pub fn why(
+    db: &Database,
+    id: Uuid,
+    permit: impl Fn(&[u8]) -> Result<()>,
+) -> Result<Option<Vec<u8>>> {
     let session = session(db);
     let (rows, lease) = beside_lease(db, id, |lease| {
         let now = datum::timestamptz(time::now().wall);
         (session.run(&WHY, &[Some(id.datum()), Some(now)]), lease.copied())
     });
     if rows.len() == 0 {
-        return None;
+        return Ok(None);
     }
     let [status, ready, due, pending, given, oldest] = [0, 1, 2, 3, 4, 5].map(|it| rows.get(0, it));
     let pending = datum::number(pending);
     let queue = datum::text(rows.get(0, 6));
+    permit(&queue)?;
     let group = rows.get(0, 7).map(|key| group_hash(&datum::text(Some(key))));
     let tries = datum::number(rows.get(0, 8));
     let is_behind = datum::number(rows.get(0, 9)) != 0;
     if status.is_some() {
-        return Some([b"it is ", &*datum::text(status)].concat());
+        return Ok(Some([b"it is ", &*datum::text(status)].concat()));
     }
     if let Some(lease) = lease {
-        return Some(why_owned(&lease));
+        return Ok(Some(why_owned(&lease)));
     }
     let now = time::monotonic();
     let (blocked, has_groups) = with_board(|board| {
@@ -88,7 +103,7 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
         "waits for the scheduler".to_owned()
     } else if is_behind {
         match order::first(&session, &queue, group) {
-            Some(first) => return Some(behind(&first)),
+            Some(first) => return Ok(Some(behind(&first))),
             None => "waits for the scheduler".to_owned(),
         }
     } else if queue == sql::QUEUE {
@@ -111,7 +126,7 @@ pub fn why(db: &Database, id: Uuid) -> Option<Vec<u8>> {
             Lack::SqlWorkers => "; no process does, since scylla.sql_workers is 0",
         }
     });
-    Some((why + rest).into_bytes())
+    Ok(Some((why + rest).into_bytes()))
 }
 
 /// Why a task does not run, or is not handed out, that a worker owns.

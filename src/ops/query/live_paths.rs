@@ -1,7 +1,8 @@
 //! How PostgreSQL reads the live tasks of the view `tasks` when the query wants few rows.
 //!
 //! PostgreSQL takes a union for as quick to begin as its first part. So with a LIMIT it plans the
-//! parts that are cheapest as a whole: a bitmap of all ready tasks of a queue, for the first hundred.
+//! parts that are cheapest as a whole: a bitmap of all ready tasks of a queue, for the first
+//! hundred.
 
 use crate::shmem::database;
 use pgrx::pg_sys::{self, List, NodeTag, Path, PlannerInfo, RelOptInfo};
@@ -81,8 +82,8 @@ unsafe fn has_mark(rel: *mut RelOptInfo) -> bool {
     }
 }
 
-/// Leaves the scans of indexes, which begin at once. A scan of the table stays as well where no index
-/// narrows the search.
+/// Leaves the scans of indexes, which begin at once. A scan of the table stays as well where no
+/// index narrows the search.
 ///
 /// # Safety
 /// A table that is being planned.

@@ -1,5 +1,5 @@
-//! Which tasks are owned, as one statement sees it. The board is read once for a statement, so that the
-//! parts of a view show each task once.
+//! Which tasks are owned, as one statement sees it. The board is read once for a statement, so that
+//! the parts of a view show each task once.
 
 use crate::ops::query::inspect::is_owned;
 use crate::pg::kept;
@@ -45,8 +45,8 @@ struct NotOwned(RefCell<Vec<Uuid>>);
 /// How many tasks a statement asks for one by one, before it reads all that are owned.
 const ASKED_MAX: usize = 64;
 
-/// The owned tasks. Read from the board once for the statement whose memory this is. One that it was
-/// told is not owned is not among them.
+/// The owned tasks. Read from the board once for the statement whose memory this is. One that it
+/// was told is not owned is not among them.
 pub fn all(db: &Database, access: &Access, statement: MemoryContext) -> Rc<Owned> {
     kept::find(statement).unwrap_or_else(|| {
         let mut owned = read(db, access);
@@ -60,8 +60,8 @@ pub fn all(db: &Database, access: &Access, statement: MemoryContext) -> Rc<Owned
     })
 }
 
-/// Whether a task is among the owned tasks of the statement whose memory this is; if it did not read
-/// them all, whether the task is owned now. What it is told once holds for the statement.
+/// Whether a task is among the owned tasks of the statement whose memory this is; if it did not
+/// read them all, whether the task is owned now. What it is told once holds for the statement.
 pub fn has(db: &Database, access: &Access, statement: MemoryContext, task: Uuid) -> bool {
     if let Some(owned) = kept::find::<Owned>(statement) {
         return owned.has(task);

@@ -1,4 +1,5 @@
-//! What the server lacks to serve a task, for want of background workers; and the warnings that say so.
+//! What the server lacks to serve a task, for want of background workers; and the warnings that say
+//! so.
 
 use crate::error;
 use crate::ops::sql::QUEUE;

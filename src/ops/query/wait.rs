@@ -51,8 +51,8 @@ pub enum Heard {
     Worker(WorkerEvent),
 }
 
-/// As `wait_for_work`, for a worker that is to hear, too, of leases that end without it, and when it is
-/// asked to stop.
+/// As `wait_for_work`, for a worker that is to hear, too, of leases that end without it, and when
+/// it is asked to stop.
 pub fn wait_for_event(
     worker: &[u8],
     queues: &[&[u8]],
@@ -82,8 +82,8 @@ pub fn wait_for_event(
     })
 }
 
-/// This backend's database, whose tables stay until the transaction ends. A process that was about to
-/// drop them has done so by then.
+/// This backend's database, whose tables stay until the transaction ends. A process that was about
+/// to drop them has done so by then.
 fn lasting_database() -> Database {
     lock::share(current_database().task);
     current_database()
@@ -145,10 +145,12 @@ fn has_room(board: &mut Board, entry: u32, queue: Option<u32>, now: Timestamp) -
 }
 
 /// Waits until a task has settled, and shows its status and result to `show`; `None` when it has
-/// not until the time given.
+/// not until the time given. `permit`: whether a task of a queue may be looked at, asked at each
+/// look.
 pub fn wait_for_task<T>(
     id: Uuid,
     until: Monotonic,
+    permit: impl Fn(&[u8]) -> Result<()>,
     show: impl Fn(String, Option<Datum>) -> T,
 ) -> Result<Option<T>> {
     let warned = Cell::new(false);
@@ -159,6 +161,9 @@ pub fn wait_for_task<T>(
         let rows = session.run(&ENDING, &[Some(id.datum())]);
         if rows.len() == 0 {
             return Some(Err(error::no_such_task(id)));
+        }
+        if let Err(denied) = permit(&datum::text(rows.get(0, 3))) {
+            return Some(Err(denied));
         }
         if datum::number(rows.get(0, 2)) == 0 {
             return Some(Err(error::no_result(id)));

@@ -1,5 +1,5 @@
-//! How many tries the tasks of a queue get that have no number of their own. A session remembers it:
-//! workers are told with each task.
+//! How many tries the tasks of a queue get that have no number of their own. A session remembers
+//! it: workers are told with each task.
 
 use crate::guc;
 use crate::pg::datum::{self, TEXT};

@@ -15,15 +15,15 @@ statement!(ADVANCE_MISSED, "schedules/advance_missed", [BIGINT, TIMESTAMPTZ, TIM
 /// How many schedules one batch catches up with.
 const SCHEDULES: usize = 20;
 
-/// Missed runs: of which schedule, and until when. They are caught up with in this order, around and
-/// around.
+/// Missed runs: of which schedule, and until when. They are caught up with in this order, around
+/// and around.
 pub type MissedKey = (i64, Wall);
 
 /// Before all missed runs.
 pub const FIRST: MissedKey = (0, Wall::MIN);
 
-/// Fires a batch of missed runs, those behind a key. Returns how many runs fired, and the key of the
-/// last ones; `None`: none come behind the key.
+/// Fires a batch of missed runs, those behind a key. Returns how many runs fired, and the key of
+/// the last ones; `None`: none come behind the key.
 pub fn catch_up(db: &Database, after: MissedKey) -> (u64, Option<MissedKey>) {
     let session = session(db);
     let rows = session.run(

@@ -1,4 +1,5 @@
-//! Counting how the runs of schedules ended: what settling transactions noted is added to the schedules.
+//! Counting how the runs of schedules ended: what settling transactions noted is added to the
+//! schedules.
 
 use crate::ops::schedules::runs::bigints;
 use crate::pg::datum::{self, BIGINT, BIGINTS};
@@ -11,8 +12,8 @@ statement!(LOCK_COUNTED, "schedules/lock_counted", [BIGINT]);
 statement!(ADD_COUNTS, "schedules/add_counts", [BIGINTS]);
 statement!(FORGET_COUNTS, "schedules/forget_counts", []);
 
-/// Counts settled runs, of at most so many schedules as one transaction writes; waits for no schedule's
-/// row. Returns of how many.
+/// Counts settled runs, of at most so many schedules as one transaction writes; waits for no
+/// schedule's row. Returns of how many.
 pub fn count(db: &Database) -> usize {
     let session = session(db);
     let rows = session.run(&LOCK_COUNTED, &[Some(Datum::from(ROWS_PER_TX as i64))]);

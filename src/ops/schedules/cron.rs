@@ -1,5 +1,5 @@
-//! Jobs as pg_cron has them: schedules of SQL commands that have a number, a name of their role's own,
-//! and the schema `cron`.
+//! Jobs as pg_cron has them: schedules of SQL commands that have a number, a name of their role's
+//! own, and the schema `cron`.
 
 use crate::error::{self, Result};
 use crate::ops::schedules::definition::Values;
@@ -35,8 +35,8 @@ pub fn disable(db: &Database) {
     session(db).run_text(DISABLE.as_bytes(), &[], &[]);
 }
 
-/// Schedules a job; of one that has the name already, changes schedule and command. `permit`: whether
-/// it still may, once that one is locked. Returns its number.
+/// Schedules a job; of one that has the name already, changes schedule and command. `permit`:
+/// whether it still may, once that one is locked. Returns its number.
 pub fn schedule(
     db: &Database,
     job: Option<&[u8]>,
@@ -67,8 +67,8 @@ pub fn schedule(
     }
 }
 
-/// Creates a job with the number that it had elsewhere; later ones get greater numbers. False: the number is
-/// taken, or the role has a job of that name.
+/// Creates a job with the number that it had elsewhere; later ones get greater numbers. False: the
+/// number is taken, or the role has a job of that name.
 pub fn import(
     db: &Database,
     id: i64,

@@ -1,5 +1,5 @@
-//! What a change of a row of the views of the schema `cron` does: what the functions of that schema do,
-//! with the rights of the role that makes it.
+//! What a change of a row of the views of the schema `cron` does: what the functions of that schema
+//! do, with the rights of the role that makes it.
 
 use crate::error::{self, Result};
 use crate::pg::datum::{self, OID, TEXT};

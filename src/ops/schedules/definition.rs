@@ -70,8 +70,8 @@ pub fn timing(values: &Values) -> Result<Timing> {
     )
 }
 
-/// Refuses a retry policy that does not fit between two runs. `given`: what the call gives, of which
-/// something must be about retries or about when the schedule runs.
+/// Refuses a retry policy that does not fit between two runs. `given`: what the call gives, of
+/// which something must be about retries or about when the schedule runs.
 pub fn check_retries(values: &Values, timing: &Timing, given: &Values) -> Result<()> {
     let [interval, jitter] = [RETRY_INTERVAL, RETRY_JITTER].map(|at| values[at]);
     if given[MAX_TRIES].is_some_and(|tries| tries.value() as i32 == 0) {

@@ -1,5 +1,5 @@
-//! Firing: the runs of schedules that are due become tasks, in one transaction with the schedules' next
-//! runs. So each expected time has one task at most, whatever crashes.
+//! Firing: the runs of schedules that are due become tasks, in one transaction with the schedules'
+//! next runs. So each expected time has one task at most, whatever crashes.
 
 use crate::ops::schedules::runs::{self, Step, bigints};
 use crate::pg::datum::{self, BIGINT, BIGINTS, TIMESTAMPTZ, TIMESTAMPTZS};
@@ -29,15 +29,15 @@ pub fn missed_before(now: Wall, since: Wall) -> Wall {
 /// A place in the due order: when, and which schedule.
 pub type DueKey = (Wall, i64);
 
-/// The schedules that are due from a place on until a time, at most so many; and when the next one is
-/// after that.
+/// The schedules that are due from a place on until a time, at most so many; and when the next one
+/// is after that.
 pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKey>, Option<Wall>) {
     let from = (from.0, Datum::from(from.1));
     rows::read_due(db, &DUE, from, until, most, |rows, row| datum::number(rows.get(row, 0)))
 }
 
-/// Makes the schedules due that run at a start, which was at a time. Returns how many are left, since
-/// other transactions have them locked.
+/// Makes the schedules due that run at a start, which was at a time. Returns how many are left,
+/// since other transactions have them locked.
 pub fn start(db: &Database, at: Wall) -> i64 {
     let now = time::now().wall.max(at);
     let rows = session(db).run(&START, &[at, now].map(|it| Some(datum::timestamptz(it))));

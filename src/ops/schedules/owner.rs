@@ -7,8 +7,8 @@ use crate::shmem::database::Database;
 use crate::storage::privileges::{Privileges, access_of};
 use pgrx::pg_sys::Oid;
 
-/// Whether a schedule's owner may submit its runs to a queue now; else a sentence that says why not.
-/// `is_sql`: the runs are commands that the server runs; `named`: in this database.
+/// Whether a schedule's owner may submit its runs to a queue now; else a sentence that says why
+/// not. `is_sql`: the runs are commands that the server runs; `named`: in this database.
 pub fn may_fire(
     db: &Database,
     owner: Oid,

@@ -193,8 +193,8 @@ fn insert(db: &Database, session: &Session, new: &New, values: &Values, timing: 
     is_new
 }
 
-/// Changes a schedule. Values that are not given stay. `permit`: whether it may be changed. Returns its
-/// id; `None`: there is no such schedule.
+/// Changes a schedule. Values that are not given stay. `permit`: whether it may be changed. Returns
+/// its id; `None`: there is no such schedule.
 pub fn alter(
     db: &Database,
     which: Which,
@@ -228,8 +228,8 @@ pub fn alter(
     Ok(Some(found.id))
 }
 
-/// Removes a schedule, and forgets its last run. `permit`: whether it may be removed. False: there is
-/// no such schedule.
+/// Removes a schedule, and forgets its last run. `permit`: whether it may be removed. False: there
+/// is no such schedule.
 pub fn unschedule(
     db: &Database,
     which: Which,

@@ -1,4 +1,5 @@
-//! The runs of schedules, submitted: one task each, whose key tells the schedule and the expected time.
+//! The runs of schedules, submitted: one task each, whose key tells the schedule and the expected
+//! time.
 
 use crate::ops::schedules::owner;
 use crate::ops::schedules::timing::Timing;
@@ -59,8 +60,8 @@ impl Schedule {
     }
 }
 
-/// Locks active schedules, waiting for no transaction that has one; by next run. One that cannot fire
-/// any more becomes inactive. Returns also the ids of these.
+/// Locks active schedules, waiting for no transaction that has one; by next run. One that cannot
+/// fire any more becomes inactive. Returns also the ids of these.
 pub fn lock(db: &Database, session: &Session, wanted: &[i64]) -> (Vec<Schedule>, Vec<i64>) {
     let rows = session.run(&LOCK, &[bigints(wanted.iter().copied())]);
     let (mut schedules, mut inactive) = (Vec::with_capacity(rows.len()), Vec::new());
@@ -126,8 +127,8 @@ pub struct Step<'s> {
     pub next_run: Option<Wall>,
 }
 
-/// Submits runs, and notes them in their schedules; how many fired. A run whose key is another task's is
-/// skipped.
+/// Submits runs, and notes them in their schedules; how many fired. A run whose key is another
+/// task's is skipped.
 pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
     if steps.is_empty() {
         return 0;
@@ -219,7 +220,8 @@ fn advance(session: &Session, steps: &[Step], runs: &[Run], inserted: &HashMap<U
     );
 }
 
-/// The key of a run: the schedule, and the expected time in UTC, as in `nightly@2026-11-21T09:00:00Z`.
+/// The key of a run: the schedule, and the expected time in UTC, as in
+/// `nightly@2026-11-21T09:00:00Z`.
 fn key(name: &[u8], at: Wall) -> Vec<u8> {
     let mut key = name.to_vec();
     key.extend_from_slice(format!("@{}", time::iso8601(at)).as_bytes());

@@ -24,8 +24,8 @@ pub fn next_runs(timing: &Timing, after: Wall, count: usize) -> Vec<Wall> {
 /// A run that is to come: name, time, queue, action.
 pub type Coming = [Option<Datum>; 4];
 
-/// The runs of active schedules after a time and up to another, by schedule, each shown to `show`. A
-/// schedule that cannot be read has none. `is_visible`: whether those of a queue are shown.
+/// The runs of active schedules after a time and up to another, by schedule, each shown to `show`.
+/// A schedule that cannot be read has none. `is_visible`: whether those of a queue are shown.
 pub fn coming_runs(
     db: &Database,
     (after, until): (Wall, Wall),

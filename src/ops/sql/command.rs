@@ -29,7 +29,7 @@ pub fn own(db: &Database, id: Option<Uuid>) -> Option<(Uuid, TokenHash)> {
         None => {
             _ = error::unwrap_or_raise(own_tasks(db, WORKER, QUEUE, 1, None, Some(NEVER), show))
         }
-        Some(id) => own_task(db, id, WORKER, Some(NEVER), true, show).ok()?,
+        Some(id) => own_task(db, id, WORKER, Some(NEVER), |_| Ok(()), show).ok()?,
     }
     owned
 }

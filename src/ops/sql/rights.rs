@@ -24,9 +24,9 @@ pub fn check_role(it: Oid) -> Result<()> {
     }
 }
 
-/// How many more commands of a role may begin in a database, by the connection limits of the two; `None`:
-/// any number. They count as the role's connections, beside those of clients. `running`: how many
-/// commands of the role run, and how many in the database.
+/// How many more commands of a role may begin in a database, by the connection limits of the two;
+/// `None`: any number. They count as the role's connections, beside those of clients. `running`:
+/// how many commands of the role run, and how many in the database.
 pub fn commands_left(it: Oid, database: Oid, running: (usize, usize)) -> Result<Option<usize>> {
     if role::is_superuser(it) {
         return Ok(None);
@@ -44,8 +44,8 @@ pub fn commands_left(it: Oid, database: Oid, running: (usize, usize)) -> Result<
     Ok(left.min())
 }
 
-/// The database of a name, to which the role may connect, and which is allowed for commands of other
-/// databases. `None`: this one.
+/// The database of a name, to which the role may connect, and which is allowed for commands of
+/// other databases. `None`: this one.
 pub fn find_database(name: Option<&[u8]>, role: Oid) -> Result<Option<Named>> {
     let Some(name) = name else {
         return check_connect(process::database(), role).map(|()| None);
@@ -66,8 +66,8 @@ pub fn check_allowed(it: &Named) -> Result<()> {
     }
 }
 
-/// Refuses a database that is another one by now than the one that was named: its owner is a stranger
-/// to the role.
+/// Refuses a database that is another one by now than the one that was named: its owner is a
+/// stranger to the role.
 pub fn check_same(named: &Named) -> Result<()> {
     let Named { name, oid } = named;
     let found = CString::new(&name[..]).ok().and_then(|name| database::find(&name));

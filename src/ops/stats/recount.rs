@@ -27,8 +27,8 @@ pub fn is_short(db: &Database) -> bool {
 pub fn recount(db: &Database) {
     let entry = db.enter();
     snapshot::prepare();
-    // One hold of the lock: a commit that the snapshot sees is either counted on the board before, or
-    // finds the snapshot there.
+    // One hold of the lock: a commit that the snapshot sees is either counted on the board before,
+    // or finds the snapshot there.
     let (number, snapshot) = with_board(|board| {
         snapshot::latest(|end, open| board.begin_recount(entry, process::id(), end, open))
     });

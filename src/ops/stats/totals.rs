@@ -1,5 +1,5 @@
-//! The totals of queues in the table. The scheduler adds to them, so that no caller writes a row that
-//! others write, too.
+//! The totals of queues in the table. The scheduler adds to them, so that no caller writes a row
+//! that others write, too.
 
 use crate::ops::stats::workers;
 use crate::pg::datum::{self, BIGINTS, INTEGER, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};

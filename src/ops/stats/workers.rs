@@ -7,8 +7,8 @@ use board::{Wall, Worker};
 use std::collections::{HashMap, HashSet};
 
 /// The workers of all queues, those with leases and those that called not long before `now`, each
-/// with the deadline of its first lease; in no order. One that called about no queue is shown with an
-/// empty queue, unless it is shown with another.
+/// with the deadline of its first lease; in no order. One that called about no queue is shown with
+/// an empty queue, unless it is shown with another.
 pub fn all(db: &Database, now: Wall) -> Vec<(Worker, Option<Wall>)> {
     let mut workers = known(db, now);
     let in_no_queue = |it: &Worker| it.queue.as_bytes().is_empty();

@@ -10,8 +10,8 @@ use crate::shmem::segment::{any_queue_refuses, with_board};
 use crate::shmem::xact;
 use std::rc::Rc;
 
-/// Announces tasks that will be ready when this transaction commits; refuses them where they would be
-/// too many. Tasks that wait are passed over, and as many as those that they replace.
+/// Announces tasks that will be ready when this transaction commits; refuses them where they would
+/// be too many. Tasks that wait are passed over, and as many as those that they replace.
 pub fn announce<'e>(
     db: &Database,
     entries: impl Iterator<Item = &'e Entry<'e>>,

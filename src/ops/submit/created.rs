@@ -2,8 +2,8 @@
 //! was set back.
 //!
 //! The board has the time of the newest task. So that it is not forgotten, the sequence
-//! `scylla.created_until` is ahead of it: a time beyond that is given only once the sequence, too, is
-//! beyond it. Its record in the write-ahead log comes before that of the commit.
+//! `scylla.created_until` is ahead of it: a time beyond that is given only once the sequence, too,
+//! is beyond it. Its record in the write-ahead log comes before that of the commit.
 
 use crate::pg::datum::{self, BIGINT};
 use crate::pg::lock::{self, Locked};
@@ -16,12 +16,12 @@ use pgrx::pg_sys::Datum;
 
 statement!(ALLOW_CREATED, "submit/allow_created", [BIGINT]);
 
-/// How far ahead of the newest task the sequence is. After a restart the clock may be behind by this
-/// much.
+/// How far ahead of the newest task the sequence is. After a restart the clock may be behind by
+/// this much.
 const AHEAD: Micros = Micros::from_secs(1);
 
-/// The time of the first of so many tasks that are submitted now, a microsecond apart; and whether a
-/// queue may keep the order of its groups.
+/// The time of the first of so many tasks that are submitted now, a microsecond apart; and whether
+/// a queue may keep the order of its groups.
 pub fn take(db: &Database, now: Wall, count: usize) -> (Wall, bool) {
     let count = count.max(1) as u32;
     loop {

@@ -16,13 +16,20 @@ use pgrx::pg_sys::Datum;
 statement!(DELAY, "submit/delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
 
 /// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled.
-pub fn delay(db: &Database, id: Uuid, until: Wall) -> Result<bool> {
+/// `permit`: whether a task of a queue may be delayed.
+pub fn delay(
+    db: &Database,
+    id: Uuid,
+    until: Wall,
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+) -> Result<bool> {
     let session = session(db);
     let locked = Locked::lock(db, &session, &[id]);
     if locked.ids.is_empty() {
         let found = settled(&session, [id].into_iter());
         return if found.is_empty() { Err(error::no_such_task(id)) } else { Ok(false) };
     }
+    locked.permit(permit)?;
     if !locked.withdraw(db, 0)? {
         return Ok(false);
     }

@@ -37,8 +37,8 @@ impl Column {
     }
 }
 
-/// All columns, in the order of the statements' parameters. A task that is written past the executor
-/// has nulls in those from `WRITTEN_COLUMNS` on.
+/// All columns, in the order of the statements' parameters. A task that is written past the
+/// executor has nulls in those from `WRITTEN_COLUMNS` on.
 const COLUMNS: &[Column] = &[
     not_null("id", UUIDS, |it| Some(it.id.datum())),
     not_null("queue", TEXTS, |it| Some(datum::varlena(&it.draft.queue))),
@@ -126,8 +126,8 @@ statement!(INSERT_UNLESS_KEYED, "submit/insert", KINDS, |text| {
 });
 statement!(DISCARD, "submit/discard", [UUIDS]);
 
-/// Inserts tasks past the executor. False, and nothing is inserted: one may be a duplicate, or is not
-/// like most.
+/// Inserts tasks past the executor. False, and nothing is inserted: one may be a duplicate, or is
+/// not like most.
 pub fn write(db: &Database, session: &Session, entries: &mut [Entry]) -> bool {
     let has_value = |entry: &Entry| {
         let mut others = COLUMNS[WRITTEN_COLUMNS..].iter();

@@ -1,4 +1,5 @@
-//! Keys that stay taken for a time after the submission, though the task has settled (`unique_for`).
+//! Keys that stay taken for a time after the submission, though the task has settled
+//! (`unique_for`).
 
 use crate::ops::submit::draft::Entry;
 use crate::pg::datum::{self, BIGINT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS};
@@ -21,8 +22,9 @@ statement!(FREE_PAST, "retention/free_keys", [TIMESTAMPTZ, BIGINT]);
 /// The last timestamptz; later is infinity.
 const LAST: Wall = Wall(9_223_371_331_199_999_999);
 
-/// Keeps the keys of tasks that were just inserted, as long as they want; one that repeats a settled task
-/// takes over the key that is kept for that. Returns the tasks whose keys are kept for others.
+/// Keeps the keys of tasks that were just inserted, as long as they want; one that repeats a
+/// settled task takes over the key that is kept for that. Returns the tasks whose keys are kept for
+/// others.
 pub fn keep(db: &Database, session: &Session, inserted: &[&Entry]) -> HashSet<Uuid> {
     let mut refused: HashSet<Uuid> =
         (kept_by(db, session, inserted).keys()).map(|place| inserted[*place].id).collect();

@@ -1,5 +1,5 @@
-//! Keys: at most one live task per queue and key, and one that keeps its key for some time. Submitting a
-//! duplicate is refused, ignored, or replaces the live task.
+//! Keys: at most one live task per queue and key, and one that keeps its key for some time.
+//! Submitting a duplicate is refused, ignored, or replaces the live task.
 
 use crate::error;
 use crate::ops::finish::cancel;
@@ -68,8 +68,8 @@ pub fn insert_all(
     replaced
 }
 
-/// Cancels the live tasks whose keys are to be replaced, unless they are owned. Adds what was cancelled
-/// to `replaced`.
+/// Cancels the live tasks whose keys are to be replaced, unless they are owned. Adds what was
+/// cancelled to `replaced`.
 fn replace(
     db: &Database,
     session: &Session,
@@ -190,7 +190,8 @@ fn find_holders<'n>(
     (0..rows.len()).map(|row| (place(row), id_at(&rows, row, 1))).collect()
 }
 
-/// The live task of a queue that has this key; of a run of an SQL command and another task, the run.
+/// The live task of a queue that has this key; of a run of an SQL command and another task, the
+/// run.
 pub fn task_id(db: &Database, queue: &[u8], key: &[u8]) -> Option<Uuid> {
     find_holders(&session(db), std::iter::once((queue, key)), true).pop().map(|(_, id)| id)
 }

@@ -137,5 +137,6 @@ pub fn cancel_message(
     };
     let Some((task, sender)) = found else { return Ok(false) };
     permit(Oid::from_u32(sender))?;
-    Ok(cancel::cancel(db, &[task])[0] == Some(true))
+    // Its row is locked.
+    Ok(cancel::cancel(db, &[task], |_, _| Ok(()))?[0] == Some(true))
 }

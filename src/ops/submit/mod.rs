@@ -84,8 +84,8 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     ids.into_iter().zip(answers).collect()
 }
 
-/// Makes the generated ids ascend with the times of submission: tasks are found and settled in the order
-/// of their ids, and lie one after the other then.
+/// Makes the generated ids ascend with the times of submission: tasks are found and settled in the
+/// order of their ids, and lie one after the other then.
 fn order_ids(entries: &mut [Entry]) {
     let is_generated = |entry: &&mut Entry| entry.draft.id.is_none();
     let mut ids: Vec<Uuid> =

@@ -12,9 +12,9 @@ use std::collections::HashSet;
 
 statement!(QUEUES_IN_ORDER, "submit/queues_in_order", [TEXTS]);
 
-/// Notes which tasks are of queues that keep the order: as the board knows them, or before it is built as
-/// the table does. What a queue is told after that is put right by the commit, or by the look at all groups
-/// that follows a change of the setting.
+/// Notes which tasks are of queues that keep the order: as the board knows them, or before it is
+/// built as the table does. What a queue is told after that is put right by the commit, or by the
+/// look at all groups that follows a change of the setting.
 pub fn look_up(db: &Database, session: &Session, entries: &mut [Entry]) {
     for some in entries.chunks_mut(AT_ONCE) {
         let is_built = with_board(|board| {

@@ -19,9 +19,19 @@ statement!(MARK, "submit/mark_resubmitted", [UUIDS, UUIDS]);
 /// Submits tasks again, as a role asks, which needs the rights of the role of each SQL command. For
 /// each task: the id of the new one, the same where an id is repeated; `None`: there is no such
 /// task, or it was neither aborted nor cancelled.
-pub fn resubmit(db: &Database, asking: Oid, wanted: &[Uuid]) -> Result<Vec<Option<Uuid>>> {
+///
+/// `permit`: whether a task of a queue may be submitted again.
+pub fn resubmit(
+    db: &Database,
+    asking: Oid,
+    wanted: &[Uuid],
+    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+) -> Result<Vec<Option<Uuid>>> {
     let session = session(db);
     let rows = session.run(&RESUBMITTED, &[ids(wanted.iter().copied())]);
+    for row in 0..rows.len() {
+        permit(id_at(&rows, row, 0), &datum::text(rows.get(row, 1)))?;
+    }
     let row_of: HashMap<Uuid, usize> =
         (0..rows.len()).map(|row| (id_at(&rows, row, 0), row)).collect();
     let mut drafts: Vec<Draft> = Vec::with_capacity(rows.len());

@@ -1,9 +1,9 @@
 //! Supply: brings ready tasks from the table to those who ask for work (I4).
 //!
-//! A queue that the board covers is served from its lanes, which are refilled one by one (`refill`).
-//! Of any other one the table is searched (`search`), and what is found is claimed by its id. Each
-//! call makes a bounded number of refills and falls back to the search. `survey` reads which lanes
-//! there are.
+//! A queue that the board covers is served from its lanes, which are refilled one by one
+//! (`refill`). For any other queue the table is searched (`search`), and the tasks that are found
+//! are claimed by id. Each call makes a bounded number of refills and falls back to the search.
+//! `survey` reads which lanes there are.
 
 pub mod order;
 pub mod refill;
@@ -16,8 +16,8 @@ use crate::shmem::database::Database;
 use crate::shmem::segment;
 use board::Next;
 
-/// How many refills one call makes without a task from any, before it searches the table: where there
-/// are fewer slots than lanes, one that is refilled may lose its task to another.
+/// How many refills one call makes without a task from any, before it searches the table: where
+/// there are fewer slots than lanes, one that is refilled may lose its task to another.
 const REFILLS_MAX: u32 = 64;
 
 /// What a caller does for whom the board has no task of a queue.
@@ -45,8 +45,8 @@ impl Supply {
         self.search = None;
     }
 
-    /// Brings tasks, as far as what is next on the board calls for it; waits for another process that
-    /// does.
+    /// Brings tasks, as far as what is next on the board calls for it; waits for another process
+    /// that does.
     pub fn bring(
         &mut self,
         db: &Database,

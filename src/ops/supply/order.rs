@@ -1,9 +1,11 @@
-//! Order: brings the next tasks of groups forward, in queues of whose groups one task runs at a time.
+//! Order: brings the next tasks of groups forward, in queues where one task of a group runs at a
+//! time.
 //!
-//! Of each such group one task is *first*: the only one that may be owned. The others are behind it.
-//! Each commit that may leave a group without a first task, or with several, notes the group on the
-//! board. The scheduler alone makes one first; only a transaction that settles a first task may bring the
-//! next one forward itself: while it has the row locked, the group has a first task for all others.
+//! In each such group one task is *first*: the only one that may be owned. The others are behind
+//! it. A commit that may leave a group without a first task, or with several, notes the group on
+//! the board. The scheduler alone makes a task first, with one exception: a transaction that
+//! settles the first task may bring the next one forward itself. While it has the row locked, the
+//! group has a first task for all others.
 
 use crate::ops::supply::search::{Found, texts};
 use crate::pg::datum::{self, BIGINT, BIGINTS, TEXT, TEXTS, UUID, UUIDS};
@@ -65,16 +67,16 @@ pub enum Looked {
 
 /// Has one transaction at a time bring tasks forward.
 fn alone(db: &Database) {
-    // SAFETY: a lock on an object of this database, released at the transaction's end. A process that has it
-    // waits for no row.
+    // SAFETY: a lock on an object of this database, released at the transaction's end. A process
+    // that has it waits for no row.
     unsafe {
         let mode = pg_sys::ExclusiveLock as i32;
         pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, db.extension, 2, mode);
     }
 }
 
-/// Gives each of some groups one first task, its oldest one unless a younger one was taken, and offers it if
-/// it is ready. Of queues that do not keep the
+/// Gives each of some groups one first task, its oldest one unless a younger one was taken, and
+/// offers it if it is ready. Of queues that do not keep the
 /// order, brings all tasks forward. Moves some thousand tasks at most.
 pub fn look_at(db: &Database, groups: &[Group]) -> Vec<Looked> {
     let mut looked = vec![Looked::Done; groups.len()];
@@ -128,7 +130,8 @@ pub fn look_at(db: &Database, groups: &[Group]) -> Vec<Looked> {
         note(&rows, &several, &mut looked, |_| 1, 1, |it| datum::number(it) != 0);
         rows.free();
     }
-    // Where there is no order, as many as there may be in one transaction, of the first groups at least.
+    // Where there is no order, as many as there may be in one transaction, of the first groups at
+    // least.
     let mut room = ROWS_PER_TX;
     let mut most = vec![0; groups.len()];
     for at in all.iter().copied().filter(|at| firsts[*at] == 0) {
@@ -182,8 +185,8 @@ fn withdraw(db: &Database, key: &BoardKey) -> Withdrawn {
     }
 }
 
-/// Notes what became of some groups whose rows a statement was to move: `most`: how many of each at most;
-/// `moved`: whether it did, by a column.
+/// Notes what became of some groups whose rows a statement was to move: `most`: how many of each at
+/// most; `moved`: whether it did, by a column.
 fn note(
     rows: &Rows,
     some: &[usize],
@@ -273,7 +276,8 @@ pub fn note_again(entry: u32, groups: &[Group]) {
 pub struct Sweep {
     queue: Vec<u8>,
     hash: GroupHash,
-    /// All groups with tasks behind were looked at; what is left are those with several first tasks.
+    /// All groups with tasks behind were looked at; what is left are those with several first
+    /// tasks.
     knows_behind: bool,
     /// Of the queue, the tasks without a group were looked at.
     knows_plain: bool,
@@ -290,8 +294,8 @@ impl Sweep {
         Sweep { queue: Vec::new(), hash: 0, knows_behind: false, knows_plain: true }
     }
 
-    /// The next groups to be looked at; `None`: there are no more. Changes nothing: a step that fails is
-    /// made again with what was there before.
+    /// The next groups to be looked at; `None`: there are no more. Changes nothing: a step that
+    /// fails is made again with what was there before.
     pub fn step(&self, db: &Database) -> Option<(Vec<Group>, Sweep)> {
         let session = session(db);
         let (queue, hash) = (Some(datum::varlena(&self.queue)), Some(Uuid(self.hash).datum()));
@@ -355,8 +359,8 @@ pub fn serve(db: &Database, entry: u32) {
     }
 }
 
-/// Brings the next tasks of groups forward whose first task this transaction has settled, for it to own
-/// them. `only`: the one task that it wants.
+/// Brings the next tasks of groups forward whose first task this transaction has settled, for it to
+/// own them. `only`: the one task that it wants.
 pub fn bring_own(
     db: &Database,
     session: &Session,

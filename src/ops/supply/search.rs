@@ -1,10 +1,10 @@
 //! Searching the table for ready tasks of a queue that the board does not cover (I4).
 //!
-//! A search reads pages: of each lane that was asked for the first tasks that may be owned, and of the
-//! lanes of groups the next ones in the order of the groups' hashes, from where the queue's last search
-//! stopped. So each group has its turn, however many there are. A page costs a hop in an index for each
-//! lane, whatever the lane's length; tasks that are held, and groups that are full, are passed over.
-//! What is found need not be there any more when it is claimed.
+//! A search reads pages. For each lane that the caller asks for, a page has the first tasks that
+//! may be owned. The lanes of groups come in the order of the groups' hashes, from where the
+//! queue's last search stopped, so each group has its turn, however many there are. A page costs a
+//! hop in an index for each lane, whatever the lane's length. It skips tasks that are held and
+//! groups that are full. A task that was found may be gone when it is claimed.
 
 use crate::pg::datum::{self, BIGINT, BOOL, TEXT, TEXTS, UUID};
 use crate::pg::spi::{Rows, Session, statement};
@@ -37,8 +37,8 @@ const MOST_LANES: usize = 1_024;
 /// How many tasks of each lane of a group a page has at most.
 const TASKS_OF_GROUP: i64 = 4;
 
-/// How many tasks without a group a page has at most, of all lanes together, and what it has of each in
-/// any case.
+/// How many tasks without a group a page has at most, of all lanes together, and what it has of
+/// each in any case.
 const MOST_PLAIN: usize = 4_096;
 const LEAST_PLAIN: usize = 4;
 
@@ -207,8 +207,8 @@ impl Search {
         }
     }
 
-    /// Sorts a page by priority, then by the groups' turns; those without a group are one, which comes
-    /// first.
+    /// Sorts a page by priority, then by the groups' turns; those without a group are one, which
+    /// comes first.
     fn sort(&self, page: &mut [Found]) {
         if page.iter().any(|it| it.group.is_some()) {
             page.sort_by_key(|it| (it.group, Reverse(it.raised), it.rank));
@@ -228,8 +228,8 @@ impl Search {
 struct Actions {
     page: Vec<Vec<u8>>,
     asked: Option<Vec<Vec<u8>>>,
-    /// The ranges that are still to be read, the next one last: from an action on, up to one or to the
-    /// end.
+    /// The ranges that are still to be read, the next one last: from an action on, up to one or to
+    /// the end.
     left: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 

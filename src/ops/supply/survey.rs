@@ -15,8 +15,8 @@ statement!(SURVEY_GROUPS, "supply/survey_groups", [TEXT, BOOL, BIGINT]);
 statement!(SURVEY_QUEUE, "supply/survey_queue", [TEXT, BIGINT]);
 
 /// Reads the settings of all queues, and marks all lanes of a database as to be refilled, from the
-/// first task on that is not owned: those before have slots. A queue for some of whose lanes there is
-/// no room is searched from then on.
+/// first task on that is not owned: those before have slots. A queue for some of whose lanes there
+/// is no room is searched from then on.
 pub fn survey(db: &Database, entry: u32) {
     // What is asked for from now on may come too late for this survey.
     let asked = with_board(|board| board.begin_survey(entry));
@@ -43,8 +43,8 @@ pub fn survey(db: &Database, entry: u32) {
     });
 }
 
-/// Tries to bring all lanes of a queue that is searched onto the board, if there are at most so many.
-/// Whether they are there.
+/// Tries to bring all lanes of a queue that is searched onto the board, if there are at most so
+/// many. Whether they are there.
 pub fn resume(db: &Database, entry: u32, queue: &[u8], most: u32) -> bool {
     let begun = with_board(|board| {
         // An earlier try may have failed in the middle.

@@ -16,8 +16,8 @@ struct Header {
 /// Allocates memory with a request in it, which the handle finds; `None`: the server has no more.
 pub fn create(request: &[u8]) -> Option<u32> {
     let size = size_of::<Header>() + request.len() + REPLY_MAX;
-    // SAFETY: the segment has room for the header, the request and the longest reply. It outlives this
-    // process's mapping since it is pinned.
+    // SAFETY: the segment has room for the header, the request and the longest reply. It outlives
+    // this process's mapping since it is pinned.
     unsafe {
         let options = pg_sys::DSM_CREATE_NULL_IF_MAXSEGMENTS as i32;
         let segment = pg_sys::dsm_create(size, options);

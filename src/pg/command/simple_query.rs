@@ -45,8 +45,8 @@ const STATEMENT_TIMEOUT: c_int = 3;
 /// Keeps a report of an error as PostgreSQL has it: pgrx knows PostgreSQL's own SQLSTATEs only, and
 /// texts in UTF-8. `kept` is where it goes, in the memory context of the command.
 unsafe extern "C-unwind" fn keep_report(kept: *mut c_void) {
-    // SAFETY: PostgreSQL calls this while it reports something, which may be no error. The pointer is
-    // that of `run`.
+    // SAFETY: PostgreSQL calls this while it reports something, which may be no error. The pointer
+    // is that of `run`.
     unsafe {
         let kept = &mut *kept.cast::<Kept>();
         let before = pg_sys::MemoryContextSwitchTo(kept.context);
@@ -197,8 +197,8 @@ unsafe fn execute(
     let text = CString::new(text)
         .map_err(|_| Failure::new(b"22021", "the command contains a byte of value zero"))?;
     let mut done = Completed { tag: Vec::new(), rows: 0 };
-    // SAFETY: the order of calls is that of PostgreSQL's exec_simple_query. What must survive a commit
-    // within the text lives in `context`.
+    // SAFETY: the order of calls is that of PostgreSQL's exec_simple_query. What must survive a
+    // commit within the text lives in `context`.
     unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
@@ -293,11 +293,11 @@ unsafe fn log_duration(text: *const c_char, was_logged: bool) {
     }
 }
 
-/// Writes a line as PostgreSQL does of a client's command, in the encoding of the database. `values`: one
-/// or two.
+/// Writes a line as PostgreSQL does of a client's command, in the encoding of the database.
+/// `values`: one or two.
 unsafe fn log(format: &CStr, values: &[*const c_char]) {
-    // SAFETY: the format has a place for each value; these end with a zero, and are copied. A second one
-    // that the format does not have is not read.
+    // SAFETY: the format has a place for each value; these end with a zero, and are copied. A
+    // second one that the format does not have is not read.
     unsafe {
         if errstart(PgLogLevel::LOG as c_int, ptr::null()) {
             errmsg(format.as_ptr(), values[0], values.last().copied().unwrap_or(ptr::null()));

@@ -12,15 +12,15 @@ pub fn current() -> Oid {
     unsafe { pg_sys::GetUserId() }
 }
 
-/// Whether a role has the privileges of another: it is that role, inherits them by membership, or is
-/// a superuser.
+/// Whether a role has the privileges of another: it is that role, inherits them by membership, or
+/// is a superuser.
 pub fn has_privileges_of(role: Oid, other: Oid) -> bool {
     // SAFETY: catalog look-ups inside a transaction.
     unsafe { pg_sys::has_privs_of_role(role, other) }
 }
 
-/// Whether a role may have something done with the rights of another: it has its privileges, and may
-/// become it by SET ROLE.
+/// Whether a role may have something done with the rights of another: it has its privileges, and
+/// may become it by SET ROLE.
 pub fn may_act_as(role: Oid, other: Oid) -> bool {
     has_privileges_of(role, other) && catalog::may_set_role(role, other)
 }
@@ -81,6 +81,13 @@ pub fn connection_limit(role: Oid) -> Option<usize> {
 pub fn connections(role: Oid) -> usize {
     // SAFETY: reads shared memory.
     unsafe { pg_sys::CountUserBackends(role) as usize }
+}
+
+/// Whether a role sees the rows of all others where each role sees its own: it has BYPASSRLS, or is
+/// a superuser.
+pub fn bypasses_row_security(role: Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::has_bypassrls_privilege(role) }
 }
 
 /// Whether a role is a superuser.

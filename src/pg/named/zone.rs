@@ -31,8 +31,9 @@ impl TimeZone {
         (!zone.is_null()).then_some(TimeZone::Named(zone))
     }
 
-    /// The name of a time zone as the time zone database spells it; `None`: it has no such. PostgreSQL
-    /// would take a name that it does not know as a rule: `UTC+3` is three hours behind UTC there.
+    /// The name of a time zone as the time zone database spells it; `None`: it has no such.
+    /// PostgreSQL would take a name that it does not know as a rule: `UTC+3` is three hours behind
+    /// UTC there.
     pub fn find(name: &str) -> Option<String> {
         let wanted = CString::new(name).ok().filter(|it| it.as_bytes().len() <= NAME_MAX)?;
         let mut canonical: [c_char; NAME_MAX + 1] = [0; NAME_MAX + 1];

@@ -53,9 +53,10 @@ pub(crate) use statement;
 /// An SPI session as the owner of the tables, with a search path of pg_catalog only. Begins with
 /// its first statement and ends when it is dropped, also by an error.
 ///
-/// The functions of indexes on the tables run in it. They may belong to a role with fewer rights than the
-/// caller, and must leave nothing behind that would run as the caller at the commit: PostgreSQL refuses
-/// deferred triggers and cursors WITH HOLD here, and what they set ends with the session.
+/// The functions of indexes on the tables run in it. They may belong to a role with fewer rights
+/// than the caller, and must leave nothing behind that would run as the caller at the commit:
+/// PostgreSQL refuses deferred triggers and cursors WITH HOLD here, and what they set ends with the
+/// session.
 pub struct Session {
     owner: pg_sys::Oid,
     begun: OnceCell<Begun>,
@@ -107,7 +108,8 @@ impl Session {
         self.run_under(statement, arguments, unsafe { pg_sys::GetLatestSnapshot() })
     }
 
-    /// Begins the session, if it has not begun: from now on this process acts with its owner's rights.
+    /// Begins the session, if it has not begun: from now on this process acts with its owner's
+    /// rights.
     pub fn begin(&self) {
         self.begun.get_or_init(|| Begun::new(self.owner));
     }
@@ -122,8 +124,8 @@ impl Session {
         self.execute(|| statement.plan(), statement.kinds, arguments, snapshot)
     }
 
-    /// As `run_under`, with a text that differs from call to call, but not in its values: its plan is
-    /// kept for the next call with this text.
+    /// As `run_under`, with a text that differs from call to call, but not in its values: its plan
+    /// is kept for the next call with this text.
     pub fn run_variant(
         &self,
         text: String,
@@ -174,8 +176,8 @@ impl Session {
         self.run_planned(text, kinds, arguments, planner::OURS)
     }
 
-    /// As `run_text`, for results of any size: passes the rows on, some at a time, as long as `take` wants
-    /// more.
+    /// As `run_text`, for results of any size: passes the rows on, some at a time, as long as
+    /// `take` wants more.
     pub fn read_text(
         &self,
         text: &[u8],
@@ -187,8 +189,8 @@ impl Session {
         self.begin();
         let (mut values, nulls) = spread(arguments);
         let text = CString::new(text).unwrap_or_default();
-        // SAFETY: there is a value and a null for each parameter, of its type. An error closes the portal
-        // with its transaction.
+        // SAFETY: there is a value and a null for each parameter, of its type. An error closes the
+        // portal with its transaction.
         unsafe {
             let plan = prepare(&text, kinds, planner::OURS);
             let values = values.as_mut_ptr();
@@ -261,7 +263,8 @@ fn variant(text: String, kinds: &[Kind]) -> pg_sys::SPIPlanPtr {
     let generic = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
     let code = CString::new(text.as_str()).unwrap_or_default();
     let plan = prepare(&code, kinds, generic | planner::OURS);
-    // SAFETY: the plan was just made. The one that makes room is used by no statement: each has ended.
+    // SAFETY: the plan was just made. The one that makes room is used by no statement: each has
+    // ended.
     unsafe {
         pg_sys::SPI_keepplan(plan);
         VARIANTS.with_borrow_mut(|kept| {

@@ -1,5 +1,5 @@
-//! Firing: rows that wait for a time of the wall clock fire in the order in which they fall due, one
-//! batch at a time. The board knows the earliest such time.
+//! Firing: rows that wait for a time of the wall clock fire in the order in which they fall due,
+//! one batch at a time. The board knows the earliest such time.
 
 pub mod due_tasks;
 pub mod schedules;

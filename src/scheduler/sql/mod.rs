@@ -1,6 +1,6 @@
-//! SQL commands: the scheduler of a database owns the tasks of the queue `sql` and assigns each to a
-//! process that runs it as its role. The process tells what became of the command, and the scheduler
-//! returns the task.
+//! SQL commands: the scheduler of a database owns the tasks of the queue `sql` and assigns each to
+//! a process that runs it as its role. The process tells what became of the command, and the
+//! scheduler returns the task.
 //!
 //! * `exchange`: what the two tell each other.
 //! * `slots`: the processes, from the scheduler's side.

@@ -1,10 +1,10 @@
-//! The processes that run commands, from the side of a scheduler: taking one that is free, starting
-//! one, and letting idle ones go. All databases share them.
+//! The processes that run commands, as a scheduler sees them: it takes a free one, starts one, and
+//! ends idle ones. All databases share them.
 //!
-//! A process that comes free goes to the database that runs the fewest commands, of those that wait;
-//! among equals, to the one that began its last command earliest. No role and no database has more
-//! than its share, however long its commands run: a part is kept for other databases, if there are
-//! any, and another part for other roles.
+//! When a process comes free, it goes to the database that runs the fewest commands among those
+//! that wait. Among equals, it goes to the one that began its last command earliest. No role and no
+//! database has more than its share, however long its commands run: a part is kept for other
+//! databases, if there are any, and another part for other roles.
 
 use crate::pg::command::shared_area;
 use crate::pg::{process, time};
@@ -78,8 +78,8 @@ pub fn used_by(role: u32, database: u32) -> (usize, usize) {
     (used(|it| it.role() == role), used(|it| it.assignment().database == database))
 }
 
-/// The other databases that wait for a process and are to have one before this one: their entries on
-/// the board, and what they wait for.
+/// The other databases that wait for a process and are to have one before this one: their entries
+/// on the board, and what they wait for.
 fn ahead(entry: u32, now: Monotonic) -> impl Iterator<Item = (u32, &'static SqlWant)> {
     let key = |entry: u32| {
         let turn = sql_wants()[entry as usize].turn();
@@ -168,7 +168,8 @@ pub fn is_orphan(slot: &SqlSlot) -> bool {
     slot.state().is_used() && with_board(|board| board.find_entry(home.0, home.1)).is_none()
 }
 
-/// Frees slots of databases that are gone, or whose extension is: no scheduler collects their replies.
+/// Frees slots of databases that are gone, or whose extension is: no scheduler collects their
+/// replies.
 pub fn reclaim() {
     for slot in sql_slots() {
         let state = slot.state();
@@ -191,8 +192,8 @@ pub struct Orphans(HashMap<usize, Monotonic>);
 const ENTRY_TIMEOUT: Micros = Micros::from_secs(2);
 
 impl Orphans {
-    /// Ends commands that no scheduler looks after: cancels them, and terminates their processes where
-    /// that does not help. Returns when to look again.
+    /// Ends commands that no scheduler looks after: cancels them, and terminates their processes
+    /// where that does not help. Returns when to look again.
     pub fn end(&mut self) -> Option<Micros> {
         let now = time::monotonic();
         let mut found = HashMap::new();
@@ -304,8 +305,8 @@ impl Processes {
         }
     }
 
-    /// Starts another process for a slot whose process left without having begun its command; false: the
-    /// server has no place for one.
+    /// Starts another process for a slot whose process left without having begun its command;
+    /// false: the server has no place for one.
     pub fn start_again(&mut self, number: usize) -> bool {
         let slot = &sql_slots()[number];
         slot.set(SqlState::Taken);
@@ -337,8 +338,8 @@ impl Processes {
         true
     }
 
-    /// Whether the process of a slot has ended, or never started; `None`: an earlier scheduler started
-    /// it.
+    /// Whether the process of a slot has ended, or never started; `None`: an earlier scheduler
+    /// started it.
     pub fn is_over(&self, number: usize) -> Option<bool> {
         let process = self.0.get(&number)?;
         Some(!matches!(process.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted)))

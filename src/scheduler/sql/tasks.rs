@@ -1,9 +1,9 @@
-//! The tasks of SQL commands: owned, written down as begun, assigned, and returned.
+//! The tasks of SQL commands: owning them, recording that they begin, assigning and returning them.
 //!
 //! A task is owned only when there is a process for it: until then it is ready.
 //!
-//! A command begins only when its lease is durable in `scylla.lease`: after a crash the try counts, and
-//! no command runs more often than its task has tries.
+//! A command begins only when its lease is durable in `scylla.lease`: after a crash the try counts,
+//! and no command runs more often than its task has tries.
 
 use crate::error;
 use crate::ops::maintenance::persist_leases::{note_persisted, persist};
@@ -29,7 +29,8 @@ use std::collections::{HashMap, HashSet};
 
 /// How long to wait after a failure, or where a role has its share.
 const PAUSE: Micros = Micros::from_millis(200);
-/// How long to wait first for a place among the server's processes; each further time is twice as long.
+/// How long to wait first for a place among the server's processes; each further time is twice as
+/// long.
 const WORKER_PAUSE: Micros = Micros::from_millis(10);
 /// How long a process may take to start that an earlier scheduler asked for.
 const START_TIMEOUT: Micros = Micros::from_secs(10);
@@ -260,8 +261,8 @@ impl SqlTasks {
         self.ending = ending;
     }
 
-    /// Owns tasks for which there are processes, and assigns them. Returns how long to wait before the
-    /// next time, unless something happens.
+    /// Owns tasks for which there are processes, and assigns them. Returns how long to wait before
+    /// the next time, unless something happens.
     fn begin(&mut self, db: &Database, entry: u32, now: Monotonic) -> Micros {
         let mut pause = Micros::ZERO;
         if has_next(entry, now) {
@@ -306,8 +307,8 @@ impl SqlTasks {
         if self.claimed.is_empty() { pause } else { PAUSE }
     }
 
-    /// Owns the best tasks as long as there are processes for them, in this transaction. Returns what
-    /// came of the last one.
+    /// Owns the best tasks as long as there are processes for them, in this transaction. Returns
+    /// what came of the last one.
     fn own(&mut self, db: &Database, entry: u32, new: &mut Vec<Claimed>) -> Step {
         let mut full = Vec::new();
         loop {
@@ -467,7 +468,8 @@ impl Claimed {
     }
 }
 
-/// Whether the queue has a task that it hands out. The end of what is in the way wakes the scheduler.
+/// Whether the queue has a task that it hands out. The end of what is in the way wakes the
+/// scheduler.
 fn has_next(entry: u32, now: Monotonic) -> bool {
     with_board(|board| {
         let queue = board.find_queue(entry, QUEUE);

@@ -17,8 +17,8 @@ use std::ffi::CStr;
 /// How long a process waits for another command. Shorter than the time for which DROP DATABASE
 /// waits.
 const IDLE_TIMEOUT: Micros = Micros::from_secs(2);
-/// How long discarding may wait, in milliseconds: another session of the role may have locked what is
-/// discarded.
+/// How long discarding may wait, in milliseconds: another session of the role may have locked what
+/// is discarded.
 const DISCARD_TIMEOUT: i32 = 5_000;
 /// The longest message, detail and hint of a failure, in bytes.
 const TEXT_MAX: usize = 16 << 10;
@@ -37,8 +37,8 @@ pub extern "C-unwind" fn scylla_sql_worker(argument: Datum) {
     install_signal_handlers();
     // The command may be assigned while this process connects.
     let Assignment { role, database, .. } = slot.assignment();
-    // SAFETY: connects as the role itself. PostgreSQL refuses a role that may not log in or connect,
-    // which ends the process.
+    // SAFETY: connects as the role itself. PostgreSQL refuses a role that may not log in or
+    // connect, which ends the process.
     unsafe {
         let (database, role) = (Oid::from_u32(database), Oid::from_u32(role));
         pg_sys::BackgroundWorkerInitializeConnectionByOid(database, role, 0);
@@ -82,8 +82,8 @@ type RoleRow = Option<(u32, u32, u16)>;
 
 /// The row of this session's role; `None`: it cannot be read.
 ///
-/// A session keeps until its end whether its role was a superuser as it connected. If that has changed
-/// in the meantime, the row is told as none, which no role has.
+/// A session keeps until its end whether its role was a superuser as it connected. If that has
+/// changed in the meantime, the row is told as none, which no role has.
 fn session_row() -> Option<RoleRow> {
     transaction("look at the role of SQL commands", Commit::Ahead, || {
         // SAFETY: reads this process's state; the setting's value ends with a zero.
@@ -95,8 +95,8 @@ fn session_row() -> Option<RoleRow> {
     })
 }
 
-/// Runs the command that is assigned. False: the session cannot be used again. `as_connected`: the row
-/// of its role then.
+/// Runs the command that is assigned. False: the session cannot be used again. `as_connected`: the
+/// row of its role then.
 fn serve(slot: &SqlSlot, as_connected: RoleRow) -> bool {
     let Assignment { entry, area, timeout, .. } = slot.assignment();
     // Without its request the command cannot have begun.

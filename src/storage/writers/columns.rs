@@ -76,8 +76,8 @@ impl Defaults {
         })
     }
 
-    /// The default of a column, which may be null; `None`: it is no constant, or the column must not be
-    /// null.
+    /// The default of a column, which may be null; `None`: it is no constant, or the column must
+    /// not be null.
     ///
     /// # Safety
     /// A column of the open relation.

@@ -1,5 +1,5 @@
-//! The indexes of a table, as a write needs them. A backend prepares them once, and again when one of
-//! them has changed.
+//! The indexes of a table, as a write needs them. A backend prepares them once, and again when one
+//! of them has changed.
 
 use crate::error;
 use crate::pg::compat::catalog;
@@ -57,7 +57,8 @@ pub fn indexes(table: Relation) -> Rc<Indexes> {
         let before = CHANGES.get();
         // SAFETY: as above.
         let found = Rc::new(unsafe { Indexes::find(oid, table) });
-        // What changes meanwhile is not for this transaction, which has the lock. It is for later ones.
+        // What changes meanwhile is not for this transaction, which has the lock. It is for later
+        // ones.
         if CHANGES.get() == before && found.all.iter().all(|it| it.is_btree) {
             KNOWN.with_borrow_mut(|known| {
                 if known.len() == REMEMBERED {
@@ -150,8 +151,8 @@ impl Indexes {
         slot: *mut pg_sys::TupleTableSlot,
         key: &mut Key,
     ) -> bool {
-        // SAFETY: the index is one of these, prepared with this executor. A predicate is evaluated as
-        // by PostgreSQL's ExecQual, which is no function of the server's: it is never null.
+        // SAFETY: the index is one of these, prepared with this executor. A predicate is evaluated
+        // as by PostgreSQL's ExecQual, which is no function of the server's: it is never null.
         unsafe {
             if !(*index.info).ii_ReadyForInserts {
                 return false;
@@ -234,8 +235,8 @@ impl Key {
     }
 }
 
-/// Whether an expression calls functions that are not PostgreSQL's: those must run with the rights of
-/// the tables' owner, as a statement has them run.
+/// Whether an expression calls functions that are not PostgreSQL's: those must run with the rights
+/// of the tables' owner, as a statement has them run.
 unsafe extern "C-unwind" fn calls_other_functions(
     node: *mut pg_sys::Node,
     context: *mut c_void,

@@ -1,5 +1,5 @@
-//! How the columns of `scylla.task` become those of a partition of `scylla.finished`. The order of the
-//! columns may differ, and others may have added some.
+//! How the columns of `scylla.task` become those of a partition of `scylla.finished`. The order of
+//! the columns may differ, and others may have added some.
 
 use crate::error;
 use crate::pg::datum::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
@@ -99,8 +99,8 @@ thread_local! {
     static KNOWN: Cell<Option<Rc<PartitionMap>>> = const { Cell::new(None) };
 }
 
-/// How rows move from `task` to `partition`, a partition of `finished`. All three are open and locked, so
-/// none can change meanwhile. The answer is kept until one changes.
+/// How rows move from `task` to `partition`, a partition of `finished`. All three are open and
+/// locked, so none can change meanwhile. The answer is kept until one changes.
 pub fn partition_map(
     db: &Database,
     task: Relation,
@@ -143,7 +143,7 @@ unsafe fn find(
         let (live, above, settled) = (columns(task), columns(finished), columns(partition));
         let defaults = Defaults::new();
         let added = |name: &CStr| defaults.find(finished, find_column(&above, name)?);
-        let sources = settled.iter().map(|it| source(it, &live, &added));
+        let sources = settled.iter().map(|it| source(it, &live, added));
         let sources = sources.collect::<Option<Vec<Source>>>().filter(|all| are_whole(all))?;
         let place = |name: &CStr| find_column(&live, name).map(|it| it.attnum);
         let fits = is_heap(task) && is_heap(partition) && is_partitioned_by_updated(tables[1]);
@@ -168,8 +168,8 @@ fn is_partitioned_by_updated(finished: Oid) -> bool {
     key.as_deref() == Some("RANGE (updated)")
 }
 
-/// Where a column of the partition comes from; `None`: unknown, or computed. `added`: the default of a
-/// column that others have added.
+/// Where a column of the partition comes from; `None`: unknown, or computed. `added`: the default
+/// of a column that others have added.
 fn source(
     column: &FormData_pg_attribute,
     live: &PgTupleDesc,

@@ -23,8 +23,8 @@ pub struct PartitionWriter {
 }
 
 impl PartitionWriter {
-    /// Opens the partition for tasks that settle at time `at`. Where its indexes call functions that are
-    /// not PostgreSQL's, the session begins: they run with its owner's rights.
+    /// Opens the partition for tasks that settle at time `at`. Where its indexes call functions
+    /// that are not PostgreSQL's, the session begins: they run with its owner's rights.
     pub fn open(
         db: &Database,
         session: &Session,
@@ -32,8 +32,8 @@ impl PartitionWriter {
         at: Wall,
         command: pg_sys::CommandId,
     ) -> PartitionWriter {
-        // SAFETY: the tables are locked before they are read, the parent first, as statements do. An error
-        // closes them.
+        // SAFETY: the tables are locked before they are read, the parent first, as statements do.
+        // An error closes them.
         unsafe {
             let finished = pg_sys::try_table_open(db.finished, LOCK);
             if finished.is_null() {
@@ -51,8 +51,8 @@ impl PartitionWriter {
         }
     }
 
-    /// Adds a live task's row as a settled one; `tries` is added to its tries. `errors`: its errors,
-    /// if they are not those of the live row.
+    /// Adds a live task's row as a settled one; `tries` is added to its tries. `errors`: its
+    /// errors, if they are not those of the live row.
     pub fn add(
         &mut self,
         row: Row,
@@ -85,7 +85,7 @@ impl PartitionWriter {
     }
 }
 
-/// The partition for rows of time `at`: the default one where that time has none. `None`: there is none.
+/// The partition for rows of time `at`, or the default one. `None`: neither is there.
 ///
 /// # Safety
 /// The relation is open, and partitioned by ranges of one timestamptz if it is partitioned at all.

@@ -15,8 +15,8 @@ const LOCK: i32 = pg_sys::RowExclusiveLock as i32;
 /// Locks are kept until the end of the transaction.
 const KEEP: i32 = pg_sys::NoLock as i32;
 
-/// An open table to which rows are written. Memory for building rows is in a context of its own, reset
-/// after each write: a scan that is open meanwhile keeps its allocations elsewhere.
+/// An open table to which rows are written. Memory for building rows is in a context of its own,
+/// reset after each write: a scan that is open meanwhile keeps its allocations elsewhere.
 pub struct TableWriter {
     table: Relation,
     indexes: Rc<Indexes>,
@@ -44,7 +44,8 @@ impl TableWriter {
     /// The table is a heap, open and locked.
     pub unsafe fn new(table: Relation, command: pg_sys::CommandId) -> TableWriter {
         let indexes = indexes(table);
-        // SAFETY: an open relation; the context is deleted by `close`, or with the one that is current.
+        // SAFETY: an open relation; the context is deleted by `close`, or with the one that is
+        // current.
         unsafe {
             let outside = pg_sys::CurrentMemoryContext;
             let inside = pg_sys::AllocSetContextCreateInternal(
@@ -84,8 +85,8 @@ impl TableWriter {
         if self.filled == MOST || self.bytes > MOST_BYTES {
             self.flush();
         }
-        // SAFETY: this writer's own contexts. A slot has the table's columns, and there is a value for
-        // each. It owns its row, which is in the outer context, as the slot is.
+        // SAFETY: this writer's own contexts. A slot has the table's columns, and there is a value
+        // for each. It owns its row, which is in the outer context, as the slot is.
         unsafe {
             pg_sys::MemoryContextSwitchTo(self.inside);
             let mut given = 0;

@@ -58,8 +58,8 @@ pub struct TaskWriter {
 }
 
 impl TaskWriter {
-    /// Opens the table for rows with these columns. To be called with the rights of the tables' owner, as
-    /// a statement is run: an index may call functions.
+    /// Opens the table for rows with these columns. To be called with the rights of the tables'
+    /// owner, as a statement is run: an index may call functions.
     pub fn open(db: &Database, given: impl Iterator<Item = TaskColumn>) -> TaskWriter {
         // SAFETY: the table is locked before it is read; an error closes it.
         unsafe {

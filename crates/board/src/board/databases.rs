@@ -81,9 +81,9 @@ impl Board<'_> {
         }
     }
 
-    /// When so many tasks are submitted, a microsecond apart: returns the first one's time, which is
-    /// now, or later than any time that was given before. `Err`: the table does not allow a time yet
-    /// that is as late as this.
+    /// When so many tasks are submitted, a microsecond apart: returns the first one's time, which
+    /// is now, or later than any time that was given before. `Err`: the table does not allow a time
+    /// yet that is as late as this.
     pub fn take_created(&mut self, entry: u32, now: Wall, count: u32) -> Result<Wall, Wall> {
         let it = self.entry_mut(entry);
         let first = now.max(it.last_created + Micros(1));
@@ -95,8 +95,9 @@ impl Board<'_> {
         Ok(first)
     }
 
-    /// Allows `take_created` times before `until`, as the table does from now on. Before, it allowed
-    /// those before `allowed`: if it was not this board that knew of them, they may have been given.
+    /// Allows `take_created` times before `until`, as the table does from now on. Before, it
+    /// allowed those before `allowed`: if it was not this board that knew of them, they may have
+    /// been given.
     pub fn allow_created(&mut self, entry: u32, allowed: Wall, until: Wall) {
         let it = self.entry_mut(entry);
         if it.created_until < allowed {

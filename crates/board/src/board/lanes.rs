@@ -1,9 +1,9 @@
 //! The ready order: lanes, and the trees that they are in (I4).
 //!
-//! A queue's lanes are on the board as long as there is room for all of them. When one finds no place,
-//! or gives way to another queue's, the board does not cover the queue any more: its callers search
-//! the table, and its lanes are left where they are until they give way, too. A survey brings them
-//! back once there is room.
+//! A queue's lanes are on the board as long as there is room for all of them. When a lane finds no
+//! place, or gives way to another queue's lane, the board no longer covers the queue. Callers then
+//! search the table. The queue's lanes stay until they give way, too. A survey brings them back
+//! once there is room.
 
 use crate::board::Board;
 use crate::containers::hash::{hash, mix};
@@ -23,7 +23,8 @@ const SPILL_TRIES: u32 = 8;
 /// Whether a lane is needed at all costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
-    /// To keep ready tasks, which the table has, too: no larger queue gives way for it, none smaller.
+    /// To keep ready tasks, which the table has, too: no larger queue gives way for it, none
+    /// smaller.
     Cache,
     /// For a slot that is to be held: its number is limited by that of the slots.
     Held,
@@ -180,8 +181,8 @@ impl Board<'_> {
     }
 
     /// Spills an idle lane if there is no room for another one of a queue that has `own`: of the
-    /// database that has the most idle ones, the first of a queue that the board does not cover, else
-    /// one of the queue that has the most. `None`: no lane gives way.
+    /// database that has the most idle ones, the first of a queue that the board does not cover,
+    /// else one of the queue that has the most. `None`: no lane gives way.
     fn make_room_for_lane(&mut self, entry: u32, own: u32, need: Need) -> Option<()> {
         if !self.lanes.is_full() {
             return Some(());
@@ -224,8 +225,8 @@ impl Board<'_> {
         }
     }
 
-    /// Drops at most so many queued slots of a lane of a queue that the board does not cover; returns
-    /// how many it dropped.
+    /// Drops at most so many queued slots of a lane of a queue that the board does not cover;
+    /// returns how many it dropped.
     fn drop_queued(&mut self, lane: u32, most: u32) -> u32 {
         // An incomplete lane stays until it is forgotten.
         self.leave_to_table(lane, self.first_rank(lane));
@@ -238,9 +239,9 @@ impl Board<'_> {
         dropped
     }
 
-    /// Frees the lanes, among `count` indexes from `from` on, of queues that the board does not cover,
-    /// as far as they can go. Returns where to go on, or `None` at the end. Slots with a valid token go
-    /// only if `all` are to.
+    /// Frees the lanes, among `count` indexes from `from` on, of queues that the board does not
+    /// cover, as far as they can go. Returns where to go on, or `None` at the end. Slots with a
+    /// valid token go only if `all` are to.
     pub fn shed_lanes(&mut self, entry: u32, from: u32, count: u32, all: bool) -> Option<u32> {
         let mut left = count;
         let to = self.lanes.end();
@@ -272,8 +273,8 @@ impl Board<'_> {
         None
     }
 
-    /// Frees a lane that nothing refers to and that the table has nothing for, or whose tasks belong in
-    /// others by now.
+    /// Frees a lane that nothing refers to and that the table has nothing for, or whose tasks
+    /// belong in others by now.
     pub(crate) fn release_lane(&mut self, lane: u32) {
         let it = &self.lanes[lane];
         let is_over = it.cursor == Rank::END || self.is_outdated(lane);
@@ -332,8 +333,8 @@ impl Board<'_> {
         }
     }
 
-    /// Takes a queued slot out of its lane's order; the caller gives it its next state. From now on it
-    /// needs the head only: the lane may go while the slot is held.
+    /// Takes a queued slot out of its lane's order; the caller gives it its next state. From now on
+    /// it needs the head only: the lane may go while the slot is held.
     pub(crate) fn dequeue(&mut self, at: u32) {
         let lane = self.slots[at].lane;
         let leads = self.lanes[lane].first == at;

@@ -67,9 +67,9 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes for so many slots and processes. There is a lane for each slot that may be held, and
-    /// two for each process, which may refill one below another: so the number of leases is limited by
-    /// that of the slots alone.
+    /// The sizes for so many slots and processes. There is a lane for each slot that may be held,
+    /// and two for each process, which may refill one below another: so the number of leases is
+    /// limited by that of the slots alone.
     pub fn of(slots: usize, processes: usize) -> Sizes {
         let lanes = slots + 2 * processes;
         let queues = lanes + MAX_PARKED + MAX_CONFIGURED;

@@ -65,9 +65,10 @@ impl Board<'_> {
         }
     }
 
-    /// Makes sure that a task has a slot, even one that its lane has not come to, or, where the board
-    /// does not cover the queue, without its lane. Returns the slot's index; `None` when no slot can be
-    /// made, since all are held. The caller holds the slot at once, or calls `release_unheld`.
+    /// Makes sure that a task has a slot, even one that its lane has not come to, or, where the
+    /// board does not cover the queue, without its lane. Returns the slot's index; `None` when no
+    /// slot can be made, since all are held. The caller holds the slot at once, or calls
+    /// `release_unheld`.
     pub fn ensure_slot(
         &mut self,
         entry: u32,

@@ -16,8 +16,8 @@ const KEPT_FOR: Micros = Micros::from_secs(60);
 pub struct Room(u32);
 
 impl Board<'_> {
-    /// How many more slots a database may hold: its own share in any case, and beyond that what leaves
-    /// their shares to the databases whose tasks run.
+    /// How many more slots a database may hold: its own share in any case, and beyond that what
+    /// leaves their shares to the databases whose tasks run.
     pub fn room_of(&self, entry: u32) -> Room {
         let (capacity, share) = (self.slots.capacity(), self.share());
         let mut free = i64::from(capacity);
@@ -29,7 +29,8 @@ impl Board<'_> {
         Room(free.clamp(own.into(), capacity.into()) as u32)
     }
 
-    /// As `room_of`, of a queue: one that holds its share leaves as much to those that were refused.
+    /// As `room_of`, of a queue: one that holds its share leaves as much to those that were
+    /// refused.
     pub fn room_for(&self, entry: u32, queue: Option<u32>, now: Monotonic) -> Room {
         let Room(room) = self.room_of(entry);
         let keeps = now < self.entry(entry).refused_until && self.has_share(queue);

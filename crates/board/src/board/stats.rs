@@ -1,8 +1,9 @@
 //! What is counted of queues. A record is there as long as it has something that the table of
-//! totals does not: so a queue needs none to exist, and the first submission writes no shared row.
+//! totals does not have. So a queue exists without one, and the first submission writes no shared
+//! row.
 //!
-//! How many tasks are ready and waiting is counted once, under a snapshot, when a database's board
-//! is built. From the snapshot on each commit adds what it changes, unless the snapshot saw it.
+//! Ready and waiting tasks are counted once, under a snapshot, when a database's board is built.
+//! Each commit that the snapshot did not see adds what it changes.
 
 use crate::board::Board;
 use crate::containers::hash::hash;

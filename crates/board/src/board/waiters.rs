@@ -1,9 +1,10 @@
 //! Processes that wait for work, or for the end of a task.
 //!
-//! A *line* is a first-in, first-out list of waiting processes. Each queue and each task that
-//! processes wait for has one, and each worker that waits. A process joins its lines before it looks for what it waits for, so
-//! that it cannot miss what happens in between: a line for the task, or one for each queue. A
-//! process that is woken leaves all its lines at once. It joins them again before it looks.
+//! A *line* is a first-in, first-out list of waiting processes. A queue or a task has a line while
+//! processes wait for it, and so has a worker that waits. A process joins its lines before it
+//! checks for what it waits for, so it cannot miss what happens in between. It is in the line of
+//! its task, or in one line for each queue. A process that is woken leaves all its lines at once,
+//! and joins them again before it checks.
 
 use crate::board::Board;
 use crate::containers::hash::hash;
@@ -269,8 +270,8 @@ impl Board<'_> {
         }
     }
 
-    /// A lease of a worker, which has this record, has ended without it: it is told when it waits, or at
-    /// once. One that has not waited yet has no other record.
+    /// A lease of a worker, which has this record, has ended without it: it is told when it waits,
+    /// or at once. One that has not waited yet has no other record.
     pub(crate) fn signal_worker(&mut self, record: u32) {
         let (entry, name) = (self.workers[record].entry, self.workers[record].name);
         let record = self.find_worker(entry, b"", name.as_bytes()).unwrap_or(record);
@@ -301,7 +302,8 @@ impl Board<'_> {
         }
     }
 
-    /// What a worker is to be told, which waits in a process for some queues. A signal is told once.
+    /// What a worker is to be told, which waits in a process for some queues. A signal is told
+    /// once.
     pub fn take_event(
         &mut self,
         entry: u32,

@@ -1,14 +1,15 @@
 //! Waking: each task that gets ready wakes one process that waits for work of its lane.
 //!
-//! Of lanes with a head, the head wakes for all. A lane goes through its queue's line from the front and wakes processes whose filters admit its
-//! action. One hold of the lock looks at a few waiters only; the scheduler goes on with the rest.
-//! As long as the lane has something, each notification round wakes one more: a process that was
-//! woken need not own the task. No process is woken twice for one task: one that joins the line
-//! after the task got ready looks for itself. So a wake-up that a process does not use, because its
-//! filter admitted another action, or because it ended, goes on to the next and comes to an end.
+//! A head wakes for all lanes below it. A lane goes through its queue's line from the front and
+//! wakes processes whose filters admit its action. One hold of the lock looks at a few waiters
+//! only; the scheduler goes on with the rest. As long as the lane has something, each notification
+//! round wakes one more process, since a process that was woken need not own the task. No process
+//! is woken twice for one task: a process that joins the line after the task got ready checks for
+//! itself. So a wake-up comes to an end. A process passes it on when it does not use it, because
+//! its filter admitted another action or because the process ended.
 //!
-//! In a queue with limits a wake-up is for a place or permit that came free, whatever lane's task
-//! takes it: where a lane has no waiter left, it goes on to the lane that is next in the order.
+//! In a queue with limits a wake-up is for a place or permit that came free, whichever lane's task
+//! takes it. If a lane has no waiter left, the wake-up goes on to the next lane in the order.
 
 use crate::board::Board;
 use crate::board::lanes::ByFront;

@@ -107,8 +107,8 @@ pub struct DatabaseEntry {
     pub(crate) notes: ListHead,
     /// As these, of groups that are not known: all are to be looked at.
     pub looks_for_groups: bool,
-    /// A queue keeps the order, or does not any more, since a moment ago: its groups may have several first
-    /// tasks, or tasks behind these.
+    /// A queue keeps the order, or does not any more, since a moment ago: its groups may have
+    /// several first tasks, or tasks behind these.
     pub changes_order: bool,
     /// They are being looked at.
     pub is_looking: bool,
@@ -244,8 +244,8 @@ impl DatabaseEntry {
         std::mem::replace(&mut self.paused, paused)
     }
 
-    /// Since when the runs of schedules fire, asked by a scheduler that fires them: what was due before
-    /// was missed. Never in the future, though the wall clock was set back.
+    /// Since when the runs of schedules fire, asked by a scheduler that fires them: what was due
+    /// before was missed. Never in the future, though the wall clock was set back.
     pub fn runs_since(&mut self, now: Wall) -> Wall {
         self.runs_since = self.runs_since.min(now);
         self.runs_since

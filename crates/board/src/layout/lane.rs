@@ -67,7 +67,8 @@ impl LaneRef {
 }
 
 /// A lane's part in the turns of groups. The lane of the tasks without a group is the *head* of the
-/// lanes of its action's groups, and stays as long as there are any. Without groups it is only that.
+/// lanes of its action's groups, and stays as long as there are any. Without groups it is only
+/// that.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LaneTurns {
@@ -168,7 +169,8 @@ impl Lane {
         self.action.as_bytes()
     }
 
-    /// Whether the lane can be spilled in one step (I8): its tasks are then known to the table only.
+    /// Whether the lane can be spilled in one step (I8): its tasks are then known to the table
+    /// only.
     pub(crate) fn is_idle(&self) -> bool {
         self.counts.held() == 0
             && self.counts.queued <= SPILLED_SLOTS_MAX

@@ -38,7 +38,7 @@ pub struct Ticket {
     pub(crate) generation: u32,
 }
 
-/// What is or is not so of a slot.
+/// What may be true of a slot.
 #[derive(Clone, Copy)]
 pub(crate) enum Flag {
     /// The task's row counts this lease as a try already and has its assignment in the history.

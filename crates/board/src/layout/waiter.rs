@@ -60,8 +60,8 @@ pub struct ActionFilter(pub(crate) u128);
 #[repr(C)]
 pub struct Place {
     pub(crate) link: Link,
-    /// The hash of the queue's name, of the worker's, or of the task's id. Different ones that have the same hash
-    /// share their line: a process may be woken for the wrong one.
+    /// The hash of the queue's name, of the worker's, or of the task's id. Different ones that have
+    /// the same hash share their line: a process may be woken for the wrong one.
     pub(crate) hash: u32,
 }
 

@@ -10,8 +10,8 @@ const SHOWN: Micros = Micros::from_secs(3_600);
 /// As `SHOWN`, of a worker in no queue.
 const SHOWN_IN_NO_QUEUE: Micros = Micros::from_secs(60);
 
-/// A worker of one queue, or of no queue, from its first call on. There are as many records as slots, so that each
-/// lease has one.
+/// A worker of one queue, or of no queue, from its first call on. There are as many records as
+/// slots, so that each lease has one.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Worker {

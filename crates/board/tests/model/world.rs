@@ -181,7 +181,8 @@ pub struct World<'b> {
     pub cards: BTreeMap<Key, Card>,
     /// When each worker last called, by the board's clock.
     pub workers: BTreeMap<WorkerKey, Wall>,
-    /// Workers of which a lease ended without them, which they were not told yet, by the record that knows.
+    /// Workers of which a lease ended without them, which they were not told yet, by the record
+    /// that knows.
     pub signals: BTreeSet<WorkerKey>,
     /// Workers that are asked to stop.
     pub draining: BTreeSet<WorkerKey>,

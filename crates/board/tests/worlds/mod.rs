@@ -1,10 +1,10 @@
-//! B131, I4: boards that are too small for the world: whatever is ready and allowed is found, in few
-//! steps.
+//! B131, I4: boards that are too small for the world: whatever is ready and allowed is found, in
+//! few steps.
 //!
-//! The table is a naive one, and so is the search of it; the rest is the board's. Tasks have some queues,
-//! tens of actions and priorities and hundreds of groups, the queues every combination of aging, limits
-//! and order, and the board from one slot on. Of each transaction the table has the effect first, and the
-//! board at once or later.
+//! The table is a naive one, and so is the search of it; the rest is the board's. Tasks have some
+//! queues, tens of actions and priorities and hundreds of groups, the queues every combination of
+//! aging, limits and order, and the board from one slot on. Of each transaction the table has the
+//! effect first, and the board at once or later.
 
 use crate::memory::Memory;
 use board::{

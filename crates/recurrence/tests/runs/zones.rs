@@ -69,7 +69,8 @@ pub fn runs(series: &Series, from: Wall, most: usize) -> Vec<Wall> {
     std::iter::successors(first, |at| series.first(*at + Micros(1))).take(most).collect()
 }
 
-/// The runs from a time on and before another: those found forwards are found backwards, and counted.
+/// The runs from a time on and before another: those found forwards are found backwards, and
+/// counted.
 pub fn runs_between(it: &Series, low: Wall, high: Wall, text: &str) -> Vec<Wall> {
     let next = |from| it.first(from).filter(|at| *at < high);
     let found: Vec<Wall> = std::iter::successors(next(low), |at| next(*at + Micros(1))).collect();

@@ -1,4 +1,5 @@
-//! Default privileges, owners, and views: what is there is open to those only whom the extension means.
+//! Default privileges, owners, and views: what is there is open to those only whom the extension
+//! means.
 
 use crate::{connect_as, granted, role};
 use client::*;

@@ -4,12 +4,13 @@ use crate::{ALL, answer, connect_as, grant, granted, role};
 use client::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const REFERENCE: &str = include_str!("../../../../docs/reference.md");
+const PRIVILEGES: &str = include_str!("../../../../docs/reference/privileges.md");
+const FUNCTIONS: &str = include_str!("../../../../docs/reference/functions.md");
 
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
-/// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the completed
-/// task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 107] = [
+/// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the
+/// completed task `{c}`, whose result may be waited for.
+const CALLS: [(&str, &str); 108] = [
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -148,7 +149,8 @@ const CALLS: [(&str, &str); 107] = [
     ("_group_hash", "select scylla._group_hash('g')"),
     ("_front", "select scylla._front('q', '', 0)"),
     ("_oldest_ready", "select scylla._oldest_ready('q')"),
-    ("_command_pid", "select scylla._command_pid(gen_random_uuid())"),
+    ("_cron_sees_jobs_of", "select scylla._cron_sees_jobs_of('none')"),
+    ("_cron_runs", "select scylla._cron_runs()"),
     ("_queue_numbers", "select scylla._queue_numbers()"),
     ("_health", "select scylla._health()"),
     ("_known_workers", "select scylla._known_workers(now())"),
@@ -162,11 +164,11 @@ const CALLS: [(&str, &str); 107] = [
 
 /// The matrix: for each function the columns that say yes.
 fn matrix() -> BTreeMap<String, BTreeSet<String>> {
-    let from = REFERENCE.find("| function or view |").expect("the matrix");
+    let from = PRIVILEGES.find("| function or view |").expect("the matrix");
     let cells = |line: &str| -> Vec<String> {
         line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
     };
-    let mut lines = REFERENCE[from..].lines();
+    let mut lines = PRIVILEGES[from..].lines();
     let head = cells(lines.next().expect("a head"));
     let rows = lines.skip(1).take_while(|line| line.starts_with('|'));
     rows.map(|line| {
@@ -388,4 +390,33 @@ fn tables_are_closed() {
     assert_eq!(answer(&mut s, "drop view scylla.tasks"), "42501");
     // For tests, of any time: the owner's.
     assert_eq!(answer(&mut s, "select scylla._fire_schedules(now(), now())"), "42501");
+}
+
+/// The index of the reference has every function and every view that is for users, and leads to
+/// headings.
+#[test]
+fn index_of_the_reference_has_every_function_and_view() {
+    let database = database();
+    let mut s = database.connect();
+    let end = FUNCTIONS.find("\n## Conventions").expect("the end of the index");
+    let index = &FUNCTIONS[..end];
+    let sql = "select distinct proname::text from pg_proc
+            where pronamespace = 'scylla'::regnamespace and proname !~ '^_'
+        union select relname from pg_class where relnamespace = 'scylla'::regnamespace and relkind = 'v'";
+    let names: Vec<String> = s.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect();
+    let missing: Vec<&String> =
+        names.iter().filter(|it| !index.contains(&format!("[{it}](#{it}"))).collect();
+    assert!(missing.is_empty() && names.len() > 50, "{missing:?} of {}", names.len());
+    let anchor = |heading: &str| {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|it| it.is_alphanumeric() || "-_".contains(*it)).collect::<String>()
+    };
+    let headings: BTreeSet<String> = (FUNCTIONS.lines())
+        .filter(|line| line.starts_with("##"))
+        .map(|line| anchor(line.trim_start_matches('#').trim()))
+        .collect();
+    for link in index.split("](#").skip(1) {
+        let target = link.split(')').next().expect("an end");
+        assert!(headings.contains(target), "#{target}");
+    }
 }

@@ -18,7 +18,8 @@ fn is_active(s: &mut Session, name: &str) -> bool {
     s.value("select active from scylla.schedules where name = $1", &[&name])
 }
 
-/// Its owner's rights at the time that it fires count, not those of the time that it was registered.
+/// Its owner's rights at the time that it fires count, not those of the time that it was
+/// registered.
 #[test]
 fn schedule_fires_with_the_rights_of_its_owner() {
     let server = Server::start(&[]);
@@ -65,7 +66,8 @@ fn missed_runs_need_the_rights_too() {
     assert_eq!(s.count("select count(*) from scylla.task"), 0);
 }
 
-/// The schedule of another role is changed by those who manage its queue only; it stays its owner's.
+/// The schedule of another role is changed by those who manage its queue only; it stays its
+/// owner's.
 #[test]
 fn schedules_belong_to_their_owners() {
     let database = database();

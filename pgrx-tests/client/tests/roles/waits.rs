@@ -1,7 +1,7 @@
-//! A right to a schedule is decided when its row is locked: a call that waited for another transaction
-//! goes by what that one has left.
+//! A right to a schedule is decided when its row is locked: a call that waited for another
+//! transaction goes by what that one has left.
 
-use crate::granted;
+use crate::{ALL, connect_as, granted};
 use client::*;
 use std::thread;
 
@@ -79,6 +79,22 @@ fn a_job_that_was_transferred_meanwhile_is_not_changed() {
     server.assert_log_is_clean();
 }
 
+/// B121: two transactions that give a job the same name at once have one job: the second one waits,
+/// and changes it.
+#[test]
+fn a_job_that_two_schedule_at_once_is_one() {
+    let server = Server::start(&[]);
+    let (database, mut s, _) = with_job(&server);
+    let schedule = |when| format!("select cron.schedule('new', '{when}', 'select 2')");
+    let first = format!("set local role anna; {}; reset role", schedule("@daily"));
+    assert_eq!(after(&mut s, &first, as_role(&database, "anna"), &schedule("@weekly")), "ok");
+    assert_eq!(s.text(JOBS), "anna mine select 1, anna new select 2");
+    assert_eq!(s.text("select schedule from cron.job where jobname = 'new'"), "@weekly");
+    // The name is another role's as well.
+    s.run(&format!("begin; set local role bert; {}; commit", schedule("@hourly")));
+    assert_eq!(s.count("select count(*) from cron.job where jobname = 'new'"), 2);
+}
+
 /// B121: a schedule that was replaced by another role's in one transaction is that role's.
 #[test]
 fn a_schedule_that_was_made_again_meanwhile_is_not_removed() {
@@ -128,4 +144,125 @@ fn what_was_revoked_meanwhile_is_not_there() {
     assert_eq!(after(&mut s, &demote, boss, &give), "42501");
     assert_eq!(s.text(JOBS), "team mine select 1");
     server.assert_log_is_clean();
+}
+
+/// The id of the tasks below.
+const ID: &str = "00000000-0000-4000-8000-000000000001";
+
+/// B10: a call about a task decides by the queue of the task that it finds: another task may have
+/// had the id when the call began.
+#[test]
+fn a_task_that_got_the_id_meanwhile_is_out_of_reach() {
+    let database = database();
+    let mut s = database.connect();
+    let anna = granted(&mut s, "anna", "q", ALL);
+    let other = s.submit("q");
+    let later = "run_at => now() + interval '1 h'";
+    // Waiting tasks are not on the board: each call looks into the table, and waits for its lock.
+    let again = |table: &str, then: &str| {
+        format!(
+            "lock table scylla.{table} in access exclusive mode;
+             select scylla.delete_tasks('{{{ID}}}');
+             select scylla.submit('hidden', '\"secret\"', id => '{ID}', {later}) {then}"
+        )
+    };
+    let cancelled = format!("; select scylla.cancel('{ID}')");
+    for (table, end, call) in [
+        ("task", "", format!("select scylla.cancel('{ID}')")),
+        ("task", "", format!("select scylla.cancel_tasks('{{{ID}}}')")),
+        ("task", "", format!("select scylla.delay('{ID}', now())")),
+        ("task", "", format!("select scylla.delete_tasks('{{{ID}}}')")),
+        ("task", "", format!("select scylla.add_dependencies('{{{other}}}', '{{{ID}}}')")),
+        ("task", "", format!("select scylla.add_dependencies('{{{ID}}}', '{{{other}}}')")),
+        ("task", "", format!("select scylla.task('{ID}')")),
+        ("task", "", format!("select scylla.why('{ID}')")),
+        ("finished", &*cancelled, format!("select scylla.delete_tasks('{{{ID}}}')")),
+        ("finished", &cancelled, format!("select scylla.resubmit('{{{ID}}}')")),
+    ] {
+        s.run(&format!("select scylla.submit('q', id => '{ID}', {later}) {end}"));
+        let got = after(&mut s, &again(table, end), connect_as(&database, &anna), &call);
+        let left = "select string_agg(queue || ' ' || status, ', ') from scylla.tasks
+            where id = $1::text::uuid";
+        let left: Option<String> = s.value(left, &[&ID]);
+        let status = if end.is_empty() { "waiting" } else { "cancelled" };
+        let expected = ("42501".to_owned(), Some(format!("hidden {status}")));
+        assert_eq!((got, left), expected, "{call}");
+        s.run(&format!("select scylla.delete_tasks('{{{ID}}}')"));
+    }
+    assert_eq!(s.status(other), "ready");
+    assert_eq!(s.count("select count(*) from scylla.dependency"), 0);
+}
+
+/// B10: nor is a ready task handed out that got the id, whether or not the board knows the one of
+/// before.
+#[test]
+fn a_ready_task_that_got_the_id_meanwhile_is_not_owned() {
+    let server = Server::start(&["scylla.board_size = 64"]);
+    let database = server.database();
+    let mut s = database.connect();
+    s.run("create role anna login; select scylla.grant('q', 'anna', '{work}')");
+    let again = format!(
+        "lock table scylla.task in access exclusive mode; select scylla.delete_tasks('{{{ID}}}');
+         select scylla.submit('hidden', '\"secret\"', id => '{ID}')"
+    );
+    for (others, call) in [
+        (0, format!("select scylla.own_task('{ID}', 'w')")),
+        (0, "select 1 / count(*) from scylla.own_tasks('w', 'q')".to_owned()),
+        (200, format!("select scylla.own_task('{ID}', 'w')")),
+    ] {
+        if others > 0 {
+            s.submit_many("q", others);
+        }
+        s.run(&format!("select scylla.submit('q', id => '{ID}')"));
+        let got = after(&mut s, &again, as_role(&database, "anna"), &call);
+        // It is found to be gone, or another one.
+        assert!(["55000", "22012", "P0002", "42501"].contains(&&*got), "{others}, {call}: {got}");
+        let running = "select count(*) from scylla.tasks where status = 'running'";
+        assert_eq!(s.count(running), 0, "{others}, {call}");
+        // Those who may own it do.
+        assert_eq!(s.own_one("hidden").spec, json!("secret"));
+        s.run(&format!("select scylla.delete_tasks('{{{ID}}}')"));
+    }
+}
+
+/// B10: a call that waits for a task shows the result of no other one that got its id meanwhile.
+#[test]
+fn a_wait_shows_no_result_of_a_task_out_of_reach() {
+    let database = database();
+    let mut s = database.connect();
+    let anna = granted(&mut s, "anna", "q", ALL);
+    let submit =
+        |queue| format!("select scylla.submit('{queue}', id => '{ID}', post_result => true)");
+    s.run(&submit("q"));
+    let mut a = connect_as(&database, &anna);
+    let pid = a.pid;
+    thread::scope(|scope| {
+        let wait = format!("call scylla.wait_for_task('{ID}', '20 s')");
+        let waiting = scope.spawn(move || a.batch_execute(&wait).map_err(|error| code(&error)));
+        let waits = "select count(*) from pg_stat_activity
+            where pid = $1 and wait_event_type = 'Extension'";
+        eventually(seconds(10), "it waits", || (s.value::<i64>(waits, &[&pid]) == 1).then_some(()));
+        let delete = format!("select scylla.delete_tasks('{{{ID}}}')");
+        s.run(&format!("begin; {delete}; {}; commit", submit("hidden")));
+        s.end(ID.parse().unwrap(), "completed");
+        assert_eq!(waiting.join().unwrap(), Err("42501".to_owned()));
+    });
+}
+
+/// B52: a privilege that was revoked while a call about a task waited is gone.
+#[test]
+fn a_privilege_on_a_task_that_was_revoked_meanwhile_is_not_there() {
+    let database = database();
+    let mut s = database.connect();
+    let anna = granted(&mut s, "anna", "q", "cancel,look");
+    let id = s.submit_with("q", "run_at => now() + interval '1 h'");
+    let lock = format!("select from scylla.task where id = '{id}' for update");
+    for call in ["cancel('{id}')", "delay('{id}', now())", "delete_tasks('{{id}}')"] {
+        let call = format!("select scylla.{}", call.replace("{id}", &id.to_string()));
+        let revoke = format!("{lock}; select scylla.revoke('q', '{anna}', '{{cancel}}')");
+        let got = after(&mut s, &revoke, connect_as(&database, &anna), &call);
+        assert_eq!(got, "42501", "{call}");
+        assert_eq!(s.status(id), "waiting");
+        s.run(&format!("select scylla.grant('q', '{anna}', '{{cancel}}')"));
+    }
 }

@@ -102,8 +102,8 @@ fn a_closed_database_fires_nothing() {
     assert!(counts(&mut s, "a").1 >= 2, "{:?}", counts(&mut s, "a"));
 }
 
-/// A schedule of starts runs once after each one of the server, however it ended; not when the scheduler
-/// alone starts again, or a closed database is opened.
+/// A schedule of starts runs once after each one of the server, however it ended; not when the
+/// scheduler alone starts again, or a closed database is opened.
 #[test]
 fn a_schedule_of_starts_runs_once_after_each() {
     let server = Server::start(&[]);

@@ -3,8 +3,8 @@
 use crate::{counts, fire, fired, next_run, schedule};
 use client::*;
 
-/// B99, B102, B103, B110: the key tells the schedule and the expected time; a retry and an expired lease
-/// keep it; completed, the next run comes at its time.
+/// B99, B102, B103, B110: the key tells the schedule and the expected time; a retry and an expired
+/// lease keep it; completed, the next run comes at its time.
 #[test]
 fn a_run_has_the_key_of_its_expected_time() {
     let database = database();

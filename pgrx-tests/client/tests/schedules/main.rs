@@ -7,8 +7,8 @@ mod registering;
 
 use client::*;
 
-/// Fires what is due at a time, for a scheduler that fires since some time; how many runs fired. Times are
-/// in UTC.
+/// Fires what is due at a time, for a scheduler that fires since some time; how many runs fired.
+/// Times are in UTC.
 fn fire(s: &mut Session, now: &str, since: &str) -> i64 {
     let sql = "select scylla._fire_schedules(($1::text || '+00')::timestamptz, ($2::text || '+00')::timestamptz)";
     s.value(sql, &[&now, &since])
@@ -23,8 +23,8 @@ fn schedule(s: &mut Session, name: &str, expression: &str, options: &str) -> i64
     s.value(&sql, &[&name, &expression])
 }
 
-/// The expected times of a schedule's runs that fired, live or settled, in order; without the date of
-/// the first of them.
+/// The expected times of a schedule's runs that fired, live or settled, in order; without the date
+/// of the first of them.
 fn fired(s: &mut Session, name: &str) -> Vec<String> {
     let sql =
         "select split_part(key, '@', 2) from scylla.tasks where key like $1 || '@%' order by 1";

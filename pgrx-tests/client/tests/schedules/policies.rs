@@ -140,8 +140,8 @@ fn catching_up_delays_no_other_schedule() {
     server.assert_log_is_clean();
 }
 
-/// A run at a local time is at that time on the clocks that timestamptz shows; what they skip runs right
-/// after the gap.
+/// A run at a local time is at that time on the clocks that timestamptz shows; what they skip runs
+/// right after the gap.
 #[test]
 fn zones_are_those_of_timestamptz() {
     let database = database();
@@ -170,8 +170,8 @@ fn zones_are_those_of_timestamptz() {
             let row = s.query_one(sql, &[&expression, &zone, &time]).unwrap();
             let [all, moved, wrong, days]: [i64; 4] = std::array::from_fn(|at| row.get(at));
             assert_eq!((all, wrong), (2_000, 0), "{zone} {time}");
-            // Apia skipped the whole 30th of December 2011: that run is on the 31st, right after the
-            // gap, unless it is one with the run of that time.
+            // Apia skipped the whole 30th of December 2011: that run is on the 31st, right after
+            // the gap, unless it is one with the run of that time.
             let shared = i64::from(zone == "Pacific/Apia" && time != "00:00");
             assert_eq!(days, 2_000 - shared, "{zone} {time}: once a day");
             *checked.entry(moved > 0).or_default() += 1;

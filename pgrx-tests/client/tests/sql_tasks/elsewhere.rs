@@ -112,8 +112,8 @@ fn a_dump_keeps_commands() {
     assert_eq!(s.entry(begun)["tries"], 1, "the original goes on");
 }
 
-/// B121: a command runs in the database that its name meant when it was given, not in another one that
-/// has the name later, whose owner is a stranger.
+/// B121: a command runs in the database that its name meant when it was given, not in another one
+/// that has the name later, whose owner is a stranger.
 #[test]
 fn a_database_of_the_same_name_is_another_one() {
     let server = Server::start(&[]);

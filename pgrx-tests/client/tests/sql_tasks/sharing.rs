@@ -119,8 +119,8 @@ fn idle_processes_make_room_among_the_server_s_processes() {
     assert!(count <= 2, "{count} of the other database's commands were first");
 }
 
-/// B125: a command belongs to the group of its role, unless told: roles have their turns, and a limit
-/// for each.
+/// B125: a command belongs to the group of its role, unless told: roles have their turns, and a
+/// limit for each.
 #[test]
 fn roles_are_groups_of_their_own() {
     let server = Server::start(&["scylla.sql_workers = 1"]);

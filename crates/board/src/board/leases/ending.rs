@@ -206,10 +206,12 @@ impl Board<'_> {
         }
     }
 
-    /// Queues a slot again, or leaves its task to the table when its lane has moved past it, or finds no
-    /// place. A slot whose token is valid stays as long as there is room, beside the lane if need be.
+    /// Queues a slot again, or leaves its task to the table when its lane has moved past it, or
+    /// finds no place. A slot whose token is valid stays as long as there is room, beside the lane
+    /// if need be.
     pub(crate) fn requeue_slot(&mut self, at: u32) {
-        // An older task may have come meanwhile; and without the slot the group is not found any more.
+        // An older task may have come meanwhile; and without the slot the group is not found any
+        // more.
         self.note_group_of(at);
         let (rank, had_place) = (self.slots[at].rank(), self.slots[at].has_place());
         let head = self.slots[at].lane;

@@ -29,8 +29,8 @@ impl Queue {
     }
 }
 
-/// A priority, raised by the age of a task that has been ready, or could have been, since then, where
-/// it gains a point in each interval of `aging`; zero: it gains none.
+/// A priority, raised by the age of a task that has been ready, or could have been, since then,
+/// where it gains a point in each interval of `aging`; zero: it gains none.
 pub fn raised(priority: u32, since: Wall, now: Wall, aging: Micros) -> i64 {
     let age = now.0.saturating_sub(since.0);
     i64::from(priority) + age.checked_div(aging.0).unwrap_or(0).clamp(0, GAIN_MAX)

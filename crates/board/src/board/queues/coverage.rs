@@ -1,8 +1,7 @@
-//! Coverage: whether the board has all lanes of a queue that the table has ready tasks for (I4).
-//!
-//! A queue that the board covers is served from its lanes. Of any other one callers search the table,
-//! which needs nothing on the board, and claim what they find by its id. The scheduler has the lanes
-//! of such queues freed, and tries from time to time to bring them all back.
+//! Which queues the board covers. A queue that it covers is served from its lanes. For any other
+//! queue callers search the table, which needs nothing on the board, and claim the tasks that they
+//! find by id. The scheduler frees the lanes of such queues, and tries from time to time to bring
+//! them all back.
 
 use crate::board::Board;
 use crate::layout::names::{GroupHash, LaneName, Name, QUEUE_MAX};
@@ -56,17 +55,17 @@ impl Board<'_> {
         self.lanes.capacity() - self.lanes.live()
     }
 
-    /// Begins a survey of all tables of a database; the queues without a record are found by it. Returns
-    /// what it counts for.
+    /// Begins a survey of all tables of a database; the queues without a record are found by it.
+    /// Returns what it counts for.
     pub fn begin_survey(&mut self, entry: u32) -> u32 {
         let it = self.entry_mut(entry);
         it.has_unlisted = false;
         it.surveys_asked
     }
 
-    /// Begins to bring the lanes of a queue back: what commits from now on makes its lane. The caller
-    /// then takes a snapshot, and calls `survey` for each lane in it. False: it is being done, or
-    /// need not be, or tasks are queued in lanes that are still to be shed.
+    /// Begins to bring the lanes of a queue back: what commits from now on makes its lane. The
+    /// caller then takes a snapshot, and calls `survey` for each lane in it. False: it is being
+    /// done, or need not be, or tasks are queued in lanes that are still to be shed.
     pub fn begin_coverage(&mut self, entry: u32, name: &[u8]) -> bool {
         let queue = self.find_queue(entry, name);
         let queue = queue.filter(|queue| {
@@ -77,8 +76,8 @@ impl Board<'_> {
         queue.is_some()
     }
 
-    /// Ends what `begin_coverage` began: `complete` if there was a lane for all that was read. Whether
-    /// the board covers the queue now.
+    /// Ends what `begin_coverage` began: `complete` if there was a lane for all that was read.
+    /// Whether the board covers the queue now.
     pub fn end_coverage(&mut self, entry: u32, name: &[u8], complete: bool) -> bool {
         let Some(queue) = self.find_queue(entry, name) else { return true };
         if self.queues[queue].coverage == Coverage::Resuming {
@@ -88,9 +87,9 @@ impl Board<'_> {
         self.find_queue(entry, name).is_none_or(|it| self.queues[it].coverage == Coverage::Whole)
     }
 
-    /// Marks one lane as known to the table only, from a rank on (rebuild, refresh): each ready task
-    /// before it has, or had a moment ago, a slot. `level`: the priority of its tasks, in a queue
-    /// whose tasks gain priority with time. False when there is no place for the lane.
+    /// Marks one lane as known to the table only, from a rank on (rebuild, refresh): each ready
+    /// task before it has, or had a moment ago, a slot. `level`: the priority of its tasks, in a
+    /// queue whose tasks gain priority with time. False when there is no place for the lane.
     pub fn survey(&mut self, entry: u32, name: LaneName, level: Option<u32>, from: Rank) -> bool {
         let queue = self.find_queue(entry, name.queue);
         let (ages, coverage) = queue.map_or((false, Coverage::Whole), |queue| {
@@ -123,7 +122,8 @@ impl Board<'_> {
         queue.into_iter().for_each(|queue| self.queues[queue].next_group = group);
     }
 
-    /// Wakes a process for each queue of a database that the board does not cover, since no lane does.
+    /// Wakes a process for each queue of a database that the board does not cover, since no lane
+    /// does.
     pub fn wake_searched(&mut self, entry: u32) {
         let mut from = 0;
         while self.looks > 0

@@ -1,16 +1,16 @@
-//! Groups: of the tasks of one priority, each group of a queue gets a turn after the other.
+//! Groups: among tasks of one priority, the groups of a queue have their turns one after the other.
 //!
-//! A group has a lane of its own for each action, beside the lane of the tasks without a group,
-//! which is the *head* of these lanes. The head's tree has those that have something, the next one
-//! first; the queue's tree has the heads. A task that is handed out is a turn of its group in all
-//! of its lanes: the group moves behind all others, and a group that is new comes last. Tasks
-//! without a group are one group. A queue without groups has heads only, and no turns.
+//! A group has a lane of its own for each action. The lane of the tasks without a group is the
+//! *head* of these lanes. The head's tree has the lanes that have something, the next one first;
+//! the queue's tree has the heads. When a task is handed out, its group moves behind all others, in
+//! all of its lanes. A new group comes last. Tasks without a group are one group. A queue without
+//! groups has heads only, and no turns.
 //!
-//! A group of which as many tasks run as may is *parked*: its lanes are in no tree until a place comes
-//! free, so that it costs the others nothing.
+//! A group that runs as many tasks as it may is *parked*: its lanes are in no tree until a place
+//! comes free, so it costs the others nothing.
 //!
-//! In a queue with aging lanes have one priority each, and age alone decides between them. Groups of a
-//! queue that the board does not cover get their turns by the search of the table.
+//! In a queue with aging each lane has one priority, and age alone decides between lanes. Where the
+//! board does not cover a queue, the search of the table gives groups their turns.
 
 use crate::board::Board;
 use crate::board::leases::Next;
@@ -185,7 +185,8 @@ impl Board<'_> {
         let is_level = matches!(self.lanes[lane].order, Order::Level(_));
         let turn = if is_level { 0 } else { self.turns_of(lane).last };
         let front = self.front(lane);
-        // Beside each other while the queue begins or ceases to age, the two kinds are not compared.
+        // Beside each other while the queue begins or ceases to age, the two kinds are not
+        // compared.
         (Reverse(front.priority), is_level, turn, front, lane)
     }
 
@@ -260,8 +261,8 @@ impl Board<'_> {
         self.park_or_unpark(queue, group);
     }
 
-    /// Parks a group if as many of its tasks run as may, and takes it up again if not: then a process
-    /// is woken for what it has.
+    /// Parks a group if as many of its tasks run as may, and takes it up again if not: then a
+    /// process is woken for what it has.
     pub(crate) fn park_or_unpark(&mut self, queue: u32, group: u32) {
         let is_full = self.is_group_full(queue, group);
         if is_full == self.turns(queue, group).parked {

@@ -1,9 +1,9 @@
 //! Limits of queues: how many tasks run at once, and how many are handed out in a second.
 //!
-//! A reserved or leased task takes a place of its queue until it is queued again or gone; so does
-//! one whose lease a transaction in flight ends. That transaction may hand the place on to a task
-//! that it owns itself: if it rolls back, to a savepoint too, what it did last is undone first, so
-//! that the place is free again before the lease goes on.
+//! A reserved or leased task takes a place of its queue until it is queued again or gone. So does a
+//! task whose lease a transaction in flight ends. That transaction may use the place for a task
+//! that it owns itself. If it rolls back, to a savepoint too, its changes are undone in reverse
+//! order, so the place is free again before the lease goes on.
 
 use crate::board::Board;
 use crate::containers::treap::{self, TreapNodes};
@@ -244,7 +244,8 @@ impl Board<'_> {
         }
     }
 
-    /// Whether the group of a slot's task is full for a transaction that ends leases of groups itself.
+    /// Whether the group of a slot's task is full for a transaction that ends leases of groups
+    /// itself.
     pub fn slot_blocked(&self, slot: u32, freed: &[(GroupPlace, u32)]) -> Option<Blocked> {
         let place = self.group_place(&self.slots[slot]);
         let freed = freed.iter().find(|it| it.0 == place).map_or(0, |it| it.1);

@@ -138,8 +138,8 @@ impl Board<'_> {
         }
     }
 
-    /// Gives a queue settings, unless it has newer ones. False: too many queues have settings. If the
-    /// order of its tasks changes with them, a survey makes the lanes in which they belong.
+    /// Gives a queue settings, unless it has newer ones. False: too many queues have settings. If
+    /// the order of its tasks changes with them, a survey makes the lanes in which they belong.
     pub fn configure(
         &mut self,
         entry: u32,
@@ -169,7 +169,8 @@ impl Board<'_> {
         true
     }
 
-    /// Takes the settings of a queue back, and forgets their version: the next ones count from the first on.
+    /// Takes the settings of a queue back, and forgets their version: the next ones count from the
+    /// first on.
     pub fn drop_settings(&mut self, entry: u32, name: &[u8], now: Monotonic) {
         if self.find_queue(entry, name).is_none() {
             return;

@@ -1,10 +1,10 @@
-//! Order: in a queue of whose groups one task runs at a time, the tasks of a group run in the order of
-//! their submission.
+//! Order: in a queue where one task of a group runs at a time, the tasks of a group run in the
+//! order of their submission.
 //!
-//! The order is in the table: of each group one task may be owned, its *first*, and the others stand
-//! behind it, out of the order of ready tasks. So here such a group is as any other. Each commit that
-//! may leave a group without a first task notes the group, and the scheduler brings the next task
-//! forward. It alone does: two never are first.
+//! The order is in the table: one task of each group is *first* and may be owned, and the others
+//! are behind it, out of the order of ready tasks. So to the board such a group is as any other. A
+//! commit that may leave a group without a first task notes the group, and the scheduler brings the
+//! next task forward. Only the scheduler does, so two tasks are never first.
 
 use crate::board::Board;
 use crate::board::queues::limits::GroupPlace;
@@ -39,8 +39,8 @@ impl Board<'_> {
         self.find_queue(entry, queue).is_some_and(|queue| self.keeps_order(queue))
     }
 
-    /// The groups of a queue that keeps the order, of some places; `None` among them: the tasks without
-    /// a group.
+    /// The groups of a queue that keeps the order, of some places; `None` among them: the tasks
+    /// without a group.
     pub fn groups_in_order(
         &self,
         queue: Option<u32>,

@@ -1,5 +1,5 @@
-//! One client under load: submits, owns, extends, returns, cancels and waits at random, one by one and
-//! many at once. It reconnects after every lost connection and keeps its leases.
+//! One client under load: submits, owns, extends, returns, cancels and waits at random, one by one
+//! and many at once. It reconnects after every lost connection and keeps its leases.
 
 use crate::history::log::{Answer, Call, Place, Record};
 use crate::queues::{QUEUES, TICKS};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 const HELD: usize = 40;
 
-/// Whether a call has no answer: the connection was lost, the statement was cancelled or waited longer
-/// than it may, or there was no space on disk.
+/// Whether a call has no answer: the connection was lost, the statement was cancelled or waited
+/// longer than it may, or there was no space on disk.
 fn is_cut_off(error: &Error) -> bool {
     client::is_lost(error) || ["57014", "55P03", "53100"].contains(&code(error).as_str())
 }
@@ -298,7 +298,8 @@ impl<'a> Load<'a> {
         error.map_or(Ok(()), Err)
     }
 
-    /// Submits tasks of an action of their own, and cancels them by it. None of them is live after that.
+    /// Submits tasks of an action of their own, and cancels them by it. None of them is live after
+    /// that.
     fn cancel_many(&mut self, s: &mut Session) -> Result<(), Error> {
         let ids: Vec<Uuid> = (0..8).map(|_| Uuid::new_v4()).collect();
         let (place, action) = (self.place(), ids[0].to_string());

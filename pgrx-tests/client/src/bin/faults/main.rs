@@ -1,5 +1,5 @@
-//! Torments private servers with scylla, and proves what docs/guarantees.md promises. Prints a table
-//! as it goes; the exit status is 1 when a row failed.
+//! Torments private servers with scylla, and proves what docs/reference/guarantees.md promises.
+//! Prints a table as it goes; the exit status is 1 when a row failed.
 
 mod history;
 mod load;

@@ -1,5 +1,5 @@
-//! The queues of the load: one without limits, one with a limit, one of groups in order; and one that
-//! a schedule fills.
+//! The queues of the load: one without limits, one with a limit, one of groups in order; and one
+//! that a schedule fills.
 
 use client::{Database, eventually, seconds};
 
@@ -36,8 +36,8 @@ pub fn set_up(database: &Database) {
     s.value::<i64>(sql, &[&TICKS]);
 }
 
-/// Ends the schedule when it has caught up. Asserts that each second of its time has one run; returns
-/// how many these are.
+/// Ends the schedule when it has caught up. Asserts that each second of its time has one run;
+/// returns how many these are.
 pub fn end_ticks(database: &Database) -> usize {
     let mut s = database.connect();
     eventually(seconds(30), "the schedule has caught up", || {

@@ -82,8 +82,8 @@ impl Run {
         why.to_owned()
     }
 
-    /// Lets the clients work until the next fault: now and then so long that a crash may forget only some
-    /// leases.
+    /// Lets the clients work until the next fault: now and then so long that a crash may forget
+    /// only some leases.
     pub fn pause(&mut self) {
         let length = match self.whole {
             151.. => self.random.random_range(20..200),

@@ -50,7 +50,8 @@ impl Victim {
         })
     }
 
-    /// Kills a process with -9, which restarts all others; returns when a caller gets an answer again.
+    /// Kills a process with -9, which restarts all others; returns when a caller gets an answer
+    /// again.
     pub fn kill(&self, condition: &str, run: &mut Run) -> Fault {
         let mut canary = self.server.connect();
         let at = Instant::now();
@@ -157,8 +158,8 @@ fn final_rows(database: &Database) -> HashMap<Uuid, Vec<String>> {
     rows
 }
 
-/// Torments a server under load as often as the run asks for, and judges what the clients saw. Returns
-/// what happened.
+/// Torments a server under load as often as the run asks for, and judges what the clients saw.
+/// Returns what happened.
 pub fn torment(run: &mut Run, mut fault: impl FnMut(&Victim, &mut Run) -> Option<Fault>) -> String {
     let victim = Victim::start(&[]);
     let (seen, faults) = under_load(&victim.database, run.seed, || {
@@ -191,8 +192,8 @@ pub fn assert_none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{} {what}, such as {}", found.len(), found[0]);
 }
 
-/// The longest of these times. Asserts that the shortest is within a limit: a busy machine may delay
-/// any of them, and the code delays all of them or none.
+/// The longest of these times. Asserts that the shortest is within a limit: a busy machine may
+/// delay any of them, and the code delays all of them or none.
 pub fn soon_enough(times: &[Duration], limit: Duration) -> Duration {
     let fastest = times.iter().min().copied().unwrap_or_default();
     assert!(fastest <= limit, "{times:?}, and {limit:?} may be");

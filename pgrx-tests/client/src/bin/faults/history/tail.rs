@@ -1,5 +1,5 @@
-//! What may be lost when an asynchronous standby is promoted, or a server is recovered to a time: the
-//! calls that were acknowledged after the last transaction that survives.
+//! What may be lost when an asynchronous standby is promoted, or a server is recovered to a time:
+//! the calls that were acknowledged after the last transaction that survives.
 
 use crate::history::log::{Answer, Call, Record};
 use client::Uuid;

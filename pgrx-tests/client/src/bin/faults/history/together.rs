@@ -88,7 +88,8 @@ fn at_most(verdict: &mut Verdict, what: &str, limit: i32, held: &[&Held]) {
     }
 }
 
-/// In a group of which one task may run at a time, none is owned while an earlier one is ready or runs.
+/// In a group of which one task may run at a time, none is owned while an earlier one is ready or
+/// runs.
 pub fn in_order(verdict: &mut Verdict, place: Place, mut lives: Vec<Life>) {
     if queue(place.queue).max_running_per_group != Some(1) {
         return;

@@ -49,7 +49,8 @@ pub fn hold_a_snapshot(run: &mut Run) -> String {
     }
     holder.run("commit");
     run.made_one();
-    // Of the last half, when dead rows have piled up; the median, since other programs run here, too.
+    // Of the last half, when dead rows have piled up; the median, since other programs run here,
+    // too.
     let middle = |all: &[Duration]| {
         let mut late = all[all.len() / 2..].to_vec();
         late.sort();
@@ -111,7 +112,8 @@ fn memory(s: &mut Session) -> HashMap<i32, i64> {
 const SIZE: &str =
     "select pg_total_relation_size('scylla.task') / greatest(count(*), 1000) from scylla.task";
 
-/// Full load: neither the memory of a process nor the room that a live task takes grows after the first part.
+/// Full load: neither the memory of a process nor the room that a live task takes grows after the
+/// first part.
 pub fn soak(run: &mut Run) -> String {
     const MOST: i64 = 1024;
     let victim = Victim::start(&["autovacuum_naptime = '5 s'"]);

@@ -21,8 +21,9 @@ const SCHEDULES: [&str; 6] = [
     "15 0-4 * * 0",
 ];
 
-/// Fires schedules at times that go on, and step back or ahead by up to an hour. Those are arguments, as
-/// the scheduler gives them; the schedules begin in 2030, which no clock of this server reaches.
+/// Fires schedules at times that go on, and step back or ahead by up to an hour. Those are
+/// arguments, as the scheduler gives them; the schedules begin in 2030, which no clock of this
+/// server reaches.
 pub fn step(run: &mut Run) -> String {
     let database = database();
     let mut s = database.connect();

@@ -1,12 +1,13 @@
-//! Dumps of large databases: restored they are equal and closed, and nothing fires meanwhile: I12. An
-//! upgraded server is equal and open.
+//! Dumps of large databases: restored they are equal and closed, and nothing fires meanwhile: I12.
+//! An upgraded server is equal and open.
 
 use crate::run::Run;
 use client::*;
 use rand::RngExt;
 use std::process::{Command, Output};
 
-/// How many tasks are dumped: most of them in a queue, the rest delayed, leased, settled, in graphs.
+/// How many tasks are dumped: most of them in a queue, the rest delayed, leased, settled, in
+/// graphs.
 const TASKS: i32 = 100_000;
 const SCHEDULES: i64 = 200;
 

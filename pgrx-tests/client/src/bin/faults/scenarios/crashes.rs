@@ -1,6 +1,6 @@
-//! Faults of the whole server under load from eight connections; the clients' logs are judged against
-//! the tables. I1, I7, B17, B55: no acknowledged call is lost, no task is settled twice, and no two
-//! workers own one task at a time.
+//! Faults of the whole server under load from eight connections; the clients' logs are judged
+//! against the tables. I1, I7, B17, B55: no acknowledged call is lost, no task is settled twice,
+//! and no two workers own one task at a time.
 
 use crate::history::log::Fault;
 use crate::run::Run;

@@ -1,5 +1,5 @@
-//! Tasks that the scheduler cannot write, and processes for SQL tasks that are killed: I1, I10, B114,
-//! B123.
+//! Tasks that the scheduler cannot write, and processes for SQL tasks that are killed: I1, I10,
+//! B114, B123.
 
 use crate::run::Run;
 use crate::victim::{Victim, soon_enough};
@@ -71,8 +71,8 @@ pub fn poison(run: &mut Run) -> String {
     format!("{} poison tasks, the others ready within {} ms", 2 * count, slowest.as_millis())
 }
 
-/// Kills processes that run SQL tasks. A command notes in a table that it began, and commits; so it is
-/// known how often it did.
+/// Kills processes that run SQL tasks. A command notes in a table that it began, and commits; so it
+/// is known how often it did.
 pub fn kill_sql_workers(run: &mut Run) -> String {
     let victim = Victim::start(&["scylla.sql_workers = 3"]);
     let mut s = victim.database.connect();

@@ -154,8 +154,8 @@ fn archive_all(server: &Server) {
     });
 }
 
-/// Nothing is there that began after the chosen time, and no token of a later lease is valid; how many
-/// tokens that are.
+/// Nothing is there that began after the chosen time, and no token of a later lease is valid; how
+/// many tokens that are.
 fn assert_dead(database: &Database, seen: &Seen, after: Instant) -> usize {
     let mut s = database.connect();
     let (mut submitted, mut leases) = (Vec::new(), Vec::new());

@@ -199,8 +199,8 @@ fn array(random: &mut StdRng, element: &str) -> String {
     }
 }
 
-/// Elements of submit_tasks: objects whose members are submit's arguments, most of them of the right
-/// type.
+/// Elements of submit_tasks: objects whose members are submit's arguments, most of them of the
+/// right type.
 fn tasks(random: &mut StdRng, members: &[Argument]) -> String {
     let count = random.random_range(0..6);
     let tasks: Vec<String> = (0..count).map(|_| task(random, members)).collect();

@@ -23,14 +23,15 @@ const fn scenario(
     Scenario { name, times, pass, torment, least: 0 }
 }
 
-/// A scenario that takes long however few faults it makes, or that meets something else in each run.
+/// A scenario that takes long however few faults it makes, or that meets something else in each
+/// run.
 const fn long(mut it: Scenario) -> Scenario {
     it.least = 5;
     it
 }
 
-/// In `pass`, "nothing lost or shared": no acknowledged task or result is lost, no task is leased by
-/// two at a time, no stale token writes, the board agrees with the tables.
+/// In `pass`, "nothing lost or shared": no acknowledged task or result is lost, no task is leased
+/// by two at a time, no stale token writes, the board agrees with the tables.
 pub const SCENARIOS: &[Scenario] = &[
     scenario(
         "backend-kill",

@@ -1,5 +1,5 @@
-//! Servers that have too little of something: room for notifications, connections, processes, memory,
-//! space on disk. I1, I10, I11, B114.
+//! Servers that have too little of something: room for notifications, connections, processes,
+//! memory, space on disk. I1, I10, I11, B114.
 
 use crate::history::log::Fault;
 use crate::run::Run;
@@ -108,8 +108,8 @@ pub fn crowd_the_server(run: &mut Run) -> String {
     format!("{count} sessions, {refused} refused; duties at most {} ms late", latest.as_millis())
 }
 
-/// More databases than the server has processes for: they are served by their callers, and the log says
-/// what is missing.
+/// More databases than the server has processes for: they are served by their callers, and the log
+/// says what is missing.
 pub fn use_up_the_processes(run: &mut Run) -> String {
     const DATABASES: usize = 6;
     let server = Server::start(&["max_worker_processes = 4", "max_parallel_workers = 0"]);

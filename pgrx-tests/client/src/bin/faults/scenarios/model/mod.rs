@@ -384,7 +384,8 @@ impl Player {
         Answers::default()
     }
 
-    /// Some calls in a transaction that is rolled back, whatever they answer: nothing of them is left.
+    /// Some calls in a transaction that is rolled back, whatever they answer: nothing of them is
+    /// left.
     fn roll_back(&mut self) -> Answers {
         self.sessions[0].run("begin");
         for _ in 0..self.random.random_range(1..4) {

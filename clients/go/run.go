@@ -1,0 +1,66 @@
+package scylla
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// run is a lease, and the handler that runs under it.
+type run struct {
+	task    *TaskInfo
+	token   string
+	handler Handler
+	ownedAt float64 // after the ownership, by the server's clock
+	length  time.Duration
+	fence   time.Time // when the handler is stopped unless a heartbeat succeeds before
+	beatAt  time.Time
+
+	cancel   context.CancelCauseFunc
+	cause    error // why the worker has stopped the handler
+	ended    bool  // outcome is set
+	outcome  Outcome
+	runAt    time.Time // of a yielded task
+	doubtful bool      // returned before, without an answer
+	alone    bool      // returned alone, since a batch with it was refused
+	refused  bool      // the server did not store its outcome
+}
+
+// never is further away than any lease.
+const never = 100 * 365 * 24 * time.Hour
+
+func (w *Worker) newRun(row *ownedRow, askedAt time.Time) *run {
+	info := &TaskInfo{
+		ID: *row.id, Queue: *row.queue, Action: *row.action, Spec: row.spec, Key: text(row.key),
+		GroupKey: text(row.group), Priority: *row.priority, Tries: *row.tries, MaxTries: *row.maxTries,
+		NumFailures: *row.failures, Created: seconds(*row.created), Meta: decodeMeta(row.meta),
+	}
+	r := &run{task: info, token: *row.token, handler: w.config.Handlers[info.Action], ownedAt: row.now}
+	r.extend(row.deadline, row.now, askedAt)
+	return r
+}
+
+func text(value *string) string {
+	if value == nil {
+		return ""
+	}
+	return *value
+}
+
+// extend notes a lease that the server gave until deadline when its clock said now. It counts from before
+// the question, so that the fence is early, never late.
+func (r *run) extend(deadline *float64, now float64, askedAt time.Time) {
+	r.length = never
+	if deadline != nil {
+		r.length = max(0, time.Duration((*deadline-now)*1e9))
+		end := seconds(*deadline)
+		r.task.deadline.Store(&end)
+	}
+	r.fence = askedAt.Add(r.length / 10 * 9)
+	r.beatAt = askedAt.Add(time.Duration(float64(r.length/3) * (0.9 + 0.2*rand.Float64())))
+}
+
+// dropped tells whether the lease is over, so that no outcome counts.
+func (r *run) dropped() bool {
+	return r.cause == ErrCancelled || r.cause == ErrLeaseLost
+}

@@ -1,0 +1,126 @@
+package scylla
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// statements of a worker. Where there is something to return and something to own, one does both.
+type statements struct {
+	owning    string
+	both      string
+	returning string
+	queue     string // the one queue; empty: there are several
+	ownHead   []any
+	ownTail   []any
+}
+
+const (
+	returnMany = "scylla.return_many(#::text::uuid[], #::text::uuid[], #::text::text[], " +
+		"#::text::jsonb[], #::text::jsonb[], #::text::timestamptz[])"
+	// what became of a task, and which worker owned it last, when
+	statusSQL = "select t ->> 'status', last.h ->> 'worker', " +
+		"extract(epoch from (last.h ->> 'time')::timestamptz)::float8 " +
+		"from scylla.task($1::text::uuid) as t left join lateral (" +
+		"select h from jsonb_array_elements(t -> 'history') with ordinality as e (h, place) " +
+		"where h ->> '_typ' = 'TaskAssignment' order by place desc limit 1) as last on true"
+)
+
+func makeStatements(c *WorkerConfig, actions []string) statements {
+	s := statements{ownHead: []any{c.Name, c.Queues[0]}, queue: c.Queues[0]}
+	name, list, column := "own_tasks", "", "#::text"
+	if len(c.Queues) > 1 {
+		name, list, column = "own_any", "::text[]", "o.queue"
+		s.queue, s.ownHead[1] = "", textArray(c.Queues, false)
+	}
+	s.ownTail = []any{textArray(actions, false), nil}
+	if c.Lease > 0 {
+		s.ownTail[1] = interval(c.Lease)
+	}
+	own := "scylla." + name + "(#::text, #::text" + list + ", #::text::int, #::text::text[], #::text::interval)"
+	row := "o.id::text, o.token::text, " + column + ", o.action, o.spec::text, o.priority, o.key, o.tries, " +
+		"o.num_failures, o.group_key, extract(epoch from o.created)::float8, o.max_tries, o.meta::text, " +
+		"extract(epoch from o.deadline)::float8, extract(epoch from clock_timestamp())::float8"
+	s.owning = numbered("select null::text, " + row + " from " + own + " as o")
+	// the statuses come once, not with each row
+	s.both = numbered("select case when o.ordinality is null or o.ordinality = 1 then array_to_string(r, ',', '-') end, " +
+		row + " from " + returnMany + " as r left join lateral " + own + " with ordinality as o on true")
+	s.returning = numbered("select array_to_string(" + returnMany + ", ',', '-')")
+	return s
+}
+
+// numbered replaces each # by $1, $2 and so on.
+func numbered(sql string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(sql, "#") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+func (s *statements) own(most int) []any {
+	return s.returnAndOwn(nil, most)
+}
+
+func (s *statements) returnAndOwn(returned []any, most int) []any {
+	args := make([]any, 0, 12)
+	if s.queue != "" {
+		args = append(args, s.queue)
+	}
+	args = append(args, returned...)
+	args = append(args, s.ownHead...)
+	args = append(args, strconv.Itoa(most))
+	return append(args, s.ownTail...)
+}
+
+// returned are the arguments of return_many.
+func (w *Worker) returned(batch []*run) []any {
+	ids, tokens, kinds := make([]string, len(batch)), make([]string, len(batch)), make([]string, len(batch))
+	results, failures, runAts := make([]string, len(batch)), make([]string, len(batch)), make([]string, len(batch))
+	for i, r := range batch {
+		ids[i], tokens[i], kinds[i] = r.task.ID, r.token, string(r.outcome.Kind)
+		results[i], failures[i] = string(r.outcome.Result), string(r.outcome.Error)
+		if !r.runAt.IsZero() {
+			runAts[i] = moment(r.runAt)
+		}
+	}
+	return []any{
+		plainArray(ids), plainArray(tokens), plainArray(kinds),
+		arrayOrNull(results), arrayOrNull(failures), arrayOrNull(runAts),
+	}
+}
+
+// arrayOrNull is NULL when no element is given.
+func arrayOrNull(items []string) any {
+	if strings.Join(items, "") == "" {
+		return nil
+	}
+	return textArray(items, true)
+}
+
+// owned is a row of own_tasks or own_any.
+type ownedRow struct {
+	statuses, id, token, queue, action, key, group, meta *string
+	spec                                                 []byte
+	priority                                             *int64
+	tries, failures, maxTries                            *int
+	created, deadline                                    *float64
+	now                                                  float64
+}
+
+func seconds(epoch float64) time.Time {
+	return time.UnixMicro(int64(epoch * 1e6))
+}
+
+func decodeMeta(text *string) map[string]any {
+	var meta map[string]any
+	if text != nil {
+		_ = json.Unmarshal([]byte(*text), &meta) // it is an object: the server has checked
+	}
+	return meta
+}
