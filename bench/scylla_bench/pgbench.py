@@ -122,17 +122,20 @@ def percentile(values: Sequence[float], share: float) -> float:
     return values[min(int(len(values) * share), len(values) - 1)]
 
 
-# ---- the driver in Rust: binary parameters, waiting, listening ----
+# ---- the driver in Rust: binary parameters, waiting, listening, the client's worker ----
 
 
 def build_driver() -> Path:
     """Compiles bench/driver."""
     if not shutil.which("cargo"):
         raise BenchError("cargo is missing, so bench/driver cannot be built: see https://rustup.rs")
-    done = subprocess.run(["cargo", "build", "-q", "--release", "-p", "driver"], cwd=REPO, check=False)
+    # it is of the workspace of the client in Rust, apart from the extension
+    target = Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target")) / "clients" / "rust"
+    build = ["cargo", "build", "-q", "--locked", "--release", "-p", "driver", "--target-dir", str(target)]
+    done = subprocess.run(build, cwd=REPO / "clients" / "rust", check=False)
     if done.returncode != 0:
         raise BenchError("bench/driver could not be built")
-    return Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target")) / "release" / "driver"
+    return target / "release" / "driver"
 
 
 def drive(server: Server, *arguments: object) -> list[float]:

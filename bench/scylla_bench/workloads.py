@@ -8,7 +8,19 @@ from typing import Protocol
 from .bench import Bench
 from .compare import BEST_PEER, Compare, Side, Target
 from .results import Row
-from .special import Special, binary, delays, dependencies, leases, operating, queues, schedules, storage, waking
+from .special import (
+    Special,
+    binary,
+    clients,
+    delays,
+    dependencies,
+    leases,
+    operating,
+    queues,
+    schedules,
+    storage,
+    waking,
+)
 
 
 class Workload(Protocol):
@@ -143,6 +155,7 @@ WORKLOADS: tuple[Workload, ...] = (
     outcomes(1000),
     Special("binary-work", "binary", "own and return with binary parameters, against pgbench's text", binary.work),
     Special("binary-submit", "binary", "submit_many of 1,000 with binary parameters, against text", binary.submit),
+    Special("worker", "worker", "tasks through the worker of the client in Rust, against its driver", clients.worker),
     Special("heartbeat", "leases", "extend 100,000 leases; what owning and extending write", leases.heartbeat),
     Special("heartbeat-100", "leases", "heartbeat by 100, against extend_tasks", leases.by_hundred),
     # ---- what changes the rate ----

@@ -17,7 +17,7 @@ import sys
 import urllib.parse
 
 SUMMARY = "docs/SUMMARY.md"
-FOLDERS = "bench clients crates docker docs examples packaging pgrx-tests scripts sql src".split()
+FOLDERS = "bench clients crates docker docs examples packaging pgrx-tests scripts sql src tools".split()
 FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2`*[ \t]*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\]\(([^()\s]+)\)")

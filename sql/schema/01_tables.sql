@@ -7,11 +7,13 @@ comment on schema scylla is 'tasks, queues and schedules, and the functions that
 -- a dump means the role of that name. A missing one is read as no role: it must not fail the restore.
 create type scylla.role;
 
+-- needs nothing
 create function scylla._role_in(cstring) returns scylla.role
 language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_role_in';
 
 comment on function scylla._role_in is 'reads a role by its name; a missing one is no role';
 
+-- needs nothing
 create function scylla._role_out(scylla.role) returns cstring
 language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_role_out';
 
@@ -31,6 +33,7 @@ create cast (pg_catalog.oid as scylla.role) without function as assignment;
 comment on cast (scylla.role as pg_catalog.oid) is 'the oid of a role';
 comment on cast (pg_catalog.oid as scylla.role) is 'the role of an oid';
 
+-- needs nothing
 create function scylla._may_act_as(role scylla.role) returns boolean
 language c stable parallel safe as 'MODULE_PATHNAME', 'scylla_may_act_as';
 
@@ -40,11 +43,13 @@ comment on function scylla._may_act_as is
 -- A database, as scylla.role has a role.
 create type scylla.database;
 
+-- needs nothing
 create function scylla._database_in(cstring) returns scylla.database
 language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_database_in';
 
 comment on function scylla._database_in is 'reads a database by its name; a missing one is no database';
 
+-- needs nothing
 create function scylla._database_out(scylla.database) returns cstring
 language c stable strict parallel safe as 'MODULE_PATHNAME', 'scylla_database_out';
 
@@ -64,6 +69,7 @@ create cast (pg_catalog.oid as scylla.database) without function as assignment;
 comment on cast (scylla.database as pg_catalog.oid) is 'the oid of a database';
 comment on cast (pg_catalog.oid as scylla.database) is 'the database of an oid';
 
+-- needs nothing
 create function scylla._group_hash(text) returns uuid
 language c immutable strict parallel safe as 'MODULE_PATHNAME', 'scylla_group_hash';
 
@@ -586,6 +592,7 @@ comment on column scylla.incarnation.used is
     'whether it has made partitions of scylla.finished itself';
 comment on column scylla.incarnation.critical_only is 'whether only critical queues hand out tasks';
 
+-- needs nothing
 create function scylla._note_identity() returns trigger
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_note_identity';
 

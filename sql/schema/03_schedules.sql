@@ -148,6 +148,7 @@ select pg_catalog.pg_extension_config_dump('scylla.run_count', '');
 
 comment on sequence scylla.schedule_id_seq is 'numbers the schedules';
 
+-- needs submit on queue; writes
 create function scylla.schedule(
     name text,
     schedule text,
@@ -170,11 +171,13 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_schedule_0_2';
 
 comment on function scylla.schedule is 'registers a schedule, or replaces the one of that name; returns its number';
 
+-- needs submit or manage on a queue; writes
 create function scylla.unschedule(name text) returns boolean
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_unschedule';
 
 comment on function scylla.unschedule is 'removes a schedule; false when no schedule has that name';
 
+-- needs submit on a queue; writes
 create function scylla.alter_schedule(
     name text,
     active boolean default null,
@@ -198,6 +201,7 @@ language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_alter_schedule
 
 comment on function scylla.alter_schedule is 'changes a schedule; null leaves a value as it is';
 
+-- needs nothing
 create function scylla.next_runs(
     schedule text,
     count integer default 5,
@@ -208,6 +212,7 @@ language c volatile parallel unsafe rows 5 as 'MODULE_PATHNAME', 'scylla_next_ru
 
 comment on function scylla.next_runs is 'the next times of an expression, whether or not it is registered';
 
+-- needs look on a queue
 create function scylla.coming_runs(
     after timestamptz default pg_catalog.now(),
     until timestamptz default pg_catalog.now() operator(pg_catalog.+) interval '1 day'
@@ -216,6 +221,7 @@ language c volatile parallel unsafe rows 1000 as 'MODULE_PATHNAME', 'scylla_comi
 
 comment on function scylla.coming_runs is 'the runs of all active schedules that are to come within a time';
 
+-- needs ownership; writes
 create function scylla._fire_schedules(now timestamptz, since timestamptz) returns bigint
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_fire_schedules';
 

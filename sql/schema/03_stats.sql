@@ -32,6 +32,7 @@ comment on constraint queue_total_pkey on scylla.queue_total is 'finds a queue''
 
 select pg_catalog.pg_extension_config_dump('scylla.queue_total', '');
 
+-- needs nothing
 create function scylla._queue_numbers()
 returns table (
     queue text, waiting bigint, ready bigint, running bigint, since timestamptz,
@@ -43,6 +44,7 @@ language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_queue
 comment on function scylla._queue_numbers is
     'the numbers of the queues that the caller may see; since is null where nothing has happened';
 
+-- needs nothing
 create function scylla._known_workers(now timestamptz)
 returns table (
     worker text, queue text, running bigint, last_seen timestamptz, next_deadline timestamptz
@@ -52,6 +54,7 @@ language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_known
 comment on function scylla._known_workers is
     'the workers of the queues that the caller may see, as the view shows them at a time';
 
+-- needs nothing
 create function scylla._front(queue text, action text, priority bigint)
 returns table (lowest bigint, created timestamptz, id uuid)
 language c volatile parallel unsafe rows 1 as 'MODULE_PATHNAME', 'scylla_front';
@@ -59,6 +62,7 @@ language c volatile parallel unsafe rows 1 as 'MODULE_PATHNAME', 'scylla_front';
 comment on function scylla._front is
     'the priority and age from which the board goes on; no row: it knows no such tasks';
 
+-- needs nothing
 create function scylla._oldest_ready(queue text) returns timestamptz
 language c volatile parallel unsafe as 'MODULE_PATHNAME', 'scylla_oldest_ready';
 
@@ -193,6 +197,7 @@ comment on column scylla.workers.next_deadline is
 comment on column scylla.workers.meta is 'what it told of itself when it registered';
 comment on column scylla.workers.draining is 'whether it is asked to stop, and owns nothing more';
 
+-- needs nothing
 create function scylla._health()
 returns table (
     version text, protocol integer, open boolean, scheduler_pid integer, scheduler_since timestamptz,

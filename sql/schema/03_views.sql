@@ -179,6 +179,7 @@ comment on column scylla.failed.updated is 'when the task was aborted';
 comment on column scylla.failed.resubmitted_as is
     'the task that repeats it, the latest of several; null: none does';
 
+-- needs look on the queues in filter
 create function scylla.list_tasks(filter jsonb, after uuid default null, max_tasks integer default 100)
 returns setof scylla.tasks
 language c volatile parallel unsafe rows 100 as 'MODULE_PATHNAME', 'scylla_list_tasks';

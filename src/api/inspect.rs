@@ -1,6 +1,7 @@
 //! `about`, `task`, `why`, `refresh` and `open`, and the functions that the views call.
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::declared::*;
 use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
 use crate::ops::query::{health, inspect, owned, unserved};
@@ -17,20 +18,20 @@ use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(
-    about,
-    health,
-    task,
-    why,
-    leases,
-    owned,
-    is_owned,
-    front,
-    oldest_ready,
-    queue_numbers,
-    known_workers,
-    refresh,
-    note_identity,
-    open
+    About => about,
+    Health => health,
+    Task => task,
+    Why => why,
+    Leases => leases,
+    Owned => owned,
+    IsOwned => is_owned,
+    Front => front,
+    OldestReady => oldest_ready,
+    QueueNumbers => queue_numbers,
+    KnownWorkers => known_workers,
+    Refresh => refresh,
+    NoteIdentity => note_identity,
+    Open => open,
 );
 
 /// The version of the calls and their meaning, for clients.
@@ -54,10 +55,8 @@ const FEATURES: &[&str] = &[
     "stats_sums",
 ];
 
-/// `about() → jsonb`
-///
 /// Takes nothing. Returns what serves here, for clients that work with servers of several versions.
-fn about(_call: &mut Call) -> Result<Option<Datum>> {
+fn about(_: &mut Call, _: About) -> Result<Option<Datum>> {
     let features: Vec<String> = FEATURES.iter().map(|it| format!("\"{it}\"")).collect();
     Ok(Some(jsonb::parse(&format!(
         r#"{{"edition": "extension", "version": "{}", "protocol": {PROTOCOL}, "shard": null,
@@ -67,11 +66,9 @@ fn about(_call: &mut Call) -> Result<Option<Datum>> {
     ))))
 }
 
-/// `_health() → (version, protocol, open, …)`
-///
 /// Takes nothing. Returns one row for a health check. What keeps dead rows is shown to those who
 /// may see the numbers of all queues.
-fn health(call: &mut Call) -> Result<Option<Datum>> {
+fn health(call: &mut Call, _: Health) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let db = current_database();
     let health = health::health(&db);
@@ -97,11 +94,9 @@ fn health(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `task(id) → jsonb`
-///
 /// Takes an id. Returns the task's entry, a jsonb.
-fn task(call: &mut Call) -> Result<Option<Datum>> {
-    let id = call.uuid(0, "id")?;
+fn task(call: &mut Call, args: Task) -> Result<Option<Datum>> {
+    let id = args.id.required()?;
     call.permit_tasks(&[id])?;
     let permit = |queue: &[u8]| call.permit_found(id, queue);
     inspect::entry(&current_database(), id, permit, datum::copy_to_caller_context())?
@@ -109,11 +104,9 @@ fn task(call: &mut Call) -> Result<Option<Datum>> {
         .ok_or_else(|| error::no_such_task(id))
 }
 
-/// `why(id) → text`
-///
 /// Takes an id. Returns the reason why the task is not running, in one sentence.
-fn why(call: &mut Call) -> Result<Option<Datum>> {
-    let id = call.uuid(0, "id")?;
+fn why(call: &mut Call, args: Why) -> Result<Option<Datum>> {
+    let id = args.id.required()?;
     call.permit_tasks(&[id])?;
     let permit = |queue: &[u8]| call.permit_found(id, queue);
     let why = inspect::why(&current_database(), id, permit)?;
@@ -121,13 +114,11 @@ fn why(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(datum::varlena(&why)))
 }
 
-/// `_leases(task) → (id, owner, owned_at, deadline, progress, recorded) …`
-///
 /// Takes an id, or null for all tasks. Returns a row per lease that the caller may look at: id,
 /// owner, owned_at, deadline, progress, and whether the task's history has it. A task that another
 /// open transaction has reserved has an owner and no owned_at.
-fn leases(call: &mut Call) -> Result<Option<Datum>> {
-    let task = call.optional_uuid(0);
+fn leases(call: &mut Call, args: Leases) -> Result<Option<Datum>> {
+    let task = args.task.optional();
     let mut rows = call.rows()?;
     let db = current_database();
     let access = access(&db);
@@ -144,12 +135,10 @@ fn leases(call: &mut Call) -> Result<Option<Datum>> {
 /// How many tasks one row of `_owned()` has at most.
 const OWNED_IN_ROW: usize = 1_024;
 
-/// `_owned(leased) → (queue, owner, tasks) …`
-///
 /// Takes whether leased tasks are wanted, or those that another open transaction has reserved.
 /// Returns those that the caller may look at, of one queue and worker in one row or several.
-fn owned(call: &mut Call) -> Result<Option<Datum>> {
-    let leased = call.bool(0, "leased")?;
+fn owned(call: &mut Call, args: Owned) -> Result<Option<Datum>> {
+    let leased = args.leased.required()?;
     let db = current_database();
     let owned = owned::all(&db, &access(&db), call.statement());
     let mut rows = call.rows()?;
@@ -166,24 +155,20 @@ fn owned(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `_is_owned(task) → boolean`
-///
 /// Takes an id. Returns whether the task is owned, as the statement that calls sees it, and the
 /// caller may look at it.
-fn is_owned(call: &mut Call) -> Result<Option<Datum>> {
-    let task = call.uuid(0, "task")?;
+fn is_owned(call: &mut Call, args: IsOwned) -> Result<Option<Datum>> {
+    let task = args.task.required()?;
     let db = current_database();
     let is = owned::has(&db, &access(&db), call.statement(), task);
     Ok(Some(Datum::from(is)))
 }
 
-/// `_front(queue, action, priority) → (priority, created, id)`
-///
 /// Takes the names of a queue and of an action, and a priority. Returns where the ready tasks begin
 /// in their lane; no row when the board does not know it, or the caller may not look at the queue.
-fn front(call: &mut Call) -> Result<Option<Datum>> {
-    let (queue, action) = (call.text(0, "queue")?, call.text(1, "action")?);
-    let priority = call.bigint(2).unwrap_or(0).clamp(0, u32::MAX.into()) as u32;
+fn front(call: &mut Call, args: Front) -> Result<Option<Datum>> {
+    let (queue, action) = (args.queue.required()?, args.action.required()?);
+    let priority = args.priority.optional().unwrap_or(0).clamp(0, u32::MAX.into()) as u32;
     let mut rows = call.rows()?;
     let db = current_database();
     let may_look = access(&db).on(&queue).has_any(Privileges::LOOK);
@@ -198,25 +183,21 @@ fn front(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `_oldest_ready(queue) → timestamptz`
-///
 /// Takes the name of a queue. Returns since when its oldest task is ready that no worker owns; null
 /// when there is no such task, or when the caller may not see the queue's numbers.
-fn oldest_ready(call: &mut Call) -> Result<Option<Datum>> {
-    let queue = call.text(0, "queue")?;
+fn oldest_ready(_: &mut Call, args: OldestReady) -> Result<Option<Datum>> {
+    let queue = args.queue.required()?;
     let db = current_database();
     let may_see = access(&db).may_monitor(&queue);
     let oldest = may_see.then(|| inspect::oldest_ready(&db, &queue)).flatten();
     Ok(oldest.map(datum::timestamptz))
 }
 
-/// `_queue_numbers() → (queue, waiting, ready, running, since, events, …) …`
-///
 /// Takes nothing. Returns a row per queue that the caller may see: the queue, how many of its tasks
 /// wait, are ready, and run, null while that is not known; since when it is counted, null while
 /// nothing has happened; how often each event has; and the two histograms with their sums, in
 /// microseconds.
-fn queue_numbers(call: &mut Call) -> Result<Option<Datum>> {
+fn queue_numbers(call: &mut Call, _: QueueNumbers) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let db = current_database();
     let access = access(&db);
@@ -242,14 +223,12 @@ fn queue_numbers(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `_known_workers(now) → (worker, queue, running, last_seen, next_deadline) …`
-///
 /// Takes a time. Returns a row per worker and queue, of the queues whose numbers the caller may
 /// see: how many tasks the worker has, when it last called, and when the first of its leases
 /// expires, null if none does. The queue is null of a worker that called about none. A worker
 /// without tasks that last called an hour before the time is left out.
-fn known_workers(call: &mut Call) -> Result<Option<Datum>> {
-    let now = call.time(0, "now")?;
+fn known_workers(call: &mut Call, args: KnownWorkers) -> Result<Option<Datum>> {
+    let now = args.now.required()?;
     let mut rows = call.rows()?;
     let db = current_database();
     let access = access(&db);
@@ -268,13 +247,10 @@ fn known_workers(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `refresh()`
-///
 /// Takes nothing. At the commit, the scheduler surveys the tables, and sessions read the privileges
 /// again. The script that creates an extension of another version calls it as well: nothing is
 /// surveyed until the update.
-fn refresh(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.refresh()")?;
+fn refresh(_: &mut Call, _: Refresh) -> Result<Option<Datum>> {
     if let Some(version) = members::extension().and_then(database::other_version) {
         error::other_version(&version, database::VERSION).report(PgLogLevel::WARNING);
         return Ok(None);
@@ -290,18 +266,15 @@ fn refresh(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `open(enabled)`
-///
 /// Takes a boolean: whether this database hands out and fires tasks from the commit on.
-fn open(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.open()")?;
-    identity::open(&current_database(), call.bool(0, "enabled")?);
+fn open(_: &mut Call, args: Open) -> Result<Option<Datum>> {
+    identity::open(&current_database(), args.enabled.required()?);
     Ok(None)
 }
 
 /// The trigger after changes of `scylla.incarnation`: a row that comes from another database closes
 /// this one.
-fn note_identity(call: &mut Call) -> Result<Option<Datum>> {
+fn note_identity(call: &mut Call, _: NoteIdentity) -> Result<Option<Datum>> {
     call.trigger().ok_or_else(error::not_a_trigger)?;
     identity::note(&current_database());
     Ok(Some(Datum::from(0)))

@@ -1,40 +1,39 @@
 //! `own_tasks`, `own_task`, `own_any`, `register_worker`,
 //! `drain_worker`, `extend`, `extend_tasks` and `heartbeat`.
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::argument::{Argument, Array, Integer, Interval, Text};
+use crate::api::call::declared::*;
 use crate::api::validate::{self, ACTIONS_MAX, ELEMENTS_MAX};
 use crate::error::{self, Result};
 use crate::ops::lease::extend;
 use crate::ops::lease::own::{self, Owned};
 use crate::ops::lease::worker;
 use crate::ops::sql::QUEUE;
-use crate::pg::datum::{self, BOOLS, FLOATS, TEXTS};
+use crate::pg::datum::{self, BOOLS};
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use board::Micros;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(
-    own_tasks as "own_tasks_0_2",
-    own_task as "own_task_0_2",
-    own_any,
-    register_worker as "register_worker_0_2",
-    drain_worker,
-    extend,
-    extend_tasks,
-    heartbeat
+    OwnTasks => own_tasks,
+    OwnTask => own_task,
+    OwnAny => own_any,
+    RegisterWorker => register_worker,
+    DrainWorker => drain_worker,
+    Extend => extend,
+    ExtendTasks => extend_tasks,
+    Heartbeat => heartbeat,
 );
 
-/// `own_tasks(worker, queue, max_tasks, actions, timeout) → (id, token, …) …`
-///
 /// Takes a worker, a queue, how many tasks at most, an array of actions or null, and the length of
 /// the leases or null. Returns a row per task, see `row`.
-fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.own_tasks()")?;
-    let worker = validate::worker(call.text(0, "worker")?)?;
-    let queue = validate::open_queue(call.text(1, "queue")?)?;
+fn own_tasks(call: &mut Call, args: OwnTasks) -> Result<Option<Datum>> {
+    let worker = validate::worker(args.worker.required()?)?;
+    let queue = validate::open_queue(args.queue.required()?)?;
     call.permit(&queue)?;
-    let wish = wish(call)?;
+    let wish = wish(&args.max_tasks, &args.actions, &args.timeout)?;
     let actions = wish.actions();
     let mut rows = call.rows()?;
     let db = current_database();
@@ -44,17 +43,14 @@ fn own_tasks(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `own_any(worker, queues, max_tasks, actions, timeout) → (id, token, …, queue) …`
-///
 /// As `own_tasks`, of an array of queues: of the next one as long as the ones before had fewer
 /// tasks than wanted. Each row has the queue at its end.
-fn own_any(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.own_any()")?;
-    let worker = validate::worker(call.text(0, "worker")?)?;
-    let queues = call.array(1, "queues", TEXTS, ELEMENTS_MAX)?;
+fn own_any(call: &mut Call, args: OwnAny) -> Result<Option<Datum>> {
+    let worker = validate::worker(args.worker.required()?)?;
+    let queues = args.queues.required_elements(ELEMENTS_MAX)?;
     let queues = validate::queues(queues, validate::open_queue)?;
     queues.iter().try_for_each(|queue| call.permit(queue))?;
-    let wish = wish(call)?;
+    let wish = wish(&args.max_tasks, &args.actions, &args.timeout)?;
     let actions = wish.actions();
     let mut rows = call.rows()?;
     let db = current_database();
@@ -93,24 +89,22 @@ impl Wish {
     }
 }
 
-/// The arguments of a call from the third one on: how many tasks, the actions, the length of the
-/// leases.
-fn wish(call: &Call) -> Result<Wish> {
-    let most = validate::max_tasks(call.int(2).ok_or_else(|| error::missing("max_tasks"))?)?;
-    let actions = call.optional_array(3, "actions", TEXTS, ACTIONS_MAX)?;
-    let actions = actions.map(validate::actions).transpose()?;
-    Ok(Wish { most, actions, length: length(call, 4)? })
+fn wish(
+    max_tasks: &Argument<Integer>,
+    actions: &Argument<Array<Text>>,
+    timeout: &Argument<Interval>,
+) -> Result<Wish> {
+    let most = validate::max_tasks(max_tasks.required()?)?;
+    let actions = actions.elements(ACTIONS_MAX)?.map(validate::actions).transpose()?;
+    Ok(Wish { most, actions, length: length(timeout)? })
 }
 
-/// `own_task(id, worker, timeout) → (id, token, …)`
-///
 /// Takes the id of a ready task, a worker, and the length of the lease or null. Returns one row,
 /// see `row`.
-fn own_task(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.own_task()")?;
-    let id = call.uuid(0, "id")?;
-    let worker = validate::worker(call.text(1, "worker")?)?;
-    let length = length(call, 2)?;
+fn own_task(call: &mut Call, args: OwnTask) -> Result<Option<Datum>> {
+    let id = args.id.required()?;
+    let worker = validate::worker(args.worker.required()?)?;
+    let length = length(&args.timeout)?;
     call.permit_tasks(&[id])?;
     let mut rows = call.rows()?;
     let row = |owned| rows.add(row(&owned));
@@ -123,65 +117,50 @@ fn own_task(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `register_worker(meta) → text`
-///
 /// Takes a JSON object that the worker tells of itself. Returns a name that no other call ever
 /// returns.
-fn register_worker(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.register_worker()")?;
-    let meta = validate::worker_meta(call.jsonb(0, "meta")?)?;
+fn register_worker(_: &mut Call, args: RegisterWorker) -> Result<Option<Datum>> {
+    let meta = validate::worker_meta(args.meta.required()?)?;
     let name = worker::register(&current_database(), meta);
     Ok(Some(datum::varlena(name.as_bytes())))
 }
 
-/// `drain_worker(worker) → boolean`
-///
 /// Takes a worker, and asks it to stop. Returns false when there is no such worker.
-fn drain_worker(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.drain_worker()")?;
-    let name = validate::worker(call.text(0, "worker")?)?;
+fn drain_worker(_: &mut Call, args: DrainWorker) -> Result<Option<Datum>> {
+    let name = validate::worker(args.worker.required()?)?;
     Ok(Some(Datum::from(worker::drain(&current_database(), &name))))
 }
 
-/// `extend(id, token, timeout, progress) → boolean`
-///
 /// Takes an id, its token, the new length of the lease or null, and the progress or null. Returns
 /// false if the lease is lost.
-fn extend(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.extend()")?;
-    let lease = (call.uuid(0, "id")?, call.uuid(1, "token")?);
-    let length = length(call, 2)?;
-    let progress = call.float(3).map(validate::progress).transpose()?;
+fn extend(call: &mut Call, args: Extend) -> Result<Option<Datum>> {
+    let lease = (args.id.required()?, args.token.required()?);
+    let length = length(&args.timeout)?;
+    let progress = args.progress.optional().map(validate::progress).transpose()?;
     call.permit_tasks(&[lease.0])?;
     let extended = extend::extend(&current_database(), &[lease], length, &[progress]);
     Ok(Some(Datum::from(extended[0])))
 }
 
-/// `extend_tasks(ids, tokens, timeout) → boolean[]`
-///
 /// Takes arrays of ids and tokens, and the new length of the leases or null. Returns an array of
 /// what `extend` gives.
-fn extend_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.extend_tasks()")?;
-    let leases = validate::leases(call.uuids(0, "ids")?, call.uuids(1, "tokens")?)?;
-    let length = length(call, 2)?;
+fn extend_tasks(call: &mut Call, args: ExtendTasks) -> Result<Option<Datum>> {
+    let leases = validate::leases(args.ids.uuids()?, args.tokens.uuids()?)?;
+    let length = length(&args.timeout)?;
     let ids: Vec<Uuid> = leases.iter().map(|(id, _)| *id).collect();
     call.permit_tasks(&ids)?;
     let extended = extend::extend(&current_database(), &leases, length, &[]);
     Ok(Some(datum::array(BOOLS, extended.into_iter().map(|it| Some(Datum::from(it))))))
 }
 
-/// `heartbeat(worker, ids, tokens, timeout, progress) → (id, state, deadline) …`
-///
 /// Takes a worker, arrays of ids and tokens, the new length of the leases or null, and an array of
 /// progresses or null. Returns a row per lease: the id, its state, and the new deadline if it is
 /// held.
-fn heartbeat(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.heartbeat()")?;
-    let worker = validate::worker(call.text(0, "worker")?)?;
-    let leases = validate::leases(call.uuids(1, "ids")?, call.uuids(2, "tokens")?)?;
-    let length = length(call, 3)?;
-    let progress = call.column(4, "progress", FLOATS, ("ids", leases.len()))?;
+fn heartbeat(call: &mut Call, args: Heartbeat) -> Result<Option<Datum>> {
+    let worker = validate::worker(args.worker.required()?)?;
+    let leases = validate::leases(args.ids.uuids()?, args.tokens.uuids()?)?;
+    let length = length(&args.timeout)?;
+    let progress = args.progress.column(&args.ids, leases.len())?;
     let checked = |(at, it): (usize, Option<Datum>)| {
         let number = it.map(|it| f64::from_bits(it.value() as u64));
         number.map(validate::progress).transpose().map_err(|error| error.of_element(at + 1))
@@ -204,8 +183,8 @@ fn heartbeat(call: &mut Call) -> Result<Option<Datum>> {
 }
 
 /// The length of a lease that the caller asks for.
-fn length(call: &Call, number: usize) -> Result<Option<Micros>> {
-    Ok(call.interval(number).map(validate::timeout).transpose()?.map(|(_, length)| length))
+fn length(timeout: &Argument<Interval>) -> Result<Option<Micros>> {
+    Ok(timeout.optional().map(validate::timeout).transpose()?.map(|(_, length)| length))
 }
 
 /// The row of an owned task.

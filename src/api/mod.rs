@@ -1,7 +1,7 @@
 //! The SQL functions: check the arguments, call one operation, answer.
 
 mod access;
-mod fcinfo;
+mod call;
 mod finish;
 mod inspect;
 mod json;
@@ -12,6 +12,5 @@ mod retry;
 mod schedules;
 mod submit;
 mod supply;
-mod trigger;
 mod validate;
 mod wait;

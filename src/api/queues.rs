@@ -1,7 +1,8 @@
 //! `configure_queue`, `reset_queue`, `pause`, `resume`, `critical_only`, `drop_queue` and
 //! `release_worker`.
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::declared::*;
 use crate::api::validate;
 use crate::error::Result;
 use crate::ops::lease::release_worker;
@@ -14,19 +15,19 @@ use crate::storage::privileges::Privileges;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(
-    configure_queue,
-    reset_queue,
-    pause,
-    resume,
-    critical_only,
-    drop_queue,
-    release_worker
+    ConfigureQueue => configure_queue,
+    ResetQueue => reset_queue,
+    Pause => pause,
+    Resume => resume,
+    CriticalOnly => critical_only,
+    DropQueue => drop_queue,
+    ReleaseWorker => release_worker,
 );
 
 /// A setting of a queue: its name, and a check that refuses values it cannot have.
 type Setting = (&'static str, fn(&str, Datum) -> Result<()>);
 
-/// In the order of `configure_queue`'s arguments.
+/// The arguments of `configure_queue` behind the queue, in their order.
 const SETTINGS: [Setting; 12] = [
     ("timeout", longer_than_zero),
     ("retention", zero_or_longer),
@@ -41,6 +42,17 @@ const SETTINGS: [Setting; 12] = [
     ("max_ready", max_ready),
     ("max_running_per_group", at_least_one),
 ];
+
+const _: () = {
+    let declared = declared!(signature of ConfigureQueue);
+    assert!(declared.len() == SETTINGS.len() + 1, "SETTINGS and configure_queue differ");
+    let mut at = 0;
+    while at < SETTINGS.len() {
+        let is_same = is_same(SETTINGS[at].0, declared[at + 1].0);
+        assert!(is_same, "SETTINGS and the arguments of configure_queue differ");
+        at += 1;
+    }
+};
 
 fn any(_: &str, _: Datum) -> Result<()> {
     Ok(())
@@ -73,29 +85,23 @@ fn max_tries(_: &str, number: Datum) -> Result<()> {
     validate::max_tries(i64::from(number.value() as i32)).map(|_| ())
 }
 
-/// `configure_queue(queue, …)`
-///
 /// Takes the queue and a value for each of `SETTINGS`. Changes the settings that are given.
-fn configure_queue(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.configure_queue()")?;
-    let queue = validate::queue(call.text(0, "queue")?)?;
+fn configure_queue(call: &mut Call, args: ConfigureQueue) -> Result<Option<Datum>> {
+    let queue = validate::queue(args.queue.required()?)?;
     call.permit(&queue)?;
-    let settings: Vec<Option<Datum>> = (1..=SETTINGS.len()).map(|at| call.datum(at)).collect();
-    for ((name, check), value) in SETTINGS.iter().zip(&settings) {
+    let [_, settings @ ..] = declared!(values of args: ConfigureQueue);
+    for ((name, check), value) in SETTINGS.iter().zip(settings) {
         value.map_or(Ok(()), |value| check(name, value))?;
     }
     configure::configure(&current_database(), &queue, &settings)?;
     Ok(None)
 }
 
-/// `reset_queue(queue, setting)`
-///
 /// Takes the queue and the name of one of `SETTINGS`. Takes that back to its default.
-fn reset_queue(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.reset_queue()")?;
-    let queue = validate::queue(call.text(0, "queue")?)?;
+fn reset_queue(call: &mut Call, args: ResetQueue) -> Result<Option<Datum>> {
+    let queue = validate::queue(args.queue.required()?)?;
     call.permit(&queue)?;
-    let word = call.text(1, "setting")?;
+    let word = args.setting.required()?;
     let setting = SETTINGS.iter().find(|(name, _)| name.as_bytes() == word);
     let (name, _) = setting.ok_or_else(|| {
         let known: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).collect();
@@ -105,54 +111,39 @@ fn reset_queue(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `pause(queue)`
-///
 /// Takes the queue. Makes it hand out nothing.
-fn pause(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.pause()")?;
-    let queue = validate::queue(call.text(0, "queue")?)?;
+fn pause(call: &mut Call, args: Pause) -> Result<Option<Datum>> {
+    let queue = validate::queue(args.queue.required()?)?;
     call.permit(&queue)?;
     configure::set_paused(&current_database(), &queue, true)?;
     Ok(None)
 }
 
-/// `resume(queue)`
-///
 /// Takes the queue. Ends its pause.
-fn resume(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.resume()")?;
-    let queue = validate::queue(call.text(0, "queue")?)?;
+fn resume(call: &mut Call, args: Resume) -> Result<Option<Datum>> {
+    let queue = validate::queue(args.queue.required()?)?;
     call.permit(&queue)?;
     configure::set_paused(&current_database(), &queue, false)?;
     Ok(None)
 }
 
-/// `critical_only(enabled)`
-///
 /// Takes whether only critical queues hand out tasks from now on.
-fn critical_only(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.critical_only()")?;
-    identity::critical_only(&current_database(), call.bool(0, "enabled")?);
+fn critical_only(_: &mut Call, args: CriticalOnly) -> Result<Option<Datum>> {
+    identity::critical_only(&current_database(), args.enabled.required()?);
     Ok(None)
 }
 
-/// `drop_queue(queue) → boolean`
-///
 /// Takes the queue. Drops its tasks, settings, grants and counts. Returns false if there is no such
 /// queue.
-fn drop_queue(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.drop_queue()")?;
-    let queue = validate::queue(call.text(0, "queue")?)?;
+fn drop_queue(call: &mut Call, args: DropQueue) -> Result<Option<Datum>> {
+    let queue = validate::queue(args.queue.required()?)?;
     call.permit_with(Privileges::CANCEL, &queue)?;
     Ok(Some(Datum::from(drop::drop_queue(&current_database(), role::current(), &queue)?)))
 }
 
-/// `release_worker(worker) → integer`
-///
 /// Takes the worker. Gives how many leases of it were ended.
-fn release_worker(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.release_worker()")?;
-    let worker = validate::worker(call.text(0, "worker")?)?;
+fn release_worker(_: &mut Call, args: ReleaseWorker) -> Result<Option<Datum>> {
+    let worker = validate::worker(args.worker.required()?)?;
     let released = release_worker::release(&current_database(), &worker);
     Ok(Some(Datum::from(released as i32)))
 }

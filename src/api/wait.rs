@@ -1,58 +1,58 @@
 //! `wait_for_work`, `wait_for_any`, `wait_for_event` and `wait_for_task`: procedures, since they
 //! end their transaction to wait.
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::argument::{Argument, Array, Interval, Text};
+use crate::api::call::declared::*;
 use crate::api::validate::{self, ACTIONS_MAX, ELEMENTS_MAX};
 use crate::error::{self, Result};
 use crate::ops::query::wait::{self, Heard};
-use crate::pg::datum::{self, TEXTS};
+use crate::pg::datum;
 use crate::pg::time;
 use board::{Micros, Monotonic, WorkerEvent};
 use pgrx::pg_sys::{self, Datum};
 
-sql_functions!(wait_for_work, wait_for_any, wait_for_event, wait_for_task);
+sql_functions!(
+    WaitForWork => wait_for_work,
+    WaitForAny => wait_for_any,
+    WaitForEvent => wait_for_event,
+    WaitForTask => wait_for_task,
+);
 
-/// `wait_for_work(queue, timeout, actions, available)`
-///
 /// Takes a queue, a timeout, and an array of actions or null. Returns a row: whether the queue has
 /// a ready task of one of the actions, false after the timeout.
-fn wait_for_work(call: &mut Call) -> Result<Option<Datum>> {
-    let queue = validate::queue(call.text(0, "queue")?)?;
+fn wait_for_work(call: &mut Call, args: WaitForWork) -> Result<Option<Datum>> {
+    let queue = validate::queue(args.queue.required()?)?;
     call.permit(&queue)?;
-    let found = wait_for_queues(call, "scylla.wait_for_work()", &[queue])?;
+    let found = wait_for_queues(&[queue], &wish(&args.timeout, &args.actions)?);
     Ok(Some(call.row([Some(Datum::from(found.is_some()))])))
 }
 
-/// `wait_for_any(queues, timeout, actions, queue)`
-///
 /// Takes an array of queues, a timeout, and an array of actions or null. Returns a row: the first
 /// of the queues that has a ready task of one of the actions, null after the timeout.
-fn wait_for_any(call: &mut Call) -> Result<Option<Datum>> {
-    let queues = call.array(0, "queues", TEXTS, ELEMENTS_MAX)?;
+fn wait_for_any(call: &mut Call, args: WaitForAny) -> Result<Option<Datum>> {
+    let queues = args.queues.required_elements(ELEMENTS_MAX)?;
     let queues = validate::queues(queues, validate::queue)?;
     queues.iter().try_for_each(|queue| call.permit(queue))?;
-    let found = wait_for_queues(call, "scylla.wait_for_any()", &queues)?;
+    let found = wait_for_queues(&queues, &wish(&args.timeout, &args.actions)?);
     Ok(Some(call.row([found.map(|at| datum::varlena(&queues[at]))])))
 }
 
-/// Waits with the other arguments of the call. Returns the index of the first queue that has work.
-fn wait_for_queues(call: &Call, function: &str, queues: &[Vec<u8>]) -> Result<Option<usize>> {
-    let wish = wish(call, 1, function)?;
+/// Returns the index of the first queue that has work.
+fn wait_for_queues(queues: &[Vec<u8>], wish: &Wish) -> Option<usize> {
     let queues: Vec<&[u8]> = queues.iter().map(Vec::as_slice).collect();
     let actions = wish.actions();
-    Ok(nonatomic(|| wait::wait_for_work(&queues, actions.as_deref(), wish.until)))
+    nonatomic(|| wait::wait_for_work(&queues, actions.as_deref(), wish.until))
 }
 
-/// `wait_for_event(worker, queues, timeout, actions, event, queue)`
-///
 /// Takes a worker, and the arguments of `wait_for_any`. Returns a row: what happened, `work`,
 /// `signal` or `drain`, and the queue that has work; nulls after the timeout.
-fn wait_for_event(call: &mut Call) -> Result<Option<Datum>> {
-    let worker = validate::worker(call.text(0, "worker")?)?;
-    let queues = call.array(1, "queues", TEXTS, ELEMENTS_MAX)?;
+fn wait_for_event(call: &mut Call, args: WaitForEvent) -> Result<Option<Datum>> {
+    let worker = validate::worker(args.worker.required()?)?;
+    let queues = args.queues.required_elements(ELEMENTS_MAX)?;
     let queues = validate::queues(queues, validate::queue)?;
     queues.iter().try_for_each(|queue| call.permit(queue))?;
-    let wish = wish(call, 2, "scylla.wait_for_event()")?;
+    let wish = wish(&args.timeout, &args.actions)?;
     let names: Vec<&[u8]> = queues.iter().map(Vec::as_slice).collect();
     let actions = wish.actions();
     let heard = nonatomic(|| wait::wait_for_event(&worker, &names, actions.as_deref(), wish.until));
@@ -77,25 +77,18 @@ impl Wish {
     }
 }
 
-/// The timeout and the actions, from an argument on, of a call that may wait here.
-fn wish(call: &Call, first: usize, function: &str) -> Result<Wish> {
-    let until = deadline(call, first)?;
-    let actions = call.optional_array(first + 1, "actions", TEXTS, ACTIONS_MAX)?;
-    let actions = actions.map(validate::actions).transpose()?;
-    call.require_primary(function)?;
-    call.require_top_level(function)?;
+fn wish(timeout: &Argument<Interval>, actions: &Argument<Array<Text>>) -> Result<Wish> {
+    let until = deadline(timeout)?;
+    let actions = actions.elements(ACTIONS_MAX)?.map(validate::actions).transpose()?;
     Ok(Wish { until, actions })
 }
 
-/// `wait_for_task(id, timeout, status, result)`
-///
 /// Takes an id and a timeout. Returns a row: the status and the result of the task once it has
 /// settled, nulls after the timeout.
-fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
-    let id = call.uuid(0, "id")?;
-    let until = deadline(call, 1)?;
+fn wait_for_task(call: &mut Call, args: WaitForTask) -> Result<Option<Datum>> {
+    let id = args.id.required()?;
+    let until = deadline(&args.timeout)?;
     call.permit_tasks(&[id])?;
-    call.require_top_level("scylla.wait_for_task()")?;
     let copy = datum::copy_to_caller_context();
     let show = |status: String, result: Option<Datum>| (status, result.map(&copy));
     let permit = |queue: &[u8]| call.permit_found(id, queue);
@@ -105,11 +98,11 @@ fn wait_for_task(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(call.row([status, result.flatten()])))
 }
 
-/// The end of the timeout, which is an argument.
-fn deadline(call: &Call, number: usize) -> Result<Monotonic> {
-    let (_, length) = call.interval(number).ok_or_else(|| error::missing("timeout"))?;
+/// The end of the timeout.
+fn deadline(timeout: &Argument<Interval>) -> Result<Monotonic> {
+    let (_, length) = timeout.required()?;
     if length < Micros::ZERO {
-        return Err(error::negative("timeout"));
+        return Err(error::negative(timeout.name));
     }
     Ok(time::monotonic() + length)
 }

@@ -1,7 +1,7 @@
 //! Clients that repeat a transaction until the time is up. Parameters and results are binary.
 
 use crate::connection::connect;
-use postgres::Client;
+use postgres::{Client, Row};
 use serde_json::{Value, json};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -65,6 +65,30 @@ fn work_many(mut client: Client, size: i32) -> Box<dyn FnMut()> {
         let (ids, tokens): (Vec<Uuid>, Vec<Uuid>) = (tasks.get(0), tasks.get(1));
         let returned: i32 = client.query_one(&end, &[&ids, &tokens]).expect("return_tasks").get(0);
         assert_eq!(returned, size, "a task was not returned");
+    })
+}
+
+/// Returns tasks and owns the next ones, in the statement of the client's worker; fails if there
+/// were fewer. The last ones of each client are left to their leases.
+pub fn joined(mut client: Client, size: i32) -> Box<dyn FnMut()> {
+    let own = "select id, token from scylla.own_tasks('bench', 'bench', $1)";
+    let both = "select case when o.ordinality is null or o.ordinality = 1 then r end, o.id, o.token, null::text,
+            o.action, o.spec, o.priority, o.key, o.tries, o.num_failures, o.group_key, o.created, o.max_tries,
+            o.meta, o.deadline, clock_timestamp()
+        from scylla.return_many($2, $3, $4) as r
+        left join lateral scylla.own_tasks('bench', 'bench', $1) with ordinality as o on true";
+    let both = client.prepare(both).expect("prepare");
+    let owned = client.query(own, &[&size]).expect("own_tasks");
+    let (mut ids, mut tokens): (Vec<Uuid>, Vec<Uuid>) =
+        owned.iter().map(|row| (row.get::<_, Uuid>(0), row.get::<_, Uuid>(1))).unzip();
+    let outcomes = vec!["completed"; size as usize];
+    Box::new(move || {
+        let rows = client.query(&both, &[&size, &ids, &tokens, &outcomes]).expect("return_many");
+        let task =
+            |row: &Row| (row.get::<_, Uuid>(1), row.get::<_, Uuid>(2), row.get::<_, Value>(5));
+        let tasks: Vec<(Uuid, Uuid, Value)> = rows.iter().map(task).collect();
+        assert_eq!(tasks.len(), size as usize, "there were fewer tasks");
+        (ids, tokens) = tasks.into_iter().map(|(id, token, _)| (id, token)).unzip();
     })
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn cancel_group(queue: &str, group_key: &str) -> Call {
 }
 
 pub(crate) fn delay(id: Uuid, until: SystemTime) -> Call {
-    let sql = "select to_json(scylla.delay(task => $1::text::uuid, until => $2::text::timestamptz))::text";
+    let sql = "select to_json(scylla.delay($1::text::uuid, $2::text::timestamptz))::text";
     Call::new(sql, vec![id.to_string(), timestamp(until)])
 }
 

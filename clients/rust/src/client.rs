@@ -93,7 +93,10 @@ impl Client {
     ///
     /// ```no_run
     /// # use scylla_pg::{Client, NewTask};
-    /// # async fn run(client: Client, mut connection: tokio_postgres::Client) -> Result<(), scylla_pg::Error> {
+    /// # async fn run(
+    /// #     client: Client,
+    /// #     mut connection: tokio_postgres::Client,
+    /// # ) -> Result<(), scylla_pg::Error> {
     /// let tx = connection.transaction().await?;
     /// tx.execute("insert into orders values (1)", &[]).await?;
     /// client.in_tx(&tx).submit(NewTask::new("shop", 1).action("ship")).await?;
@@ -181,8 +184,8 @@ impl Client {
 
     /// Waits as [`wait`](Self::wait) does, and gives the result.
     ///
-    /// [`Error::Aborted`] or [`Error::Cancelled`] when there is no result, [`Error::NotSettled`]
-    /// when the time is over.
+    /// [`Error::Aborted`] or [`Error::Cancelled`] when it has no result, [`Error::NotSettled`] when
+    /// the time is over.
     pub async fn result<R: DeserializeOwned>(
         &self,
         id: Uuid,

@@ -29,7 +29,8 @@ macro_rules! run {
         impl Run for &$connection {
             async fn text(&mut self, call: &Call) -> Result<Option<String>, Error> {
                 // without a name: what a pooler gives to others has no statement of ours
-                let params: Vec<_> = call.params.iter().map(|param| (param as &(dyn ToSql + Sync), Type::TEXT)).collect();
+                let text = |param| (param as &(dyn ToSql + Sync), Type::TEXT);
+                let params: Vec<_> = call.params.iter().map(text).collect();
                 let row = self.query_typed_one(&call.sql, &params).await?;
                 Ok(row.try_get(0)?)
             }

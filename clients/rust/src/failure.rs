@@ -63,7 +63,8 @@ impl HandlerError {
     }
 
     /// Fails the try with any error, also one that is no [`std::error::Error`], such as those of
-    /// anyhow: `.map_err(HandlerError::retry)`.
+    /// anyhow:
+    /// `.map_err(HandlerError::retry)`.
     pub fn retry(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::of("error", &*error.into())
     }

@@ -47,8 +47,10 @@ use crate::{failure::HandlerError, outcome::End, task::Task};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no handler of tasks with the spec `{S}`",
-    note = "a handler is an `async fn(Task<{S}>) -> Result<impl Serialize, HandlerError>` whose future is `Send`; a closure must \
-            not lend what it has captured to its future: clone it, or implement `Handler`"
+    note = "a handler is an `async fn(Task<{S}>) -> Result<impl Serialize, HandlerError>`, and its \
+            future is `Send`",
+    note = "a closure must not lend what it has captured to its future: clone it, or implement \
+            `Handler` for a type of yours"
 )]
 pub trait Handler<S>: Send + Sync + 'static {
     /// The task's result.

@@ -65,7 +65,7 @@ impl Lease {
     ///
     /// It counts from before the question, so that the fence is early, never late.
     pub fn extend(&mut self, deadline: Option<SystemTime>, now: SystemTime, asked_at: Instant) {
-        self.control.noted().deadline = deadline;
+        self.control.state().deadline = deadline;
         self.length = deadline.map_or(FOREVER, |deadline| {
             deadline.duration_since(now).unwrap_or_default().min(FOREVER)
         });

@@ -46,6 +46,7 @@ mod client;
 mod connector;
 mod entry;
 mod error;
+mod events;
 mod executor;
 mod failure;
 mod handle;

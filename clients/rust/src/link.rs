@@ -1,6 +1,10 @@
 //! A worker's connections: each call has a time-out, and a lost connection is replaced.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, Runtime, Timeouts};
 use tokio::{
@@ -53,6 +57,25 @@ impl From<tokio_postgres::Error> for Failure {
     }
 }
 
+async fn query(
+    connection: &Object,
+    prepares: bool,
+    sql: &str,
+    params: Params<'_>,
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    if !prepares {
+        // without a name: a pooler may give the next statement to another connection of the server
+        return connection.query_typed(sql, params).await;
+    }
+    let (values, types): (Vec<_>, Vec<_>) = params.iter().cloned().unzip();
+    let statement = connection.prepare_typed_cached(sql, &types).await?;
+    connection.query(&statement, &values).await
+}
+
+fn is_unprepared(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|code| ["26000", "42P05", "0A000"].contains(&code.code()))
+}
+
 fn no_answer(limit: Duration) -> Failure {
     Failure::Gone(format!("no answer within {limit:?}"))
 }
@@ -64,10 +87,12 @@ pub(crate) struct Link {
     connector: Named,
     pool: Pool,
     timeout: Duration,
+    /// Statements are prepared, each once on a connection.
+    prepares: AtomicBool,
 }
 
 impl Link {
-    pub fn new(connector: Named, size: usize, timeout: Duration) -> Self {
+    pub fn new(connector: Named, size: usize, timeout: Duration, prepares: bool) -> Self {
         let manager =
             Manager::from_connect(Default::default(), connector.clone(), ManagerConfig::default());
         let timeouts =
@@ -77,7 +102,12 @@ impl Link {
             .runtime(Runtime::Tokio1)
             .timeouts(timeouts)
             .build();
-        Self { connector, pool: pool.expect("a pool with a runtime has time-outs"), timeout }
+        Self {
+            connector,
+            pool: pool.expect("a pool with a runtime has time-outs"),
+            timeout,
+            prepares: prepares.into(),
+        }
     }
 
     /// Runs one statement on a connection of the pool, within the time-out of all calls.
@@ -93,16 +123,27 @@ impl Link {
         sql: &str,
         params: Params<'_>,
     ) -> Result<Vec<Row>, Failure> {
-        let connection = self.pool.get().await.map_err(|error| Failure::gone(&error))?;
-        // without a name: a pooler may give the next statement to another connection of the server
-        let result = match timeout(limit, connection.query_typed(sql, params)).await {
-            Ok(rows) => rows.map_err(Failure::from),
-            Err(_) => Err(no_answer(limit)),
-        };
-        if matches!(result, Err(Failure::Gone(_))) {
-            drop(Object::take(connection));
+        loop {
+            let prepares = self.prepares.load(Ordering::Relaxed);
+            let connection = self.pool.get().await.map_err(|error| Failure::gone(&error))?;
+            let rows = timeout(limit, query(&connection, prepares, sql, params)).await;
+            let result = match rows {
+                // nothing was done: the statement is not there, or there already, or its result has
+                // other columns now
+                Ok(Err(error)) if prepares && is_unprepared(&error) => {
+                    tracing::warn!("no prepared statements from now on: {}", with_sources(&error));
+                    self.prepares.store(false, Ordering::Relaxed);
+                    drop(Object::take(connection));
+                    continue;
+                }
+                Ok(rows) => rows.map_err(Failure::from),
+                Err(_) => Err(no_answer(limit)),
+            };
+            if matches!(result, Err(Failure::Gone(_))) {
+                drop(Object::take(connection));
+            }
+            return result;
         }
-        result
     }
 
     /// A connection of its own, for statements that wait.
@@ -121,8 +162,8 @@ impl Link {
     /// PgBouncer 1.18 exits when it does so before the request has been passed on.
     pub async fn end_wait(&self, sql: &str) {
         let cancel = "select count(pg_cancel_backend(pid)) from pg_stat_activity
-            where application_name = current_setting('application_name') and query = $1 and state = 'active'
-                and usename = current_user and datname = current_database()";
+            where application_name = current_setting('application_name') and query = $1
+                and state = 'active' and usename = current_user and datname = current_database()";
         for _ in 0..5 {
             if self.call(cancel, &[(&sql, Type::TEXT)]).await.is_err() {
                 return;

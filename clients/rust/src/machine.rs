@@ -1,8 +1,10 @@
 //! What a worker does: owns tasks, runs their handlers, keeps their leases, and returns what they
 //! give.
 //!
-//! One task of tokio, `Machine::run`, has all the state. What takes time, calls to the server and
-//! handlers, runs in tasks of its own, which send it an `Event` when they have ended.
+//! `Machine::run` has all the state. What takes time, calls to the server and handlers, runs in
+//! tasks of tokio, which send it an `Event` when they have ended. The machine and its calls have a
+//! thread and a runtime of their own: a handler that blocks its thread keeps no heartbeat from
+//! being sent.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,6 +13,7 @@ use std::{
 };
 
 use tokio::{
+    runtime::Handle,
     sync::{Notify, mpsc},
     time::{Instant, sleep, sleep_until, timeout},
 };
@@ -18,6 +21,7 @@ use uuid::Uuid;
 
 use crate::{
     error::{DatabaseError, Error},
+    events::{Event, Report},
     handle::{Counts, Stop},
     handler::run_handler,
     lease::{FOREVER, Lease},
@@ -25,7 +29,7 @@ use crate::{
     outcome::{End, Ended, Kind, Outcome},
     setup::Setup,
     statements::{Beat, Owned, Unfit, check_server, heartbeat, status, wait},
-    task::Cause,
+    task::{Cause, Task},
     values::{pause, random},
 };
 
@@ -37,36 +41,6 @@ const FULL_PAUSE: Duration = Duration::from_millis(100);
 const STOP_PAUSE: Duration = Duration::from_secs(3);
 /// How long a worker that stops tries to hand back what it has.
 const LAST_CALLS: Duration = Duration::from_millis(1_500);
-
-/// What has ended that takes time.
-enum Event {
-    /// The server was asked whether it fits, for the so-and-so-many-th time.
-    Reached(u32, Result<(), Unfit>),
-    /// Leases and the progress that was told. The attempt, while the worker is not up.
-    Beat {
-        tokens: Vec<Uuid>,
-        shares: Vec<Option<f64>>,
-        asked_at: Instant,
-        attempt: Option<u32>,
-        answer: Result<Vec<Beat>, Failure>,
-    },
-    Exchanged {
-        batch: Vec<Ended>,
-        most: usize,
-        asked_at: Instant,
-        answer: Result<(Vec<Option<String>>, Vec<Owned>), Failure>,
-    },
-    /// What became of a task whose return had no answer; none: another one has it, or it is gone.
-    LookedUp {
-        ended: Ended,
-        status: Option<String>,
-    },
-    /// A return that was refused is sent again.
-    ReturnAgain(Ended),
-    Handled(Uuid, End),
-    /// A wait: its connection, unless that is lost, and what it was told of.
-    Woke(Option<Waiter>, Result<Option<String>, Failure>),
-}
 
 /// A wait that is under way.
 struct Wait {
@@ -95,6 +69,8 @@ enum Draining {
 /// A worker that runs.
 pub(crate) struct Machine {
     setup: Arc<Setup>,
+    /// Where the handlers run.
+    handlers: Handle,
     link: Arc<Link>,
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -104,6 +80,8 @@ pub(crate) struct Machine {
     leases: HashMap<Uuid, Lease>,
     /// Owned and not begun: at most `prefetch`.
     backlog: VecDeque<Uuid>,
+    /// Begun, and not yet told to the handlers' runtime.
+    begun: Vec<(Uuid, Task)>,
     running: usize,
     done: VecDeque<Ended>,
     done_at: Instant,
@@ -137,21 +115,24 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(setup: Setup, handlers: Handle) -> Self {
         let size = setup.concurrency.min(4);
         let application =
             format!("scylla-pg rust/{} {}", env!("CARGO_PKG_VERSION"), setup.handle.name());
-        let link = Link::new(setup.connector.named(application), size, setup.call_timeout);
+        let link =
+            Link::new(setup.connector.named(application), size, setup.call_timeout, setup.prepares);
         let (sender, events) = mpsc::unbounded_channel();
         let now = Instant::now();
         Self {
             setup: Arc::new(setup),
+            handlers,
             link: Arc::new(link),
             sender,
             events,
             most_exchanges: size.saturating_sub(1).max(1),
             leases: HashMap::new(),
             backlog: VecDeque::new(),
+            begun: vec![],
             running: 0,
             done: VecDeque::new(),
             done_at: now,
@@ -180,27 +161,22 @@ impl Machine {
     pub async fn run(mut self) -> Result<(), Error> {
         let mut stop = self.setup.handle.subscribe();
         let mut events = Vec::with_capacity(BATCH);
+        if self.setup.handle.state() != Stop::No {
+            self.drain(); // it was told before it began
+        }
         self.connect(0);
         loop {
             tokio::select! {
                 biased;
                 Ok(()) = stop.changed() => self.drain(),
-                () = sleep_until(self.tick_at) => {
-                    let late = self.tick_at.elapsed();
-                    if late > Duration::from_secs(1) {
-                        tracing::warn!(
-                            "worker {}: the runtime stood still for {late:.1?}: a handler that blocks needs spawn_blocking",
-                            self.name()
-                        );
-                    }
-                    self.tick();
-                }
+                () = sleep_until(self.tick_at) => self.tick(),
                 _ = self.events.recv_many(&mut events, BATCH) => {
                     for event in events.drain(..) {
                         self.on(event)?;
                     }
                 }
             }
+            self.run_begun();
             self.pump();
             self.step_drain();
             if let Draining::Done = self.draining {
@@ -435,7 +411,8 @@ impl Machine {
             for attempt in 0.. {
                 match status(&link, setup.handle.name(), &ended).await {
                     Ok(status) => return Event::LookedUp { ended, status },
-                    Err(Failure::Refused(error)) if !is_temporary(&error) => break, // deleted, or not to be seen
+                    // it was deleted, or is not to be seen
+                    Err(Failure::Refused(error)) if !is_temporary(&error) => break,
                     Err(_) => sleep(pause(attempt)).await,
                 }
             }
@@ -531,12 +508,22 @@ impl Machine {
         lease.limit = self.setup.limit_of(&task.action).map(|limit| Instant::now() + limit);
         let next = lease.next(Instant::now());
         self.look_again(next);
-        let handler = self.setup.handler_of(&task.action).cloned();
-        let mut report = Report { sender: self.sender.clone(), token, end: End::Dropped };
-        tokio::spawn(async move {
-            let report = &mut report; // all of it, so that it is dropped with this
-            report.end = run_handler(handler, task).await;
+        self.begun.push((token, task));
+    }
+
+    /// Runs what has begun, where the handlers run: from there, to start one more costs little.
+    fn run_begun(&mut self) {
+        if self.begun.is_empty() {
+            return;
+        }
+        let (setup, sender) = (self.setup.clone(), self.sender.clone());
+        let begun = std::mem::take(&mut self.begun).into_iter().map(move |(token, task)| {
+            let handler = setup.handler_of(&task.action).cloned();
+            let report = Report::new(sender.clone(), token);
+            async move { report.ended(run_handler(handler, task).await) }
         });
+        let begun: Vec<_> = begun.collect();
+        self.handlers.spawn(async move { begun.into_iter().map(tokio::spawn).for_each(drop) });
     }
 
     /// A handler has ended: whatever it gave, its place is free.
@@ -648,7 +635,7 @@ impl Machine {
             if !lease.is_over() {
                 ids.push(lease.id);
                 tokens.push(token);
-                shares.push(lease.control.noted().progress.take());
+                shares.push(lease.control.state().progress.take());
                 length = length.min(lease.length);
             }
         }
@@ -691,8 +678,8 @@ impl Machine {
             Err(ref failure) => {
                 for (token, share) in tokens.into_iter().zip(shares) {
                     let Some(lease) = self.leases.get_mut(&token) else { continue };
-                    let mut noted = lease.control.noted();
-                    noted.progress = noted.progress.or(share);
+                    let mut state = lease.control.state();
+                    state.progress = state.progress.or(share);
                     lease.beat_at = lease.beat_at.max(now + 2 * FULL_PAUSE);
                 }
                 if let Some(attempt) = attempt {
@@ -816,7 +803,9 @@ impl Machine {
             return;
         }
         tracing::info!("worker {} stops: {} handlers run", self.name(), self.running);
-        self.draining = Draining::Grace { until: Instant::now() + self.setup.grace };
+        let now = Instant::now();
+        self.draining = Draining::Grace { until: now + self.setup.grace };
+        self.look_again(now);
         for token in std::mem::take(&mut self.backlog) {
             self.end(token, Outcome::hand_back());
         }
@@ -884,18 +873,4 @@ impl Machine {
 /// Whether the server has refused a call that may work soon.
 fn is_temporary(error: &DatabaseError) -> bool {
     matches!(error.sqlstate(), Some("57P03" | "53300" | "40001" | "40P01"))
-}
-
-/// Tells that a handler has ended, even when its destructor panics.
-struct Report {
-    sender: mpsc::UnboundedSender<Event>,
-    token: Uuid,
-    end: End,
-}
-
-impl Drop for Report {
-    fn drop(&mut self) {
-        let end = std::mem::replace(&mut self.end, End::Dropped);
-        let _ = self.sender.send(Event::Handled(self.token, end));
-    }
 }

@@ -123,7 +123,8 @@ impl End {
             }
             Self::Returned(Err(HandlerError::Retry(error))) => Outcome::failed(Kind::Retry, error),
             Self::Panicked(text) => Outcome::retry("panic", text),
-            Self::Dropped => Outcome::retry("panic", "the handler has ended without a value"),
+            // the runtime of the handlers has ended
+            Self::Dropped => Outcome::hand_back(),
         })
     }
 }
@@ -192,6 +193,7 @@ mod tests {
         let abort = End::Returned(Err(HandlerError::abort("a", "b")));
         assert_eq!(kind(abort, Some(Cause::Shutdown)), Some(Kind::Aborted));
         assert_eq!(kind(End::Panicked("oops".into()), None), Some(Kind::Retry));
+        assert_eq!(kind(End::Dropped, None), Some(Kind::Yield));
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(crate) struct Setup {
     pub coalesce: Duration,
     pub wait: Duration,
     pub call_timeout: Duration,
+    pub prepares: bool,
     pub handle: WorkerHandle,
 }
 

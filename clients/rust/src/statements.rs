@@ -54,7 +54,8 @@ pub(crate) async fn check_server(link: &Link) -> Result<(), Unfit> {
     let rows = match link.call("select scylla.about()", &[]).await {
         Err(Failure::Refused(error)) if matches!(error.sqlstate(), Some("3F000" | "42883")) => {
             return Err(Unfit::Incompatible(
-                "this database has no scylla 0.2 or later: create extension scylla; or alter extension scylla update"
+                "this database has no scylla 0.2 or later: create extension scylla; \
+                 or alter extension scylla update"
                     .into(),
             ));
         }
@@ -67,7 +68,8 @@ pub(crate) async fn check_server(link: &Link) -> Result<(), Unfit> {
         FEATURES.into_iter().filter(|feature| !known.contains(feature)).collect();
     if about["protocol"].as_u64() != Some(PROTOCOL) || !missing.is_empty() {
         return Err(Unfit::Incompatible(format!(
-            "scylla {} of protocol {} does not work with scylla-pg {} of protocol {PROTOCOL}, which needs {}",
+            "scylla {} of protocol {} does not work with scylla-pg {} of protocol {PROTOCOL}, \
+             which needs {}",
             about["version"].as_str().unwrap_or("?"),
             about["protocol"],
             env!("CARGO_PKG_VERSION"),
@@ -103,8 +105,8 @@ impl Exchange {
             if queues.len() > 1 { ("own_any", "o.queue") } else { ("own_tasks", "null::text") };
         let own = format!("scylla.{function}($1, $2, $3, $4, $5::interval)");
         let task = format!(
-            "o.id, o.token, {queue}, o.action, o.spec, o.priority, o.key, o.tries, o.num_failures, o.group_key, \
-             o.created, o.max_tries, o.meta, o.deadline, clock_timestamp()"
+            "o.id, o.token, {queue}, o.action, o.spec, o.priority, o.key, o.tries, o.num_failures, \
+             o.group_key, o.created, o.max_tries, o.meta, o.deadline, clock_timestamp()"
         );
         // the statuses come once, not with each task
         let both = format!(
@@ -223,7 +225,8 @@ pub(crate) async fn heartbeat(
     let rows = link
         .call_within(
             limit,
-            "select h.state, h.deadline, clock_timestamp() from scylla.heartbeat($1, $2, $3, progress => $4) as h",
+            "select h.state, h.deadline, clock_timestamp() \
+             from scylla.heartbeat($1, $2, $3, progress => $4) as h",
             &[
                 (&worker, Type::TEXT),
                 (&ids, Type::UUID_ARRAY),

@@ -12,7 +12,7 @@ use std::{
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, value::RawValue};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::failure::HandlerError;
@@ -114,30 +114,26 @@ impl<S> Task<S> {
     /// ```
     pub fn stopped(&self) -> impl Future<Output = Cause> + Send + Sync + use<S> {
         self.control.listens.store(true, Ordering::SeqCst);
-        let mut signal = self.control.signal.subscribe();
-        async move {
-            // an error: the worker is gone, and so is the lease
-            let stop = signal.wait_for(|signal| signal.cause().is_some()).await;
-            stop.ok().and_then(|signal| signal.cause()).unwrap_or(Cause::LeaseLost)
-        }
+        let control = self.control.clone();
+        async move { control.signal(Signal::cause).await }
     }
 
     /// Why the worker stops this handler, for code that does not wait; none: it does not.
     pub fn cause(&self) -> Option<Cause> {
-        self.control.signal.borrow().cause()
+        self.control.cause()
     }
 
     /// Notes how much is done, from 0 to 1. It is sent with the next heartbeat.
     pub fn progress(&self, share: f64) {
         if !share.is_nan() {
-            self.control.noted().progress = Some(share.clamp(0.0, 1.0));
+            self.control.state().progress = Some(share.clamp(0.0, 1.0));
         }
     }
 
     /// When the lease ends, by the server's clock, unless it is extended, as the worker does; none:
     /// never.
     pub fn deadline(&self) -> Option<SystemTime> {
-        self.control.noted().deadline
+        self.control.state().deadline
     }
 
     /// Whether an error aborts the task, since no tries are left.
@@ -184,16 +180,21 @@ pub(crate) enum Signal {
 }
 
 impl Signal {
-    pub fn cause(self) -> Option<Cause> {
+    fn cause(self) -> Option<Cause> {
         match self {
             Self::Run => None,
             Self::Stop(cause) | Self::Drop(cause) => Some(cause),
         }
     }
+
+    fn drop(self) -> Option<()> {
+        matches!(self, Self::Drop(_)).then_some(())
+    }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Noted {
+#[derive(Debug)]
+pub(crate) struct State {
+    signal: Signal,
     pub progress: Option<f64>,
     pub deadline: Option<SystemTime>,
 }
@@ -201,28 +202,38 @@ pub(crate) struct Noted {
 /// What a worker and a handler share.
 #[derive(Debug)]
 pub(crate) struct Control {
-    signal: watch::Sender<Signal>,
+    state: Mutex<State>,
+    /// The signal has changed.
+    changed: Notify,
     /// The handler has asked to be told.
     listens: AtomicBool,
-    noted: Mutex<Noted>,
 }
 
 impl Control {
     pub fn new(deadline: Option<SystemTime>) -> Arc<Self> {
         Arc::new(Self {
-            signal: watch::Sender::new(Signal::Run),
+            state: Mutex::new(State { signal: Signal::Run, progress: None, deadline }),
+            changed: Notify::new(),
             listens: AtomicBool::new(false),
-            noted: Mutex::new(Noted { progress: None, deadline }),
         })
     }
 
-    pub fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn cause(&self) -> Option<Cause> {
+        self.state().signal.cause()
+    }
+
+    fn tell(&self, signal: Signal) {
+        self.state().signal = signal;
+        self.changed.notify_waiters();
     }
 
     /// Tells the handler. Whether it listens; if not, it is dropped.
     pub fn stop(&self, cause: Cause) -> bool {
-        self.signal.send_replace(Signal::Stop(cause));
+        self.tell(Signal::Stop(cause));
         let listens = self.listens.load(Ordering::SeqCst);
         if !listens {
             self.drop_handler(cause);
@@ -231,17 +242,24 @@ impl Control {
     }
 
     pub fn drop_handler(&self, cause: Cause) {
-        self.signal.send_replace(Signal::Drop(cause));
+        self.tell(Signal::Drop(cause));
     }
 
     /// Completes when the handler is to be dropped.
     pub async fn dropped(&self) {
-        let mut signal = self.signal.subscribe();
-        let _ = signal.wait_for(|signal| matches!(signal, Signal::Drop(_))).await;
+        self.signal(Signal::drop).await;
     }
 
-    #[cfg(feature = "opentelemetry")]
-    pub fn cause(&self) -> Option<Cause> {
-        self.signal.borrow().cause()
+    /// Completes with what `of` makes of the signal.
+    async fn signal<T>(&self, of: impl Fn(Signal) -> Option<T>) -> T {
+        loop {
+            // before the signal is read, so that it misses no change
+            let changed = self.changed.notified();
+            let signal = self.state().signal;
+            if let Some(told) = of(signal) {
+                return told;
+            }
+            changed.await;
+        }
     }
 }

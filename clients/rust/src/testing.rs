@@ -39,7 +39,7 @@ use crate::{
 /// use scylla_pg::testing::Expected;
 /// use serde_json::json;
 ///
-/// let expected = Expected::in_queue("mail").action("welcome").spec(json!({"to": "ann@example.com"}));
+/// let expected = Expected::in_queue("mail").action("welcome").spec(json!({"to": "ann"}));
 /// ```
 #[derive(Debug, Clone, Default)]
 #[must_use]
@@ -154,7 +154,8 @@ pub async fn assert_submitted(tx: impl Executor, expected: &Expected) -> Result<
 /// recorder.assert_submitted(&Expected::in_queue("mail").spec("ann@example.com"));
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run()).unwrap();
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+/// # runtime.unwrap().block_on(run()).unwrap();
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Recorder(Arc<Mutex<Vec<Submission>>>);
@@ -237,8 +238,12 @@ pub struct Ran {
 /// `retry_interval`.
 pub async fn run_ready(worker: &Worker) -> Result<Vec<Ran>, Error> {
     let setup = worker.setup();
-    let link =
-        Link::new(setup.connector.named("scylla-pg rust testing"), 1, Duration::from_secs(15));
+    let link = Link::new(
+        setup.connector.named("scylla-pg rust testing"),
+        1,
+        Duration::from_secs(15),
+        false,
+    );
     let lease = Interval::from("1 hour");
     let exchange = Exchange::new(
         "scylla-pg testing".into(),

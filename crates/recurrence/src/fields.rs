@@ -135,23 +135,10 @@ impl Field {
         let Some((range, step)) = element.split_once('/') else { return self.range(element) };
         match number(step) {
             Some(step @ 1..) if range == "*" || range.contains('-') => {
-                let range = self.range(range)?;
-                let (first, last) = self.ends(&range);
-                // A step beyond the last value leaves the first one, as in cron. The star of a day
-                // would get lost.
-                let leaves_first = step > last - first && !self.is_day() && !self.is_weekday();
-                Ok(if leaves_first { first.to_string() } else { format!("{range}/{step}") })
+                Ok(format!("{}/{step}", self.range(range)?))
             }
             _ => invalid(format!("\"{element}\" is no step: it takes the form */n or a-b/n.")),
         }
-    }
-
-    /// The first and the last value of a star, or of a range.
-    fn ends(&self, range: &str) -> (u32, u32) {
-        let ends = range
-            .split_once('-')
-            .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
-        ends.unwrap_or((self.least, self.most))
     }
 
     /// A star, a value, or a range of values.

@@ -6,39 +6,35 @@ use std::{
     path::Path,
 };
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::options::Result;
-
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checksum {
     pub sha256: String,
     pub size: i64,
 }
 
-/// Reads the file in pieces, and calls `between` after each. The outer error is that of `between`.
-pub fn checksum(
-    path: &Path,
-    mut between: impl FnMut() -> Result<()>,
-) -> Result<io::Result<Checksum>> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) => return Ok(Err(error)),
-    };
+/// Reads the file in pieces, until its end or until it is no longer `wanted`: then it has no
+/// checksum.
+pub fn checksum(path: &Path, wanted: impl Fn() -> bool) -> io::Result<Option<Checksum>> {
+    let mut file = File::open(path)?;
     let mut digest = Sha256::new();
     let mut piece = vec![0; 256 * 1024];
     let mut size = 0;
-    loop {
+    while wanted() {
         match file.read(&mut piece) {
-            Ok(0) => break,
+            Ok(0) => {
+                let sha256 = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+                return Ok(Some(Checksum { sha256, size }));
+            }
             Ok(length) => {
                 digest.update(&piece[..length]);
                 size += length as i64;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Ok(Err(error)),
+            Err(error) => return Err(error),
         }
-        between()?;
     }
-    Ok(Ok(Checksum { sha256: format!("{:x}", digest.finalize()), size }))
+    Ok(None)
 }

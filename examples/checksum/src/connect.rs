@@ -1,20 +1,34 @@
-//! A connection to the server that the environment names, as libpq reads it.
+//! The server that the environment names, as libpq reads it.
 
 use std::{env, error::Error, iter};
 
-use postgres::{Client, Config, NoTls};
+use scylla_pg::{
+    Connector,
+    tokio_postgres::{Client, Config, NoTls},
+};
 
 use crate::options::Result;
 
-pub fn connect(application_name: &str) -> Result<Client> {
+fn config() -> Result<Config> {
     let variable = |name, default: &str| env::var(name).unwrap_or_else(|_| default.into());
-    let client = Config::new()
-        .host(&variable("PGHOST", "/var/run/postgresql"))
+    let mut config = Config::new();
+    config
+        .host(variable("PGHOST", "/var/run/postgresql"))
         .port(variable("PGPORT", "5432").parse()?)
-        .user(&variable("PGUSER", "postgres"))
-        .dbname(&variable("PGDATABASE", "postgres"))
-        .application_name(application_name)
-        .connect(NoTls)?;
+        .user(variable("PGUSER", "postgres"))
+        .dbname(variable("PGDATABASE", "postgres"));
+    Ok(config)
+}
+
+/// How the workers and the client of scylla connect.
+pub fn connector() -> Result<Connector> {
+    Ok(config()?.into())
+}
+
+/// A connection to look at the tables.
+pub async fn connect(application_name: &str) -> Result<Client> {
+    let (client, connection) = config()?.application_name(application_name).connect(NoTls).await?;
+    tokio::spawn(connection);
     Ok(client)
 }
 

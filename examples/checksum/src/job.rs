@@ -3,29 +3,27 @@
 use std::{
     collections::HashMap,
     path::Path,
-    thread,
     time::{Duration, Instant, SystemTime},
 };
 
-use postgres::Client;
-use serde_json::{Value, json};
-use uuid::Uuid;
+use scylla_pg::{Client, NewTasks, tokio_postgres, uuid::Uuid};
+use tokio::time::sleep;
 
 use crate::{
-    connect::connect,
+    connect::{connect, connector},
     files,
-    options::{ACTION, LeaseOptions, QUEUE, Result},
+    options::{LeaseOptions, QUEUE, Result},
     progress::{end_line, per_second, progress_line, settled_of, status_counts},
     report::{self, Outcome},
+    worker::Sha256Of,
     worker_pool::{Event, WorkerPool},
 };
 
-const SUBMIT_AT_ONCE: usize = 1000;
 const TICK: Duration = Duration::from_millis(500);
 /// The job fails after this time without progress, plus one lease.
 const NO_PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub fn run(folder: &Path, workers: u16, options: LeaseOptions) -> Result<()> {
+pub async fn run(folder: &Path, workers: u16, options: LeaseOptions) -> Result<()> {
     let files = files::below(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     println!(
         "== {} files below {} (left out: {} not readable, {} with names that are not UTF-8)",
@@ -37,43 +35,34 @@ pub fn run(folder: &Path, workers: u16, options: LeaseOptions) -> Result<()> {
     if files.paths.is_empty() {
         return Err("there is nothing to do".into());
     }
-    let mut client = connect("scylla demo")?;
+    let client = connect("scylla demo").await?;
     let start = Instant::now();
-    let submitted = submit(&mut client, files.paths)?;
+    let submitted = submit(files.paths).await?;
     let rate = per_second(submitted.len(), start.elapsed());
     println!("== submitted {} tasks, {rate} tasks/s", submitted.len());
 
-    let started = client.query_one("select clock_timestamp()", &[])?.get::<_, SystemTime>(0);
+    let started = client.query_one("select clock_timestamp()", &[]).await?.get::<_, SystemTime>(0);
     println!(
         "== {workers} worker processes, {} tasks at once, leases of {} s",
         options.batch, options.lease
     );
     let pool = WorkerPool::start(workers, options)?;
-    let mut watch = Watch { client: &mut client, pool, total: submitted.len(), killed: None };
-    watch.until_done(NO_PROGRESS_TIMEOUT + Duration::from_secs_f64(options.lease))?;
+    let mut watch = Watch { client: &client, pool, total: submitted.len(), killed: None };
+    watch.until_done(NO_PROGRESS_TIMEOUT + Duration::from_secs_f64(options.lease)).await?;
     let Watch { pool, killed, .. } = watch;
-    pool.stop()?;
-    report::report(&mut client, &Outcome { submitted, started, killed })
+    pool.stop().await?;
+    report::report(&client, &Outcome { submitted, started, killed }).await
 }
 
-/// One task for each file; the paths by task.
-fn submit(client: &mut Client, paths: Vec<String>) -> Result<HashMap<Uuid, String>> {
-    let mut submitted = HashMap::with_capacity(paths.len());
-    let statement = client.prepare("select id from scylla.submit_tasks($1)")?;
-    for paths in paths.chunks(SUBMIT_AT_ONCE) {
-        let task = |path| json!({ "queue": QUEUE, "action": ACTION, "spec": { "path": path } });
-        let tasks: Value = paths.iter().map(task).collect();
-        let rows = client.query(&statement, &[&tasks])?;
-        if rows.len() != paths.len() {
-            return Err(format!("{} tasks submitted of {}", rows.len(), paths.len()).into());
-        }
-        submitted.extend(rows.iter().map(|row| row.get(0)).zip(paths.iter().cloned()));
-    }
-    Ok(submitted)
+/// One task for each file, all in one transaction; the paths by task.
+async fn submit(paths: Vec<String>) -> Result<HashMap<Uuid, String>> {
+    let specs = paths.iter().map(|path| Sha256Of { path: path.into() });
+    let ids = Client::connect(connector()?).submit_many(NewTasks::of(specs)).await?;
+    Ok(ids.into_iter().zip(paths).collect())
 }
 
 struct Watch<'a> {
-    client: &'a mut Client,
+    client: &'a tokio_postgres::Client,
     pool: WorkerPool,
     total: usize,
     /// The name of the worker that was killed.
@@ -81,17 +70,17 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn until_done(&mut self, timeout: Duration) -> Result<()> {
+    async fn until_done(&mut self, timeout: Duration) -> Result<()> {
         let mut returned = 0;
         let (mut settled, mut progress) = (0, Instant::now());
         let mut tick = Instant::now();
         loop {
-            match self.pool.next(TICK.saturating_sub(tick.elapsed()))? {
+            match self.pool.next(TICK.saturating_sub(tick.elapsed())).await? {
                 Some((_, Event::Returned(count))) => returned += count,
                 Some((index, Event::Owned))
                     if self.killed.is_none() && returned >= self.total / 3 =>
                 {
-                    self.kill_one(index)?;
+                    self.kill_one(index).await?;
                 }
                 Some((index, Event::Gone))
                     if self.killed.as_deref() != Some(self.pool.name(index)) =>
@@ -103,7 +92,7 @@ impl Watch<'_> {
             if tick.elapsed() < TICK {
                 continue;
             }
-            let counts = status_counts(self.client)?;
+            let counts = status_counts(self.client).await?;
             let now = settled_of(&counts);
             progress_line(&counts, per_second(now - settled, tick.elapsed()));
             tick = Instant::now();
@@ -120,9 +109,9 @@ impl Watch<'_> {
     }
 
     /// Kills a worker that has just owned tasks, if it still has leases once it is stopped.
-    fn kill_one(&mut self, index: usize) -> Result<()> {
+    async fn kill_one(&mut self, index: usize) -> Result<()> {
         self.pool.freeze(index)?;
-        thread::sleep(Duration::from_millis(100)); // the server first ends the statement that runs
+        sleep(Duration::from_millis(100)).await; // the server first ends the statement that runs
         let name = self.pool.name(index).to_string();
         let held: i64 = self
             .client
@@ -130,12 +119,13 @@ impl Watch<'_> {
                 "select count(*) from scylla.tasks \
                  where queue = $1 and status = 'running' and owner = $2",
                 &[&QUEUE, &name],
-            )?
+            )
+            .await?
             .get(0);
         if held == 0 {
             return self.pool.thaw(index);
         }
-        self.pool.kill(index)?;
+        self.pool.kill(index).await?;
         end_line();
         println!("== kill -9 {} ({name}), which holds {held} tasks", self.pool.process_id(index));
         self.killed = Some(name);

@@ -1,5 +1,5 @@
-//! An example job on real input: worker processes compute the SHA-256 of every file below a folder.
-//! One of them is killed in the middle.
+//! An example of the client in Rust, on real input: worker processes compute the SHA-256 of every
+//! file below a folder. One of them is killed in the middle.
 
 mod checksum;
 mod connect;
@@ -40,15 +40,16 @@ enum Command {
     },
 }
 
-fn main() -> ExitCode {
+#[tokio::main]
+async fn main() -> ExitCode {
     let result = match Command::parse() {
-        Command::Run { files, workers, options } => job::run(&files, workers, options),
-        Command::Worker { options } => worker::run(options),
+        Command::Run { files, workers, options } => job::run(&files, workers, options).await,
+        Command::Worker { options } => worker::run(options).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("checksum: {}", connect::describe(error.as_ref()));
+            eprintln!("checksum: {}", connect::describe(&*error));
             ExitCode::FAILURE
         }
     }

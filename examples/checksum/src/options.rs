@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// The queue of all the tasks.
 pub const QUEUE: &str = "files";
@@ -14,11 +14,18 @@ pub const ACTION: &str = "sha256";
 pub struct LeaseOptions {
     /// How many tasks a worker owns at once
     #[arg(long, value_name = "N", default_value_t = 20,
-          value_parser = clap::value_parser!(i32).range(1..=10_000))]
-    pub batch: i32,
+          value_parser = batch)]
+    pub batch: usize,
     /// How long a lease lasts
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
     pub lease: f64,
+}
+
+fn batch(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(value) if (1..=10_000).contains(&value) => Ok(value),
+        _ => Err("a number from 1 to 10000".into()),
+    }
 }
 
 fn seconds(text: &str) -> std::result::Result<f64, String> {

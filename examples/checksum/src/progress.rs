@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use postgres::Client;
+use scylla_pg::tokio_postgres::Client;
 
 use crate::options::{QUEUE, Result};
 
@@ -16,9 +16,9 @@ pub fn per_second(tasks: usize, time: Duration) -> u64 {
 
 pub type Counts = BTreeMap<String, usize>;
 
-pub fn status_counts(client: &mut Client) -> Result<Counts> {
+pub async fn status_counts(client: &Client) -> Result<Counts> {
     let statement = "select status, count(*) from scylla.tasks where queue = $1 group by status";
-    let rows = client.query(statement, &[&QUEUE])?;
+    let rows = client.query(statement, &[&QUEUE]).await?;
     rows.iter().map(|row| Ok((row.get(0), usize::try_from(row.get::<_, i64>(1))?))).collect()
 }
 

@@ -1,157 +1,108 @@
-//! One worker: owns tasks, reads their files, returns the results.
+//! One worker: a handler that reads a file, and a `scylla_pg::Worker` that runs it.
 //!
 //! It reports each step to its parent on standard output, one line each: `name`, `owned`,
 //! `returned`.
 
 use std::{
-    io::{self, Write},
-    path::Path,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::{Duration, Instant},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
-use postgres::Client;
-use serde_json::{Value, json};
-use uuid::Uuid;
+use scylla_pg::{HandlerError, Spec, Task, Worker, WorkerHandle};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncWriteExt, copy, sink, stdin, stdout},
+    task::spawn_blocking,
+    time::sleep,
+};
 
 use crate::{
-    checksum::checksum,
-    connect::connect,
+    checksum::{Checksum, checksum},
+    connect::connector,
     options::{ACTION, LeaseOptions, QUEUE, Result},
 };
 
-/// Set when standard input has ended: the parent has stopped the worker, or is dead.
-static STOPPED: AtomicBool = AtomicBool::new(false);
+/// How many files are read at once.
+const CONCURRENCY: usize = 4;
 
-pub fn run(options: LeaseOptions) -> Result<()> {
-    thread::spawn(|| {
-        let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        STOPPED.store(true, Ordering::Relaxed);
-    });
-    match work(options) {
-        // the server, or the pipe to the parent, may end before this process
-        Err(_) if stopped_within(Duration::from_millis(200)) => Ok(()),
-        result => result,
-    }
+/// What is to be done: the checksum of a file.
+#[derive(Serialize, Deserialize)]
+pub struct Sha256Of {
+    pub path: PathBuf,
 }
 
-fn stopped() -> bool {
-    STOPPED.load(Ordering::Relaxed)
+impl Spec for Sha256Of {
+    const QUEUE: &'static str = QUEUE;
+    const ACTION: &'static str = ACTION;
 }
 
-fn stopped_within(timeout: Duration) -> bool {
-    let start = Instant::now();
-    while !stopped() && start.elapsed() < timeout {
-        thread::sleep(Duration::from_millis(5));
-    }
-    stopped()
-}
-
-fn work(options: LeaseOptions) -> Result<()> {
-    let mut client = connect("scylla demo worker")?;
-    let name: String = client.query_one("select scylla.register_worker()", &[])?.get(0);
-    report(&format!("name {name}"))?;
-    while !stopped() {
-        let tasks = own(&mut client, &name, options)?;
-        if tasks.is_empty() {
-            thread::sleep(Duration::from_millis(50));
-            continue;
+/// Reads a file. A file that cannot be read has no checksum, however often it is tried.
+async fn sha256_of(task: Task<Sha256Of>) -> Result<Checksum, HandlerError> {
+    let wanted = Wanted::default();
+    let flag = wanted.0.clone();
+    let path = task.spec.path.clone();
+    // reading blocks: not in a thread of tokio's
+    let read = spawn_blocking(move || checksum(&path, || !flag.load(Ordering::Relaxed)));
+    match read.await? {
+        Ok(Some(checksum)) => Ok(checksum),
+        Ok(None) => Err(HandlerError::retry("the file was not read to its end")),
+        Err(error) => {
+            Err(HandlerError::abort("unreadable", error.to_string()).with("path", &task.spec.path))
         }
-        report(&format!("owned {}", tasks.len()))?;
-        let returned =
-            Batch { client: &mut client, options, extended: Instant::now(), tasks }.work()?;
-        report(&format!("returned {returned}"))?;
     }
+}
+
+/// Set when the handler is dropped, so that its thread stops reading.
+#[derive(Default)]
+struct Wanted(Arc<AtomicBool>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+pub async fn run(options: LeaseOptions) -> Result<()> {
+    let concurrency = CONCURRENCY.min(options.batch);
+    let worker = Worker::builder(connector()?)
+        .register(sha256_of)
+        .concurrency(concurrency)
+        .prefetch(options.batch - concurrency)
+        .lease(Duration::from_secs_f64(options.lease))
+        .prepared_statements(true) // there is no pooler
+        .build()?;
+    let reporting = tokio::spawn(report(worker.handle()));
+    worker.run_until(parent_has_ended()).await?;
+    reporting.abort();
     Ok(())
 }
 
-fn report(line: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{line}")?;
-    out.flush()
+/// The parent stops the worker, or is dead: standard input ends.
+async fn parent_has_ended() {
+    let _ = copy(&mut stdin(), &mut sink()).await;
 }
 
-struct Task {
-    id: Uuid,
-    token: Uuid,
-    path: String,
-}
-
-fn own(client: &mut Client, name: &str, options: LeaseOptions) -> Result<Vec<Task>> {
-    let statement = "select id, token, spec ->> 'path' from scylla.own_tasks(worker => $1, \
-         queue => $2, max_tasks => $3, actions => array[$4], timeout => make_interval(secs => $5))";
-    let rows =
-        client.query(statement, &[&name, &QUEUE, &options.batch, &ACTION, &options.lease])?;
-    Ok(rows
-        .iter()
-        .map(|row| Task { id: row.get(0), token: row.get(1), path: row.get(2) })
-        .collect())
-}
-
-/// Tasks that this worker has leased.
-struct Batch<'a> {
-    client: &'a mut Client,
-    options: LeaseOptions,
-    extended: Instant,
-    tasks: Vec<Task>,
-}
-
-impl Batch<'_> {
-    /// Returns every task. The result is the number of leases that were still valid.
-    fn work(mut self) -> Result<usize> {
-        let (mut completed, mut results) = (vec![], vec![]);
-        let (mut aborted, mut errors) = (vec![], vec![]);
-        for index in 0..self.tasks.len() {
-            let path = self.tasks[index].path.clone();
-            match checksum(Path::new(&path), || self.keep())? {
-                Ok(sum) => {
-                    completed.push(index);
-                    results.push(json!({ "sha256": sum.sha256, "size": sum.size }));
-                }
-                Err(error) => {
-                    aborted.push(index);
-                    errors.push(json!({
-                        "code": "unreadable",
-                        "args": { "path": path },
-                        "description": error.to_string(),
-                    }));
-                }
-            }
+async fn report(handle: WorkerHandle) -> std::io::Result<()> {
+    let mut out = stdout();
+    out.write_all(format!("name {}\n", handle.name()).as_bytes()).await?;
+    let mut told = handle.stats();
+    loop {
+        let stats = handle.stats();
+        let returned = stats.completed + stats.aborted - told.completed - told.aborted;
+        let mut lines = String::new();
+        if stats.owned > told.owned {
+            lines += &format!("owned {}\n", stats.owned - told.owned);
         }
-        Ok(self.return_all("completed", &completed, "results", &results)?
-            + self.return_all("aborted", &aborted, "errors", &errors)?)
-    }
-
-    /// Extends the leases when a third of their length has passed. A lost lease shows at the
-    /// return.
-    fn keep(&mut self) -> Result<()> {
-        if self.extended.elapsed().as_secs_f64() > self.options.lease / 3.0 {
-            let (ids, tokens) = self.leases(self.tasks.iter());
-            self.client.execute("select scylla.extend_tasks($1, $2)", &[&ids, &tokens])?;
-            self.extended = Instant::now();
+        if returned > 0 {
+            lines += &format!("returned {returned}\n");
         }
-        Ok(())
-    }
-
-    fn return_all(
-        &mut self,
-        outcome: &str,
-        indices: &[usize],
-        argument: &str,
-        values: &[Value],
-    ) -> Result<usize> {
-        if indices.is_empty() {
-            return Ok(0);
-        }
-        let (ids, tokens) = self.leases(indices.iter().map(|&index| &self.tasks[index]));
-        let statement = format!("select scylla.return_tasks($1, $2, $3, {argument} => $4)");
-        let row = self.client.query_one(&statement, &[&ids, &tokens, &outcome, &values])?;
-        let statuses: Vec<Option<String>> = row.get(0);
-        Ok(statuses.iter().flatten().count())
-    }
-
-    fn leases<'b>(&self, tasks: impl Iterator<Item = &'b Task>) -> (Vec<Uuid>, Vec<Uuid>) {
-        tasks.map(|task| (task.id, task.token)).unzip()
+        out.write_all(lines.as_bytes()).await?;
+        out.flush().await?;
+        told = stats;
+        sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,17 +1,17 @@
 //! The worker processes and their events.
 
-use std::{
-    env,
-    io::{BufRead, BufReader},
-    process::{Child, ChildStdout, Command, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
-    thread,
-    time::Duration,
-};
+use std::{env, process::Stdio, time::Duration};
 
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, ChildStdout, Command},
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    time::timeout,
 };
 
 use crate::options::{LeaseOptions, Result};
@@ -31,12 +31,12 @@ pub struct WorkerProcess {
 
 pub struct WorkerPool {
     workers: Vec<WorkerProcess>,
-    events: Receiver<(usize, Event)>,
+    events: UnboundedReceiver<(usize, Event)>,
 }
 
 impl WorkerPool {
     pub fn start(count: u16, options: LeaseOptions) -> Result<Self> {
-        let (report, events) = mpsc::channel();
+        let (report, events) = mpsc::unbounded_channel();
         let mut pool = Self { workers: vec![], events };
         for index in 0..count.into() {
             let mut process = Command::new(env::current_exe()?)
@@ -44,25 +44,25 @@ impl WorkerPool {
                 .args(["--lease", &options.lease.to_string()])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
+                .kill_on_drop(true) // none outlives the job, however that ends
                 .spawn()?;
             let output = process.stdout.take().ok_or("a worker has no output")?;
             pool.workers.push(WorkerProcess { process, name: String::new() });
-            let report = report.clone();
-            thread::spawn(move || listen(index, output, &report));
+            tokio::spawn(listen(index, output, report.clone()));
         }
         Ok(pool)
     }
 
-    /// The next event within `timeout`, with the index of its worker.
-    pub fn next(&mut self, timeout: Duration) -> Result<Option<(usize, Event)>> {
-        match self.events.recv_timeout(timeout) {
-            Ok((index, Event::Named(name))) => {
+    /// The next event within `limit`, with the index of its worker.
+    pub async fn next(&mut self, limit: Duration) -> Result<Option<(usize, Event)>> {
+        match timeout(limit, self.events.recv()).await {
+            Ok(Some((index, Event::Named(name)))) => {
                 self.workers[index].name.clone_from(&name);
                 Ok(Some((index, Event::Named(name))))
             }
-            Ok(events) => Ok(Some(events)),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err("all the workers have ended".into()),
+            Ok(Some(event)) => Ok(Some(event)),
+            Ok(None) => Err("all the workers have ended".into()),
+            Err(_) => Ok(None),
         }
     }
 
@@ -71,7 +71,7 @@ impl WorkerPool {
     }
 
     pub fn process_id(&self, index: usize) -> u32 {
-        self.workers[index].process.id()
+        self.workers[index].process.id().unwrap_or_default()
     }
 
     pub fn freeze(&self, index: usize) -> Result<()> {
@@ -83,48 +83,39 @@ impl WorkerPool {
     }
 
     /// `kill -9`.
-    pub fn kill(&mut self, index: usize) -> Result<()> {
+    pub async fn kill(&mut self, index: usize) -> Result<()> {
         self.signal(index, Signal::SIGKILL)?;
-        self.workers[index].process.wait()?;
+        self.workers[index].process.wait().await?;
         Ok(())
     }
 
     fn signal(&self, index: usize, signal: Signal) -> Result<()> {
-        let id = i32::try_from(self.process_id(index))?;
-        Ok(kill(Pid::from_raw(id), signal)?)
+        let id = self.workers[index].process.id().ok_or("the worker has ended")?;
+        Ok(kill(Pid::from_raw(i32::try_from(id)?), signal)?)
     }
 
-    /// Lets each worker finish its batch, and waits for it.
-    pub fn stop(mut self) -> Result<()> {
+    /// Lets each worker end what it has begun, and waits for it.
+    pub async fn stop(mut self) -> Result<()> {
         for worker in &mut self.workers {
             drop(worker.process.stdin.take());
         }
         for worker in &mut self.workers {
-            worker.process.wait()?;
+            worker.process.wait().await?;
         }
         Ok(())
     }
 }
 
-impl Drop for WorkerPool {
-    /// No worker process outlives the job, however the job ends.
-    fn drop(&mut self) {
-        for worker in &mut self.workers {
-            let _ = worker.process.kill();
-            let _ = worker.process.wait();
-        }
-    }
-}
-
-fn listen(index: usize, output: ChildStdout, report: &Sender<(usize, Event)>) {
-    for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
-        let events = match line.split_once(' ') {
+async fn listen(index: usize, output: ChildStdout, report: UnboundedSender<(usize, Event)>) {
+    let mut lines = BufReader::new(output).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let event = match line.split_once(' ') {
             Some(("name", name)) => Event::Named(name.into()),
             Some(("owned", _)) => Event::Owned,
             Some(("returned", count)) => Event::Returned(count.parse().unwrap_or(0)),
             _ => continue,
         };
-        if report.send((index, events)).is_err() {
+        if report.send((index, event)).is_err() {
             return;
         }
     }

@@ -57,8 +57,8 @@ fn lease_of_some_age_outlives_a_crash() {
     s.until_leases_are_written(20);
     sleep(milliseconds(1000));
     server.kill();
-    server.start_again();
     let restarted = Instant::now();
+    server.start_again();
     let mut s = database.connect();
     assert!(
         s.own("thief", "q", 20).is_empty(),
@@ -69,7 +69,10 @@ fn lease_of_some_age_outlives_a_crash() {
         "select min(extract(epoch from deadline - clock_timestamp()))::float8 from scylla.tasks";
     let left: f64 = s.value(least, &[]);
     let spent = restarted.elapsed().as_secs_f64();
-    assert!(left > 7.5 - spent && left <= 8.0, "{left} s of 8 s left, {spent} s after the restart");
+    assert!(
+        left > 7.5 - spent && left <= 8.0,
+        "{left} s of 8 s left, {spent} s since the restart began"
+    );
     let entry = s.entry(leases[1].id);
     assert_eq!((&entry["owner"], &entry["tries"]), (&json!("w"), &json!(1)));
     assert_eq!(s.history(leases[1].id), ["Assignment"]);

@@ -303,12 +303,12 @@ fn a_page_reads_little_however_many_tasks_there_are() {
             &[],
         );
     }
-    s.value::<i64>("select scylla.cancel_matching('{\"queue\": \"many\"}', 36000)", &[]);
     s.value::<Vec<Uuid>>(
         "select scylla.submit_many('groups', array_fill('{}'::jsonb, array[20000]),
              group_keys => array(select (n % 1000)::text from generate_series(1, 20000) n))",
         &[],
     );
+    s.value::<i64>("select scylla.cancel_matching('{\"queue\": \"many\"}', 36000)", &[]);
     s.run("vacuum analyze scylla.task");
     s.run("analyze scylla.finished");
     let middle: Uuid =

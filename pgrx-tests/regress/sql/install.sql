@@ -5,12 +5,6 @@ select extname, nspname, extrelocatable from pg_extension e join pg_namespace n 
 where extname = 'scylla';
 select superuser, trusted, relocatable, schema from pg_available_extension_versions where name = 'scylla' and installed;
 
--- The functions, by name and arguments.
-\a
-select format('%s(%s) → %s', proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)) as function
-from pg_proc p where pronamespace = 'scylla'::regnamespace order by proname, 1;
-\a
-
 -- Every schema object has a comment: the list of those without. The scheduler has made its
 -- partitions when a call can own tasks; their columns are the parent's. A call waits for it, but on a
 -- slow server not long enough.

@@ -2,10 +2,12 @@
 
 mod filter;
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::argument::{Argument, Boolean, Integer, Jsonb};
+use crate::api::call::declared::*;
 use crate::api::matching::filter::filter;
 use crate::api::validate;
-use crate::error::{self, Result};
+use crate::error::Result;
 use crate::ops::matching::act::{Action, Matching};
 use crate::ops::matching::list;
 use crate::pg::named::role;
@@ -13,16 +15,19 @@ use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Privileges, access};
 use pgrx::pg_sys::Datum;
 
-sql_functions!(list_tasks, cancel_matching, resubmit_matching, delete_matching);
+sql_functions!(
+    ListTasks => list_tasks,
+    CancelMatching => cancel_matching,
+    ResubmitMatching => resubmit_matching,
+    DeleteMatching => delete_matching,
+);
 
-/// `list_tasks(filter, after, max_tasks) → setof tasks`
-///
 /// Takes a filter, the id of the last task of the page before or null, and how many tasks at most.
 /// Returns the tasks as the view `tasks` shows them, the newest first.
-fn list_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    let filter = filter(call.jsonb(0, "filter")?)?;
-    let after = call.optional_uuid(1);
-    let most = call.int(2).ok_or_else(|| error::missing("max_tasks"))?;
+fn list_tasks(call: &mut Call, args: ListTasks) -> Result<Option<Datum>> {
+    let filter = filter(args.filter.required()?)?;
+    let after = args.after.optional();
+    let most = args.max_tasks.required()?;
     let most = validate::max_tasks(most)?;
     if let Some(queue) = &filter.queue {
         call.permit(queue)?;
@@ -35,35 +40,31 @@ fn list_tasks(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `cancel_matching(filter, max_tasks, dry_run) → bigint`
-///
 /// Takes a filter, how many tasks at most or null, and whether the call only counts. Cancels the
 /// live tasks that the filter takes. Returns how many.
-fn cancel_matching(call: &mut Call) -> Result<Option<Datum>> {
-    matching(call, "scylla.cancel_matching()", Action::Cancel)
+fn cancel_matching(call: &mut Call, args: CancelMatching) -> Result<Option<Datum>> {
+    matching(call, (args.filter, args.max_tasks, args.dry_run), Action::Cancel)
 }
 
-/// `resubmit_matching(filter, max_tasks, dry_run) → bigint`
-///
 /// As `cancel_matching`. Resubmits the aborted and cancelled tasks that were not resubmitted yet.
-fn resubmit_matching(call: &mut Call) -> Result<Option<Datum>> {
-    matching(call, "scylla.resubmit_matching()", Action::Resubmit)
+fn resubmit_matching(call: &mut Call, args: ResubmitMatching) -> Result<Option<Datum>> {
+    matching(call, (args.filter, args.max_tasks, args.dry_run), Action::Resubmit)
 }
 
-/// `delete_matching(filter, max_tasks, dry_run) → bigint`
-///
 /// As `cancel_matching`. Deletes tasks, live and settled ones.
-fn delete_matching(call: &mut Call) -> Result<Option<Datum>> {
-    matching(call, "scylla.delete_matching()", Action::Delete)
+fn delete_matching(call: &mut Call, args: DeleteMatching) -> Result<Option<Datum>> {
+    matching(call, (args.filter, args.max_tasks, args.dry_run), Action::Delete)
 }
 
-fn matching(call: &mut Call, function: &str, action: Action) -> Result<Option<Datum>> {
-    let filter = filter(call.jsonb(0, "filter")?)?;
-    let most = call.int(1).map(|it| validate::at_least_one("max_tasks", it)).transpose()?;
-    let is_dry = call.bool(2, "dry_run")?;
-    if !is_dry {
-        call.require_writable(function)?;
-    }
+fn matching(
+    call: &Call,
+    (given, max_tasks, dry_run): (Argument<Jsonb>, Argument<Integer>, Argument<Boolean>),
+    action: Action,
+) -> Result<Option<Datum>> {
+    let filter = filter(given.required()?)?;
+    let most = max_tasks.optional().map(|it| validate::at_least_one(max_tasks.name, it));
+    let most = most.transpose()?;
+    let is_dry = dry_run.required()?;
     let own = match action {
         Action::Resubmit => Privileges::MANAGE,
         Action::Cancel | Action::Delete | Action::Drop => Privileges::CANCEL,

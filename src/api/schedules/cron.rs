@@ -1,12 +1,15 @@
 //! The functions of the schema `cron`, and those that make and drop it.
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::declared::*;
+use crate::api::schedules::check;
 use crate::api::schedules::sql::{checked, fix_columns};
-use crate::api::schedules::{TIME_ZONE, check};
 use crate::error::{self, Result};
 use crate::ops::query::unserved;
 use crate::ops::schedules::cron::{self, Foreign};
-use crate::ops::schedules::definition::{COLUMNS, Values};
+use crate::ops::schedules::definition::{
+    COLUMNS, MAX_TRIES, MISFIRE, OVERLAP, SCHEDULE, TIME_ZONE, Values,
+};
 use crate::ops::schedules::register::{self, Existing, SqlChange, Which};
 use crate::ops::sql::{QUEUE, rights};
 use crate::pg::datum;
@@ -19,37 +22,30 @@ use pgrx::pg_sys::{Datum, Oid};
 use std::ffi::CString;
 
 sql_functions!(
-    enable_cron_api,
-    disable_cron_api,
-    import_cron_jobs,
-    cron_schedule,
-    cron_unschedule,
-    cron_alter
+    EnableCronApi => enable_cron_api,
+    DisableCronApi => disable_cron_api,
+    ImportCronJobs => import_cron_jobs,
+    CronSchedule => cron_schedule,
+    CronUnschedule => cron_unschedule,
+    CronAlter => cron_alter,
 );
 
 /// The longest name of a job, in bytes.
 const JOB_MAX: usize = 1_024;
 
-/// `enable_cron_api()`
-fn enable_cron_api(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.enable_cron_api()")?;
+fn enable_cron_api(_: &mut Call, _: EnableCronApi) -> Result<Option<Datum>> {
     cron::enable(&current_database())?;
     Ok(None)
 }
 
-/// `disable_cron_api()`
-fn disable_cron_api(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.disable_cron_api()")?;
+fn disable_cron_api(_: &mut Call, _: DisableCronApi) -> Result<Option<Datum>> {
     cron::disable(&current_database());
     Ok(None)
 }
 
-/// `import_cron_jobs() → bigint`
-///
 /// Moves the jobs of pg_cron to schedules of their roles. Leaves those that cannot run, with a
 /// warning.
-fn import_cron_jobs(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.import_cron_jobs()")?;
+fn import_cron_jobs(_: &mut Call, _: ImportCronJobs) -> Result<Option<Datum>> {
     let db = current_database();
     let mut moved = Vec::new();
     for job in cron::foreign(&db)? {
@@ -71,9 +67,9 @@ fn import(job: &Foreign) -> Result<()> {
     rights::check_role(owner)?;
     let database = rights::find_database(job.database.as_deref(), owner)?;
     let command = checked(job.command.clone())?;
-    let mut values = values(Some(datum::varlena(&job.schedule)))?;
+    let mut values = values(&job.schedule)?;
     if let Some(zone) = &job.time_zone {
-        values[TIME_ZONE] = Some(check(TIME_ZONE, datum::varlena(zone))?);
+        values[TIME_ZONE] = Some(check("time_zone", datum::varlena(zone))?);
     }
     let sql = register::sql(database.as_ref(), &command);
     let db = current_database();
@@ -87,17 +83,15 @@ fn import(job: &Foreign) -> Result<()> {
     }
 }
 
-/// `_cron_schedule(job_name, schedule, command, database, username, active) → bigint`
-fn cron_schedule(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("cron.schedule()")?;
+fn cron_schedule(call: &mut Call, args: CronSchedule) -> Result<Option<Datum>> {
     // Empty: it has none.
-    let job = Some(call.text(0, "job_name")?).filter(|job| !job.is_empty());
+    let job = Some(args.job_name.required()?).filter(|job| !job.is_empty());
     if let Some(length) = job.as_ref().map(Vec::len).filter(|length| *length > JOB_MAX) {
         return Err(error::bad_length("job_name", 0, JOB_MAX, length));
     }
-    let values = values(Some(call.not_null(1, "schedule")?))?;
-    let command = checked(call.text(2, "command")?)?;
-    let (caller, username) = (role::current(), call.optional_text(4));
+    let values = values(&args.schedule.required()?)?;
+    let command = checked(args.command.required()?)?;
+    let (caller, username) = (role::current(), args.username.optional());
     let permit = || {
         call.again()?.permit(QUEUE)?;
         match username.is_some() && !role::is_superuser(caller) {
@@ -108,8 +102,8 @@ fn cron_schedule(call: &mut Call) -> Result<Option<Datum>> {
     permit()?;
     let owner = username.as_deref().map_or(Ok(caller), role_of)?;
     rights::check_role(owner)?;
-    let database = find_database(call.optional_text(3).as_deref(), owner)?;
-    let active = call.datum(5).is_none_or(|active| active.value() != 0);
+    let database = find_database(args.database.optional().as_deref(), owner)?;
+    let active = args.active.optional().unwrap_or(true);
     let sql = register::sql(database.as_ref(), &command);
     let db = current_database();
     let id = cron::schedule(&db, job.as_deref(), &values, owner, sql, active, permit)?;
@@ -117,11 +111,9 @@ fn cron_schedule(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(Datum::from(id)))
 }
 
-/// `_cron_unschedule(job_id, job_name) → boolean`
-fn cron_unschedule(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("cron.unschedule()")?;
+fn cron_unschedule(call: &mut Call, args: CronUnschedule) -> Result<Option<Datum>> {
     let db = current_database();
-    let (removed, job) = match (call.bigint(0), call.optional_text(1)) {
+    let (removed, job) = match (args.job_id.optional(), args.job_name.optional()) {
         (Some(id), _) => {
             let permit = |found: &Existing| match own_job(call, id, found)? {
                 true => Ok(()),
@@ -139,24 +131,23 @@ fn cron_unschedule(call: &mut Call) -> Result<Option<Datum>> {
     if removed { Ok(Some(Datum::from(true))) } else { Err(error::no_such_job(&job)) }
 }
 
-/// `_cron_alter(job_id, schedule, command, database, username, active)`
-fn cron_alter(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("cron.alter_job()")?;
+fn cron_alter(call: &mut Call, args: CronAlter) -> Result<Option<Datum>> {
     call.permit(QUEUE)?;
     let (db, caller) = (current_database(), role::current());
-    let id = call.bigint(0).ok_or_else(|| error::missing("job_id"))?;
+    let id = args.job_id.required()?;
     let mut given = [None; COLUMNS.len()];
-    given[0] = call.datum(1).map(|schedule| check(0, schedule)).transpose()?;
-    let command = call.optional_text(2).map(checked).transpose()?;
-    let database = call.optional_text(3).map(|name| named(&name)).transpose()?;
-    let owner = call.optional_text(4).map(|name| role_of(&name)).transpose()?;
-    let active = call.datum(5).map(|active| active.value() != 0);
+    given[SCHEDULE] = args.schedule.datum().map(|it| check(args.schedule.name, it)).transpose()?;
+    let command = args.command.optional().map(checked).transpose()?;
+    let database = args.database.optional().map(|name| named(&name)).transpose()?;
+    let owner = args.username.optional().map(|name| role_of(&name)).transpose()?;
+    let active = args.active.optional();
+    let [_, changes @ ..] = declared!(values of args: CronAlter);
     let permit = |found: &Existing| {
         if !own_job(call, id, found)? {
             return Err(error::no_such_job(&id.to_string()));
         }
         call.again()?.permit(QUEUE)?;
-        if (1..=5).all(|at| call.datum(at).is_none()) {
+        if changes.iter().all(Option::is_none) {
             return Err(error::nothing_to_alter());
         }
         let runs_as = owner.unwrap_or(found.owner);
@@ -197,14 +188,14 @@ fn own_job(call: &Call, id: i64, found: &Existing) -> Result<bool> {
 
 /// The definition of a job, which is as pg_cron has it: missed runs are skipped, and a run is while
 /// the one before it runs.
-fn values(schedule: Option<Datum>) -> Result<Values> {
+fn values(schedule: &[u8]) -> Result<Values> {
     let mut values = [None; COLUMNS.len()];
-    values[0] = schedule.map(|schedule| check(0, schedule)).transpose()?;
+    values[SCHEDULE] = Some(check("schedule", datum::varlena(schedule))?);
     fix_columns(&mut values);
     values[TIME_ZONE] = Some(datum::varlena(b"UTC"));
-    values[6] = Some(datum::varlena(b"skip"));
-    values[7] = Some(datum::varlena(b"skip"));
-    values[8] = Some(Datum::from(1i32));
+    values[MISFIRE] = Some(datum::varlena(b"skip"));
+    values[OVERLAP] = Some(datum::varlena(b"skip"));
+    values[MAX_TRIES] = Some(Datum::from(1i32));
     Ok(values)
 }
 

@@ -1,8 +1,9 @@
 //! The views `cron.job` and `cron.job_run_details`: what they show, and their triggers, which do
 //! what a change of a row does to pg_cron's tables.
 
-use crate::api::fcinfo::{Call, sql_functions};
-use crate::api::trigger::{Event, Trigger};
+use crate::api::call::Call;
+use crate::api::call::declared::*;
+use crate::api::call::trigger::{Event, Trigger};
 use crate::error::{self, Result};
 use crate::ops::query::runs;
 use crate::ops::schedules::cron_table::{self, Job};
@@ -12,21 +13,22 @@ use crate::shmem::on_board::current_database;
 use pgrx::pg_sys::Datum;
 use std::ffi::CStr;
 
-sql_functions!(cron_sees_jobs_of, cron_runs, cron_write_job, cron_delete_run);
+sql_functions!(
+    CronSeesJobsOf => cron_sees_jobs_of,
+    CronRuns => cron_runs,
+    CronWriteJob => cron_write_job,
+    CronDeleteRun => cron_delete_run,
+);
 
-/// `_cron_sees_jobs_of(role) → boolean`
-///
-/// Takes a role. Returns whether the caller sees its jobs: its own, or those of all roles.
-fn cron_sees_jobs_of(call: &mut Call) -> Result<Option<Datum>> {
+/// Takes a role. Returns whether the caller sees its jobs, by the rules of pg_cron.
+fn cron_sees_jobs_of(_: &mut Call, args: CronSeesJobsOf) -> Result<Option<Datum>> {
     let current = role::current();
-    let sees = datum::oid(call.datum(0)) == current || role::bypasses_row_security(current);
+    let sees = datum::oid(args.role.datum()) == current || role::bypasses_row_security(current);
     Ok(Some(Datum::from(sees)))
 }
 
-/// `_cron_runs() → (id, schedule, role, …) …`
-///
-/// Takes nothing. Returns a row per run of the jobs that the caller sees.
-fn cron_runs(call: &mut Call) -> Result<Option<Datum>> {
+/// Returns a row per run that the caller sees.
+fn cron_runs(call: &mut Call, _: CronRuns) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let current = role::current();
     let of = (!role::bypasses_row_security(current)).then_some(current);
@@ -35,7 +37,7 @@ fn cron_runs(call: &mut Call) -> Result<Option<Datum>> {
 }
 
 /// The trigger instead of a change of `cron.job`.
-fn cron_write_job(call: &mut Call) -> Result<Option<Datum>> {
+fn cron_write_job(call: &mut Call, _: CronWriteJob) -> Result<Option<Datum>> {
     let it = trigger(call)?;
     let db = current_database();
     let row = match it.event() {
@@ -58,7 +60,7 @@ fn cron_write_job(call: &mut Call) -> Result<Option<Datum>> {
 
 /// The trigger instead of deleting a row of `cron.job_run_details`. A run that has not ended stays:
 /// its row is passed over.
-fn cron_delete_run(call: &mut Call) -> Result<Option<Datum>> {
+fn cron_delete_run(call: &mut Call, _: CronDeleteRun) -> Result<Option<Datum>> {
     let it = trigger(call)?;
     let [job, run] = [c"jobid", c"runid"].map(|name| it.old_value(name));
     let is_gone = cron_table::delete_run(&current_database(), job, run);
@@ -66,7 +68,6 @@ fn cron_delete_run(call: &mut Call) -> Result<Option<Datum>> {
 }
 
 fn trigger<'c>(call: &Call) -> Result<Trigger<'c>> {
-    call.require_writable("a change of the schema cron")?;
     call.trigger().ok_or_else(error::not_a_trigger)
 }
 

@@ -4,12 +4,16 @@ mod cron;
 mod cron_table;
 mod sql;
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::argument::{Argument, Text};
+use crate::api::call::declared::*;
 use crate::api::validate;
 use crate::error::{self, Result};
 use crate::ops::query::unserved;
 use crate::ops::schedules::catch_up::{self, catch_up};
-use crate::ops::schedules::definition::{COLUMNS, Values};
+use crate::ops::schedules::definition::{
+    ACTION, COLUMNS, MISFIRE, OVERLAP, PRIORITY, QUEUE, SCHEDULE, SPEC, TIME_ZONE, Values,
+};
 use crate::ops::schedules::fire::{self, fire};
 use crate::ops::schedules::register::{self, Existing, SqlChange, Which};
 use crate::ops::schedules::timing::Timing;
@@ -25,12 +29,12 @@ use pgrx::pg_sys::Datum;
 use recurrence::{Misfire, Overlap};
 
 sql_functions!(
-    schedule as "schedule_0_2",
-    unschedule,
-    alter_schedule as "alter_schedule_0_2",
-    next_runs,
-    coming_runs,
-    fire_schedules
+    Schedule => schedule,
+    Unschedule => unschedule,
+    AlterSchedule => alter_schedule,
+    NextRuns => next_runs,
+    ComingRuns => coming_runs,
+    FireSchedules => fire_schedules,
 );
 
 /// The longest name of a schedule and the longest expression, in bytes.
@@ -40,14 +44,10 @@ const EXPRESSION_MAX: usize = 1_000;
 /// How many times `next_runs` tells at most.
 const RUNS_MAX: i64 = 100_000;
 
-/// `schedule(name, schedule, queue, spec, …) → bigint`
-fn schedule(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.schedule()")?;
-    let name = name_of(call)?;
-    let mut values = values(call, 1)?;
-    for (at, argument) in NOT_NULL {
-        values[at].ok_or_else(|| error::missing(argument))?;
-    }
+fn schedule(call: &mut Call, args: Schedule) -> Result<Option<Datum>> {
+    let name = name_of(&args.name)?;
+    let mut values = values(&declared!(each of args: Schedule))?;
+    require(&values, &[SCHEDULE, QUEUE, SPEC, ACTION, PRIORITY, MISFIRE, OVERLAP])?;
     values[TIME_ZONE].get_or_insert_with(|| datum::varlena(b"UTC"));
     call.permit(&datum::text(values[QUEUE]))?;
     let may_change = |found: &Existing| permit_change(call, &name, found);
@@ -57,10 +57,8 @@ fn schedule(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(Datum::from(id)))
 }
 
-/// `unschedule(name) → boolean`
-fn unschedule(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.unschedule()")?;
-    let name = name_of(call)?;
+fn unschedule(call: &mut Call, args: Unschedule) -> Result<Option<Datum>> {
+    let name = name_of(&args.name)?;
     let may_change = |found: &Existing| permit_change(call, &name, found);
     Ok(Some(Datum::from(register::unschedule(
         &current_database(),
@@ -69,11 +67,10 @@ fn unschedule(call: &mut Call) -> Result<Option<Datum>> {
     )?)))
 }
 
-/// `alter_schedule(name, active, schedule, queue, spec, …)`
-fn alter_schedule(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.alter_schedule()")?;
-    let (name, values) = (name_of(call)?, values(call, 2)?);
-    let active = call.datum(1).map(|active| active.value() != 0);
+fn alter_schedule(call: &mut Call, args: AlterSchedule) -> Result<Option<Datum>> {
+    let name = name_of(&args.name)?;
+    let values = values(&declared!(each of args: AlterSchedule))?;
+    let active = args.active.optional();
     let may_change = |found: &Existing| {
         permit_change(call, &name, found)?;
         call.again()?.permit(&datum::text(values[QUEUE].or(found.queue)))
@@ -93,15 +90,14 @@ fn permit_change(call: &Call, name: &[u8], found: &Existing) -> Result<()> {
     if may { Ok(()) } else { Err(error::denied_on_schedule(name)) }
 }
 
-/// `next_runs(schedule, count, time_zone, after) → timestamptz …`
-fn next_runs(call: &mut Call) -> Result<Option<Datum>> {
-    let schedule = expression(&call.text(0, "schedule")?)?;
-    let count = call.int(1).ok_or_else(|| error::missing("count"))?;
+fn next_runs(call: &mut Call, args: NextRuns) -> Result<Option<Datum>> {
+    let schedule = expression(&args.schedule.required()?)?;
+    let count = args.count.required()?;
     if !(1..=RUNS_MAX).contains(&count) {
         return Err(error::out_of_range("count", "between 1 and 100000"));
     }
-    let time_zone = call.optional_text(2).map_or(Ok("UTC".to_owned()), |it| zone(&it))?;
-    let after = validate::time("after", call.time(3, "after")?)?;
+    let time_zone = args.time_zone.optional().map_or(Ok("UTC".to_owned()), |it| zone(&it))?;
+    let after = validate::time("after", args.after.required()?)?;
     let mut sink = call.rows()?;
     let timing = Timing::read(&schedule, time_zone.as_bytes(), None, None)?;
     for at in upcoming::next_runs(&timing, after, count as usize) {
@@ -110,21 +106,18 @@ fn next_runs(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `coming_runs(after, until) → (name, run_at, queue, action) …`
-fn coming_runs(call: &mut Call) -> Result<Option<Datum>> {
-    let after = validate::time("after", call.time(0, "after")?)?;
-    let until = validate::time("until", call.time(1, "until")?)?;
+fn coming_runs(call: &mut Call, args: ComingRuns) -> Result<Option<Datum>> {
+    let after = validate::time("after", args.after.required()?)?;
+    let until = validate::time("until", args.until.required()?)?;
     let mut sink = call.rows()?;
     let is_visible = |queue: &[u8]| call.may(Privileges::LOOK, queue);
     upcoming::coming_runs(&current_database(), (after, until), is_visible, |run| sink.add(run));
     Ok(None)
 }
 
-/// `_fire_schedules(now, since) → bigint`
-fn fire_schedules(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla._fire_schedules()")?;
-    let now = validate::time("now", call.time(0, "now")?)?;
-    let since = validate::time("since", call.time(1, "since")?)?;
+fn fire_schedules(_: &mut Call, args: FireSchedules) -> Result<Option<Datum>> {
+    let now = validate::time("now", args.now.required()?)?;
+    let since = validate::time("since", args.since.required()?)?;
     let (db, missed_before) = (current_database(), fire::missed_before(now, since));
     let mut runs = 0;
     loop {
@@ -151,57 +144,49 @@ fn fire_schedules(call: &mut Call) -> Result<Option<Datum>> {
     }
 }
 
-/// Where the columns of a definition are that a schedule must have.
-const NOT_NULL: [(usize, &str); 7] = [
-    (0, "schedule"),
-    (1, "queue"),
-    (2, "spec"),
-    (3, "action"),
-    (4, "priority"),
-    (6, "misfire"),
-    (7, "overlap"),
-];
-const QUEUE: usize = 1;
-const TIME_ZONE: usize = 5;
-
-fn name_of(call: &Call) -> Result<Vec<u8>> {
-    validate::name(call.text(0, "name")?, "name", 1, NAME_MAX)
+fn name_of(name: &Argument<Text>) -> Result<Vec<u8>> {
+    validate::name(name.required()?, name.name, 1, NAME_MAX)
 }
 
-/// The values of a definition, from an argument on, each checked alone.
-fn values(call: &Call, first: usize) -> Result<Values> {
+/// The values of a definition among the arguments of a call, each checked alone.
+fn values(arguments: &[(&str, Option<Datum>)]) -> Result<Values> {
     let mut values = [None; COLUMNS.len()];
-    for (at, value) in values.iter_mut().enumerate() {
-        *value = call.datum(first + at).map(|given| check(at, given)).transpose()?;
+    for (value, (column, _)) in values.iter_mut().zip(COLUMNS) {
+        let given = arguments.iter().find(|(name, _)| *name == column).and_then(|it| it.1);
+        *value = given.map(|given| check(column, given)).transpose()?;
     }
     Ok(values)
 }
 
-fn check(at: usize, value: Datum) -> Result<Datum> {
+/// Refuses a definition without one of these values.
+fn require(values: &Values, columns: &[usize]) -> Result<()> {
+    match columns.iter().find(|at| values[**at].is_none()) {
+        Some(at) => Err(error::missing(COLUMNS[*at].0)),
+        None => Ok(()),
+    }
+}
+
+fn check(column: &str, value: Datum) -> Result<Datum> {
     let text = || datum::text(Some(value));
-    let not_negative = |name| {
-        validate::zero_or_longer(name, (value, datum::interval_length(Some(value)))).map(|_| ())
-    };
-    match at {
-        0 => _ = expression(&text())?,
-        1 => _ = validate::open_queue(text())?,
-        2 => _ = validate::spec(value)?,
-        3 => _ = validate::action(text())?,
-        4 => _ = validate::priority(value.value() as i64)?,
-        TIME_ZONE => return Ok(datum::varlena(zone(&text())?.as_bytes())),
-        6 if Misfire::parse(&text()).is_none() => {
-            return Err(validate::unknown("misfire", &text(), r#""skip", "once" or "all""#));
+    let interval = || (value, datum::interval_length(Some(value)));
+    match column {
+        "schedule" => _ = expression(&text())?,
+        "queue" => _ = validate::open_queue(text())?,
+        "spec" => _ = validate::spec(value)?,
+        "action" => _ = validate::action(text())?,
+        "priority" => _ = validate::priority(value.value() as i64)?,
+        "time_zone" => return Ok(datum::varlena(zone(&text())?.as_bytes())),
+        "misfire" if Misfire::parse(&text()).is_none() => {
+            return Err(validate::unknown(column, &text(), r#""skip", "once" or "all""#));
         }
-        7 if Overlap::parse(&text()).is_none() => {
-            return Err(validate::unknown("overlap", &text(), r#""allow" or "skip""#));
+        "overlap" if Overlap::parse(&text()).is_none() => {
+            return Err(validate::unknown(column, &text(), r#""allow" or "skip""#));
         }
-        8 => _ = validate::max_tries(i64::from(value.value() as i32))?,
-        9 => not_negative("retry_interval")?,
-        10 => not_negative("retry_jitter")?,
-        11 => _ = validate::timeout((value, datum::interval_length(Some(value))))?,
-        12 => _ = validate::time("starts_at", datum::wall(value))?,
-        13 => _ = validate::time("ends_at", datum::wall(value))?,
-        14 => _ = validate::meta(value)?,
+        "max_tries" => _ = validate::max_tries(i64::from(value.value() as i32))?,
+        "retry_interval" | "retry_jitter" => _ = validate::zero_or_longer(column, interval())?,
+        "timeout" => _ = validate::timeout(interval())?,
+        "starts_at" | "ends_at" => _ = validate::time(column, datum::wall(value))?,
+        "meta" => _ = validate::meta(value)?,
         _ => {}
     }
     Ok(value)

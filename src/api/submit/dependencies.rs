@@ -1,6 +1,7 @@
 //! `add_dependencies`, `delete_tasks` and `task_id`.
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::declared::*;
 use crate::api::validate;
 use crate::error::Result;
 use crate::ops::dependencies::add;
@@ -12,15 +13,16 @@ use crate::storage::privileges::Privileges;
 use crate::storage::rows::distinct;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(add_dependencies, delete_tasks, task_id);
+sql_functions!(
+    AddDependencies => add_dependencies,
+    DeleteTasks => delete_tasks,
+    TaskId => task_id,
+);
 
-/// `add_dependencies(after, run) → integer`
-///
 /// Takes two arrays of ids of the same length, `after` and `run`, and makes each task of `run` wait
 /// for the one at the same place in `after`. Returns the number of new edges.
-fn add_dependencies(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.add_dependencies()")?;
-    let (after, run) = (call.uuids(0, "after")?, call.uuids(1, "run")?);
+fn add_dependencies(call: &mut Call, args: AddDependencies) -> Result<Option<Datum>> {
+    let (after, run) = (args.after.uuids()?, args.run.uuids()?);
     validate::same_length(("after", &after), ("run", &run))?;
     let edges: Vec<(Uuid, Uuid)> = after.into_iter().zip(run).collect();
     let tasks = distinct(edges.iter().map(|(_, task)| *task));
@@ -39,13 +41,10 @@ fn add_dependencies(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(Datum::from(added as i32)))
 }
 
-/// `delete_tasks(ids) → integer`
-///
 /// Takes an array of ids, and deletes these tasks and the dependents that then have nothing to wait
 /// for. Returns the number of deleted tasks.
-fn delete_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.delete_tasks()")?;
-    let ids = call.uuids(0, "ids")?;
+fn delete_tasks(call: &mut Call, args: DeleteTasks) -> Result<Option<Datum>> {
+    let ids = args.ids.uuids()?;
     call.permit_tasks(&ids)?;
     // Dependents may be in other queues.
     let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
@@ -53,12 +52,10 @@ fn delete_tasks(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(Datum::from(deleted as i32)))
 }
 
-/// `task_id(queue, key) → uuid`
-///
 /// Takes a queue and a key. Returns the id of the unfinished task that has the key, or null.
-fn task_id(call: &mut Call) -> Result<Option<Datum>> {
-    let queue = validate::queue(call.text(0, "queue")?)?;
+fn task_id(call: &mut Call, args: TaskId) -> Result<Option<Datum>> {
+    let queue = validate::queue(args.queue.required()?)?;
     call.permit(&queue)?;
-    let key = validate::key(call.text(1, "key")?)?;
+    let key = validate::key(args.key.required()?)?;
     Ok(keys::task_id(&current_database(), &queue, &key).map(Uuid::datum))
 }

@@ -1,7 +1,9 @@
 //! The fields of a task that callers give: the arguments of `submit` and of `submit_many`, and the
 //! members of an element of `submit_tasks`.
 
-use crate::api::{fcinfo, json, validate};
+use crate::api::call::argument;
+use crate::api::call::declared::{declared, is_same};
+use crate::api::{json, validate};
 use crate::error::{self, Result};
 use crate::ops::submit::draft::Draft;
 use crate::pg::datum;
@@ -35,7 +37,7 @@ enum Setter {
 use Setter::{Bigint, Boolean, Integer, Interval, Jsonb, Text, Timestamptz, Uuid, Uuids};
 
 /// All fields, in the order of submit's arguments.
-pub static FIELDS: &[Field] = &[
+pub static FIELDS: [Field; declared!(signature of Submit).len()] = [
     not_null("queue", Text(|it, text| put(&mut it.queue, validate::open_queue(text).map(share)))),
     not_null("spec", Jsonb(|it, spec| put(&mut it.spec, validate::spec(spec).map(Some)))),
     not_null("action", Text(|it, text| put(&mut it.action, validate::action(text).map(share)))),
@@ -79,6 +81,34 @@ pub static FIELDS: &[Field] = &[
     ),
 ];
 
+// They are those of the declaration, with its types.
+const _: () = {
+    let declared = declared!(signature of Submit);
+    let mut at = 0;
+    while at < FIELDS.len() {
+        let (name, sql_type) = (FIELDS[at].name, FIELDS[at].setter.sql_type());
+        let is_same = is_same(name, declared[at].0) && is_same(sql_type, declared[at].1);
+        assert!(is_same, "the fields and the arguments of submit differ");
+        at += 1;
+    }
+};
+
+impl Setter {
+    const fn sql_type(&self) -> &'static str {
+        match self {
+            Text(_) => "text",
+            Integer(_) => "integer",
+            Bigint(_) => "bigint",
+            Boolean(_) => "boolean",
+            Timestamptz(_) => "timestamptz",
+            Interval(_) => "interval",
+            Uuid(_) => "uuid",
+            Uuids(_) => "uuid[]",
+            Jsonb(_) => "jsonb",
+        }
+    }
+}
+
 const fn not_null(name: &'static str, setter: Setter) -> Field {
     Field { name, is_nullable: false, setter }
 }
@@ -97,7 +127,8 @@ fn put<T>(field: &mut T, value: Result<T>) -> Result<()> {
     Ok(())
 }
 
-/// Puts an SQL value, of the type of the field with this name, into a draft.
+/// Puts an SQL value, of the type of the field with this name, into a draft; nothing where no field
+/// has the name.
 pub fn set(draft: &mut Draft, name: &str, value: Option<Datum>) -> Result<()> {
     Field::find(name.as_bytes()).map_or(Ok(()), |field| field.set(draft, value))
 }
@@ -121,7 +152,7 @@ impl Field {
                 Boolean(set) => set(draft, value.value() != 0),
                 Interval(set) => set(draft, (value, datum::interval_length(Some(value)))),
                 Uuid(set) => set(draft, uuid::Uuid::read(value)),
-                Uuids(set) => set(draft, fcinfo::uuids(self.name, value)?),
+                Uuids(set) => set(draft, argument::uuids(self.name, value)?),
                 Jsonb(set) => set(draft, value),
             }
         }

@@ -1,6 +1,7 @@
 //! SQL functions of messages: `delay`, `delay_messages` and `cancel_message`.
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::declared::*;
 use crate::api::{json, validate};
 use crate::error::{self, Result};
 use crate::ops::submit::messages::{self, Delayed, Message};
@@ -10,24 +11,26 @@ use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
 use pgrx::pg_sys::{Datum, Oid};
 
-sql_functions!(delay_message, delay_messages, cancel_message);
+sql_functions!(
+    DelayMessage => delay_message,
+    DelayMessages => delay_messages,
+    CancelMessage => cancel_message,
+);
 
 /// Headers about the delay itself, which are left out of the task's spec.
 const DELAY_HEADERS: [&str; 2] = ["chronosMessageId", "chronosDeadline"];
 
-/// `delay(id, deadline, queue, value, key, headers) → boolean`
-///
 /// Takes a message: id, deadline, queue, value, key, headers. Returns false if another message
 /// waits under the id, or if this one is dropped because its id or its deadline is not valid.
-fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.delay()")?;
-    let queue = validate::open_queue(call.text(2, "queue")?)?;
+fn delay_message(call: &mut Call, args: DelayMessage) -> Result<Option<Datum>> {
+    let queue = validate::open_queue(args.queue.required()?)?;
     call.permit(&queue)?;
-    let (id, value, key) = (call.optional_text(0), call.optional_text(3), call.optional_text(4));
-    let checked = call
-        .text(0, "id")
+    let (id, value, key) = (args.id.optional(), args.value.optional(), args.key.optional());
+    let checked = args
+        .id
+        .required()
         .and_then(validate::message_id)
-        .and_then(|_| validate::time("deadline", call.time(1, "deadline")?));
+        .and_then(|_| validate::time("deadline", args.deadline.required()?));
     let deadline = match checked {
         Ok(deadline) => deadline,
         Err(why) => {
@@ -36,7 +39,7 @@ fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
         }
     };
     // SAFETY: declared as jsonb.
-    let headers = headers(unsafe { jsonb::read(call.jsonb(5, "headers")?) })?;
+    let headers = headers(unsafe { jsonb::read(args.headers.required()?) })?;
     let id = id.unwrap_or_default();
     let spec = spec(&id, key.as_deref(), value.as_deref(), headers)?;
     let message = Message { id, deadline, spec, group_key: None };
@@ -44,15 +47,12 @@ fn delay_message(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(Datum::from(answer[0] != Delayed::Ignored)))
 }
 
-/// `delay_messages(queue, messages) → (id, outcome) …`
-///
 /// Takes a queue and a JSON array of messages. Returns a row per message: its id, and whether it
 /// was delayed, fired, ignored or invalid.
-fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.delay_messages()")?;
-    let queue = validate::open_queue(call.text(0, "queue")?)?;
+fn delay_messages(call: &mut Call, args: DelayMessages) -> Result<Option<Datum>> {
+    let queue = validate::open_queue(args.queue.required()?)?;
     call.permit(&queue)?;
-    let messages = call.jsonb(1, "messages")?;
+    let messages = args.messages.required()?;
     let elements = validate::elements("messages", "an array of objects", messages)?;
     let mut rows = call.rows()?;
     let mut messages = Vec::with_capacity(elements.len());
@@ -82,14 +82,11 @@ fn delay_messages(call: &mut Call) -> Result<Option<Datum>> {
     Ok(None)
 }
 
-/// `cancel_message(queue, id) → boolean`
-///
 /// Takes a queue and a message's id, and cancels the message. Returns false if none waits.
-fn cancel_message(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.cancel_message()")?;
-    let queue = validate::queue(call.text(0, "queue")?)?;
+fn cancel_message(call: &mut Call, args: CancelMessage) -> Result<Option<Datum>> {
+    let queue = validate::queue(args.queue.required()?)?;
     call.permit(&queue)?;
-    let id = call.text(1, "id")?;
+    let id = args.id.required()?;
     // Without the privilege to cancel, a role cancels what it has sent itself.
     let may_cancel = call.may(Privileges::CANCEL, &queue);
     let permit = |sender: Oid| match may_cancel || call.has_those_of(sender) {

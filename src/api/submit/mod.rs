@@ -4,30 +4,33 @@ mod dependencies;
 pub mod fields;
 mod messages;
 
-use crate::api::fcinfo::{Call, sql_functions};
+use crate::api::call::Call;
+use crate::api::call::declared::*;
 use crate::api::submit::fields::{FIELDS, set_members};
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Error, Result};
 use crate::ops::submit::draft::{Draft, OnConflict};
 use crate::ops::submit::{self, resubmit};
-use crate::pg::datum::{self, JSONBS, TEXTS, UUIDS};
+use crate::pg::datum::{self, UUIDS};
 use crate::pg::named::role;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
 use pgrx::pg_sys::Datum;
 
-sql_functions!(submit as "submit_0_2", submit_tasks, submit_many as "submit_many_0_2", resubmit);
+sql_functions!(
+    Submit => submit,
+    SubmitTasks => submit_tasks,
+    SubmitMany => submit_many,
+    Resubmit => resubmit,
+);
 
-/// `submit(queue, spec, action, priority, id, …) → uuid`
-///
 /// Takes the fields of a task, one argument each, and submits the task. Returns its id, or that of
 /// the live task with its key (`on_conflict => 'ignore'`).
-fn submit(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.submit()")?;
+fn submit(call: &mut Call, args: Submit) -> Result<Option<Datum>> {
     let mut draft = Draft::blank();
-    for (number, field) in FIELDS.iter().enumerate() {
-        field.set(&mut draft, call.datum(number))?;
+    for (field, value) in FIELDS.iter().zip(declared!(values of args: Submit)) {
+        field.set(&mut draft, value)?;
     }
     submit_draft(call, draft)
 }
@@ -60,14 +63,11 @@ fn shown(id: Uuid, is_new: bool, draft: &Draft) -> Option<Datum> {
     (is_new || draft.shows_holder).then(|| id.datum())
 }
 
-/// `submit_tasks(tasks, atomic) → (id, outcome, error) …`
-///
 /// Takes a JSON array of tasks, and whether one that cannot be inserted fails the call. Returns a
 /// row per task: its id, the outcome, and an error message or null.
-fn submit_tasks(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.submit_tasks()")?;
-    let tasks = call.jsonb(0, "tasks")?;
-    let atomic = call.bool(1, "atomic")?;
+fn submit_tasks(call: &mut Call, args: SubmitTasks) -> Result<Option<Datum>> {
+    let tasks = args.tasks.required()?;
+    let atomic = args.atomic.required()?;
     let elements = validate::elements("tasks", "an array of objects", tasks)?;
     let mut rows = call.rows()?;
     // For each element: its draft, as far as it could be read, and whether it is right.
@@ -132,37 +132,20 @@ fn refuse_hidden(call: &Call, read: &mut [(Draft, Result<()>)]) {
     }
 }
 
-/// The arguments of `submit_many` that hold for each of its tasks: their numbers, and their names,
-/// which are those of fields.
-const COMMON: [(usize, &str); 10] = [
-    (0, "queue"),
-    (2, "action"),
-    (3, "priority"),
-    (4, "run_at"),
-    (5, "max_tries"),
-    (6, "retry_interval"),
-    (7, "retry_jitter"),
-    (8, "timeout"),
-    (9, "post_result"),
-    (13, "meta"),
-];
-
-/// `submit_many(queue, specs, action, …, ids, keys, group_keys, meta) → uuid[]`
-///
 /// Takes an array of specs, what holds for all tasks, and arrays of ids, keys and groups or null.
 /// Returns an array of the tasks' ids. A task that cannot be inserted fails the call.
-fn submit_many(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.submit_many()")?;
+fn submit_many(call: &mut Call, args: SubmitMany) -> Result<Option<Datum>> {
     let mut common = Draft::blank();
-    for (number, name) in COMMON {
-        fields::set(&mut common, name, call.datum(number))?;
+    // What is named as a field holds for each of the tasks.
+    for (name, value) in declared!(each of args: SubmitMany) {
+        fields::set(&mut common, name, value)?;
     }
     permit(call, &mut common)?;
     // A null array is an empty one, as for arrays of ids.
-    let specs = call.optional_array(1, "specs", JSONBS, ELEMENTS_MAX)?.unwrap_or_default();
-    let ids = call.column(10, "ids", UUIDS, ("specs", specs.len()))?;
-    let keys = call.column(11, "keys", TEXTS, ("specs", specs.len()))?;
-    let groups = call.column(12, "group_keys", TEXTS, ("specs", specs.len()))?;
+    let specs = args.specs.elements(ELEMENTS_MAX)?.unwrap_or_default();
+    let ids = args.ids.column(&args.specs, specs.len())?;
+    let keys = args.keys.column(&args.specs, specs.len())?;
+    let groups = args.group_keys.column(&args.specs, specs.len())?;
     let mut drafts = Vec::with_capacity(specs.len());
     for (at, spec) in specs.into_iter().enumerate() {
         let mut draft = common.clone();
@@ -186,13 +169,10 @@ fn submit_many(call: &mut Call) -> Result<Option<Datum>> {
     Ok(Some(datum::array(UUIDS, new.into_iter())))
 }
 
-/// `resubmit(ids) → uuid[]`
-///
 /// Takes an array of ids, and submits the aborted and cancelled ones of these tasks again. Returns
 /// an array of the new tasks' ids, null for each other task.
-fn resubmit(call: &mut Call) -> Result<Option<Datum>> {
-    call.require_writable("scylla.resubmit()")?;
-    let ids = call.uuids(0, "ids")?;
+fn resubmit(call: &mut Call, args: Resubmit) -> Result<Option<Datum>> {
+    let ids = args.ids.uuids()?;
     call.permit_tasks(&ids)?;
     let new = match ids.is_empty() {
         true => Vec::new(),

@@ -8,32 +8,36 @@ use board::{Backoff, Micros};
 use pgrx::pg_sys::Datum;
 use recurrence::Misfire;
 
-/// The columns that a caller gives, in the order of the SQL functions' arguments.
-pub const COLUMNS: [Kind; 15] = [
-    TEXT,        // schedule
-    TEXT,        // queue
-    JSONB,       // spec
-    TEXT,        // action
-    BIGINT,      // priority
-    TEXT,        // time_zone
-    TEXT,        // misfire
-    TEXT,        // overlap
-    INTEGER,     // max_tries
-    INTERVAL,    // retry_interval
-    INTERVAL,    // retry_jitter
-    INTERVAL,    // timeout
-    TIMESTAMPTZ, // starts_at
-    TIMESTAMPTZ, // ends_at
-    JSONB,       // meta
+/// The columns that a caller gives, each with the name of its argument.
+pub const COLUMNS: [(&str, Kind); 15] = [
+    ("schedule", TEXT),
+    ("queue", TEXT),
+    ("spec", JSONB),
+    ("action", TEXT),
+    ("priority", BIGINT),
+    ("time_zone", TEXT),
+    ("misfire", TEXT),
+    ("overlap", TEXT),
+    ("max_tries", INTEGER),
+    ("retry_interval", INTERVAL),
+    ("retry_jitter", INTERVAL),
+    ("timeout", INTERVAL),
+    ("starts_at", TIMESTAMPTZ),
+    ("ends_at", TIMESTAMPTZ),
+    ("meta", JSONB),
 ];
+
 /// The columns of the tasks that workers do. A schedule of SQL commands has them fixed.
-pub const OF_TASKS: [(usize, &str); 4] =
-    [(1, "queue"), (2, "spec"), (3, "action"), (4, "priority")];
-const SCHEDULE: usize = 0;
+pub const OF_TASKS: [usize; 4] = [QUEUE, SPEC, ACTION, PRIORITY];
+pub const SCHEDULE: usize = 0;
 pub const QUEUE: usize = 1;
-const TIME_ZONE: usize = 5;
-const MISFIRE: usize = 6;
-const MAX_TRIES: usize = 8;
+pub const SPEC: usize = 2;
+pub const ACTION: usize = 3;
+pub const PRIORITY: usize = 4;
+pub const TIME_ZONE: usize = 5;
+pub const MISFIRE: usize = 6;
+pub const OVERLAP: usize = 7;
+pub const MAX_TRIES: usize = 8;
 const RETRY_INTERVAL: usize = 9;
 const RETRY_JITTER: usize = 10;
 const STARTS_AT: usize = 12;

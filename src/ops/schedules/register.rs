@@ -42,7 +42,7 @@ const fn kinds<const N: usize>(others: &[Kind]) -> [Kind; N] {
     let mut at = 0;
     while at < N {
         let is_own = at < COLUMNS.len();
-        kinds[at] = if is_own { COLUMNS[at] } else { others[at - COLUMNS.len()] };
+        kinds[at] = if is_own { COLUMNS[at].1 } else { others[at - COLUMNS.len()] };
         at += 1;
     }
     kinds
@@ -208,9 +208,9 @@ pub fn alter(
     permit(&found.existing)?;
     let [database, command, oid] = found.existing.sql;
     if command.is_some()
-        && let Some((_, argument)) = definition::OF_TASKS.iter().find(|it| given[it.0].is_some())
+        && let Some(at) = definition::OF_TASKS.into_iter().find(|at| given[*at].is_some())
     {
-        return Err(error::sql_schedule(&found.name, argument));
+        return Err(error::sql_schedule(&found.name, COLUMNS[at].0));
     }
     let values: Values = std::array::from_fn(|at| given[at].or(found.values[at]));
     let timing = definition::timing(&values)?;

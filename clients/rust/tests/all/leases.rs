@@ -151,21 +151,22 @@ async fn a_result_after_a_cancel_is_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_process_loses_its_leases() {
     let (server, queue, client) = (shared(), queue(), shared().client());
-    let options = ["lease=1", "concurrency=2"];
+    let options = ["lease=1", "concurrency=3"];
     let mut first = Program::start(&server, &queue, &options).await;
     let mut ids = vec![];
-    for action in ["sleep", "listen"] {
-        ids.push(client.submit(NewTask::new(&queue, 1.5).action(action)).await.unwrap());
+    // the last one ends when its process goes on, before it is told of anything
+    for (action, seconds) in [("sleep", 5.0), ("listen", 5.0), ("block", 1.0)] {
+        ids.push(client.submit(NewTask::new(&queue, seconds).action(action)).await.unwrap());
     }
-    first.says_times("begin", 2).await;
+    first.says_times("begin", 3).await;
     first.signal("STOP");
     let second = Program::start(&server, &queue, &options).await;
-    second.says_times("begin", 2).await;
+    second.says_times("begin", 3).await;
     first.signal("CONT");
     first.says("LeaseLost").await;
     first.says("dropped").await;
-    until("both have completed", async || {
-        (server.with_status(&queue, "completed").await == 2).then_some(())
+    until("all have completed", async || {
+        (server.with_status(&queue, "completed").await == 3).then_some(())
     })
     .await;
     let name = second.name().await;
@@ -181,7 +182,7 @@ async fn a_frozen_process_loses_its_leases() {
     first.signal("TERM");
     assert_eq!(
         first.ended().await,
-        (Some(0), "exit completed=0 yielded=0 cancelled=0 lost=2".into())
+        (Some(0), "exit completed=0 yielded=0 cancelled=0 lost=3".into())
     );
 }
 
@@ -250,4 +251,17 @@ async fn two_workers_in_one_process_do_not_know_of_each_other() {
     assert_ne!(first.handle.name(), second.handle.name());
     let (first, second) = (first.stop().await.completed, second.stop().await.completed);
     assert!(first > 0 && second > 0 && first + second == 300, "{first} {second}");
+}
+
+#[tokio::test]
+async fn a_handler_that_blocks_its_thread_keeps_its_lease() {
+    // this test's runtime has one thread, which the handler takes
+    let (queue, client) = (queue(), shared().client());
+    let id = client.submit(NewTask::new(&queue, 1).post_result()).await.unwrap();
+    let serving = serve(worker(&queue).lease(millis(600)).fallback(async |_: Task<Value>| {
+        std::thread::sleep(millis(2_000));
+        Ok::<_, HandlerError>("slept")
+    }));
+    assert_eq!(client.result::<String>(id, SOON).await.unwrap(), "slept");
+    assert_eq!((client.task(id).await.unwrap().tries, serving.stop().await.lost), (1, 0));
 }

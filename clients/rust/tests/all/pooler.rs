@@ -2,8 +2,8 @@
 
 use std::{
     env, fs,
-    os::unix::fs::PermissionsExt,
-    process::{Command, Stdio},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -31,13 +31,16 @@ async fn a_worker_and_a_client_behind_pgbouncer() {
          listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 6\n"
     );
     fs::write(&config, text).unwrap();
-    let mut pooler = Command::new(repository().join("scripts/pg"))
-        .args(["run-as-server", &program])
-        .arg(&config)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap();
+    let pooler = Pooler(
+        Command::new(repository().join("scripts/pg"))
+            .args(["run-as-server", &program])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0) // it is a child of the script
+            .spawn()
+            .unwrap(),
+    );
     let mut pooled = server.clone_address();
     pooled.port = port;
     let client = Client::connect(pooled.connector());
@@ -77,7 +80,14 @@ async fn a_worker_and_a_client_behind_pgbouncer() {
     assert_eq!(heard.lock().unwrap().len(), 1);
     let stats = serving.stop().await;
     assert_eq!((stats.completed, stats.lost, stats.reconnects), (1_001, 0, 0));
-    // the script has become the pooler
-    kill(pooler.id() as i32, "TERM");
-    pooler.wait().unwrap();
+    drop(pooler);
+}
+
+struct Pooler(Child);
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        kill(-(self.0.id() as i32), "TERM");
+        let _ = self.0.wait();
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicI32, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
 };
 
 use scylla_pg::{Connector, tokio_postgres::NoTls};
@@ -20,6 +20,8 @@ pub struct Seen {
     pub lose: AtomicI32,
     /// How much later statements arrive, in milliseconds.
     pub delay: AtomicUsize,
+    /// The prepared statements of the next client that sends one are gone.
+    pub forget: AtomicBool,
     open: AtomicUsize,
     pub most_open: AtomicUsize,
 }
@@ -85,6 +87,9 @@ async fn relay(mut client: TcpStream, mut server: TcpStream, seen: &Seen) -> std
                     let returns = bytes.windows(11).any(|it| it == b"return_many");
                     losing = losing || returns && seen.lose.fetch_sub(1, Ordering::SeqCst) > 0;
                 }
+                if bytes[0] == b'B' && seen.forget.swap(false, Ordering::SeqCst) {
+                    forget(&mut server).await?;
+                }
                 server.write_all(bytes).await?;
             }
             read = server.read(&mut from_server) => {
@@ -98,10 +103,21 @@ async fn relay(mut client: TcpStream, mut server: TcpStream, seen: &Seen) -> std
     }
 }
 
+/// Drops the prepared statements of a session, behind the back of its client.
+async fn forget(server: &mut TcpStream) -> std::io::Result<()> {
+    server.write_all(b"Q\0\0\0\x13deallocate all\0").await?;
+    let (mut answer, mut buffer) = (vec![], [0; 1024]);
+    while !answer.ends_with(b"Z\0\0\0\x05I") {
+        let read = server.read(&mut buffer).await?;
+        answer.extend_from_slice(&buffer[..read]);
+    }
+    Ok(())
+}
+
 /// Notes the statements of Parse messages, each of which begins what a client sends.
 fn note(bytes: &[u8], seen: &Seen) {
     if bytes[0] == b'P' {
-        let text = bytes[6..].split(|&byte| byte == 0).next().unwrap_or_default();
+        let text = bytes[5..].split(|&byte| byte == 0).nth(1).unwrap_or_default(); // behind its name
         seen.statements.lock().unwrap().push(String::from_utf8_lossy(text).into_owned());
     }
 }

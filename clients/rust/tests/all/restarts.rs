@@ -335,3 +335,29 @@ async fn a_frozen_server_is_waited_for() {
     client.result::<()>(id, SOON).await.unwrap();
     serving.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_are_prepared_when_asked_for_until_a_pooler_loses_them() {
+    let (queue, client) = (queue(), shared().client());
+    for prepared in [false, true] {
+        let proxy = Proxy::before(&shared()).await;
+        let builder =
+            Worker::builder(proxy.connector()).queue(&queue).concurrency(1).grace(Duration::ZERO);
+        let serving = serve(builder.prepared_statements(prepared).fallback(nothing));
+        client.submit_many(NewTasks::new(&queue, 0..20)).await.unwrap();
+        serving.until("all have run", |stats| stats.completed == 20).await;
+        let sent = || proxy.calls().iter().filter(|call| *call == "return_many").count();
+        if !prepared {
+            assert!(sent() >= 20, "{}", sent());
+            serving.stop().await;
+            continue;
+        }
+        assert!((1..5).contains(&sent()), "{}", sent());
+        // another client of the pooler has it all
+        proxy.seen.forget.store(true, Ordering::SeqCst);
+        client.submit_many(NewTasks::new(&queue, 0..20)).await.unwrap();
+        serving.until("all have run", |stats| stats.completed == 40).await;
+        let stats = serving.stop().await;
+        assert_eq!((stats.completed, stats.lost, stats.retried), (40, 0, 0));
+    }
+}

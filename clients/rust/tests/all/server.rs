@@ -220,11 +220,12 @@ impl Drop for Frozen {
     }
 }
 
-/// Sends a signal. It leaves a process alone that has ended.
+/// Sends a signal to a process that may have ended; a negative number is a group of processes.
 pub fn kill(pid: i32, signal: impl AsRef<OsStr>) {
     let _ = Command::new("kill")
         .arg("-s")
         .arg(signal)
+        .arg("--")
         .arg(pid.to_string())
         .stderr(Stdio::null())
         .status();

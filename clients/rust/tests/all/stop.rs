@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use scylla_pg::{HandlerError, NewTask, Status, Task, serde_json::Value, uuid::Uuid};
+use scylla_pg::{
+    Connector, HandlerError, NewTask, Status, Task, Worker, serde_json::Value, uuid::Uuid,
+};
 use tokio::sync::Notify;
 
 use crate::{
@@ -148,9 +150,9 @@ async fn a_worker_stops_without_a_server() {
 async fn a_result_that_comes_in_the_grace_counts_when_the_server_is_away_for_a_moment() {
     let (server, queue) = (Server::own(&[]).await, queue());
     let mut program = Program::start(&server, &queue, &["grace=10", "lease=60"]).await;
-    let id = submit(&server, &queue, "sleep", 1.5).await;
+    let id = submit(&server, &queue, "sleep", 4.0).await;
     program.says("begin").await;
-    tokio::time::sleep(millis(1_100)).await; // the server remembers a lease of a second through a crash
+    tokio::time::sleep(millis(2_500)).await; // the server remembers a lease of a second through a crash
     server.stop().await;
     program.signal("TERM");
     program.says("end").await;
@@ -216,4 +218,46 @@ async fn run_until_ends_with_its_future_and_its_handle() {
     serving.handle.stop_now();
     assert_eq!(serving.ended().await.yielded, 1);
     is_back(&server, id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_was_stopped_before_it_runs_ends() {
+    let nothing = async |_: Task<Value>| Ok::<_, HandlerError>(());
+    let worker = worker(&queue()).fallback(nothing).build().unwrap();
+    worker.handle().stop();
+    let ended =
+        tokio::time::timeout(Duration::from_secs(10), worker.run_until(std::future::pending()));
+    ended.await.unwrap().unwrap();
+    // also when there is no server to tell
+    let nowhere: Connector = "host=127.0.0.1 port=1 user=x".parse().unwrap();
+    let worker = Worker::builder(nowhere).queue("q").fallback(nothing).build().unwrap();
+    let (handle, running) =
+        (worker.handle(), tokio::spawn(worker.run_until(std::future::pending())));
+    tokio::time::sleep(millis(300)).await;
+    assert!(!running.is_finished());
+    handle.stop();
+    tokio::time::timeout(Duration::from_secs(10), running).await.unwrap().unwrap().unwrap();
+}
+
+#[test]
+fn a_runtime_that_ends_hands_back() {
+    let (server, queue) = (shared(), queue());
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let id = first.block_on(async {
+        serve(worker(&queue).grace(Duration::from_secs(60)).fallback(async |_: Task<Value>| {
+            std::future::pending::<()>().await;
+            Ok::<_, HandlerError>(())
+        }));
+        let id = submit(&server, &queue, "", 1.0).await;
+        until("it runs", async || (server.task(id).await.status == Status::Running).then_some(()))
+            .await;
+        id
+    });
+    drop(first);
+    runtime().block_on(async {
+        until("it is back", async || (server.task(id).await.status == Status::Ready).then_some(()))
+            .await;
+        is_back(&server, id).await;
+    });
 }

@@ -10,7 +10,7 @@ const FUNCTIONS: &str = include_str!("../../../../docs/reference/functions.md");
 /// For each row of the matrix, a call about the queue q. Ids and tokens are filled in: the ready
 /// task `{y}`, the running task `{r}` with its token `{t}`, the aborted task `{x}`, and the
 /// completed task `{c}`, whose result may be waited for.
-const CALLS: [(&str, &str); 108] = [
+const CALLS: &[(&str, &str)] = &[
     ("`submit`", "select scylla.submit('q')"),
     (
         "`submit` with `on_conflict => 'replace'`",
@@ -185,6 +185,46 @@ fn matrix() -> BTreeMap<String, BTreeSet<String>> {
     .collect()
 }
 
+/// For each function the columns of those who may call it somehow, as the line above its
+/// declaration says.
+fn declared() -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql/schema");
+    for file in std::fs::read_dir(schema).expect("the schema") {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for (needs, declaration) in text.lines().zip(text.lines().skip(1)) {
+            let Some(needs) = needs.strip_prefix("-- needs ") else { continue };
+            let name = declaration.split(['.', '(']).nth(1).unwrap_or_default();
+            let needs = needs.split("; ").next().unwrap_or_default();
+            found.entry(name.to_owned()).or_default().extend(columns(needs));
+        }
+    }
+    found.retain(|name, _| !name.starts_with('_'));
+    found
+}
+
+/// The columns of those who have what a call needs, such as `submit or cancel on queue`.
+fn columns(needs: &str) -> BTreeSet<String> {
+    let all = "–,submit,work,cancel,look,manage,all five,pg_monitor,manage on `*`,owner";
+    let set = |columns: &str| columns.split(',').map(str::to_owned).collect::<BTreeSet<_>>();
+    let (privileges, queues) = match needs {
+        "nothing" => return set(all),
+        "ownership" => return set("owner"),
+        _ => needs.split_once(" on ").expect(needs),
+    };
+    let of_one = |privilege: &str| match (queues.starts_with("all queues"), privilege) {
+        (true, "manage") => set("manage on `*`,owner"),
+        (true, _) => set("owner"),
+        (false, "manage") => set("manage,all five,manage on `*`,owner"),
+        (false, privilege) => set(&format!("{privilege},all five,owner")),
+    };
+    let of_any = |privileges: &str| -> BTreeSet<String> {
+        privileges.split(" or ").flat_map(of_one).collect()
+    };
+    let sets = privileges.split(" and ").map(of_any);
+    sets.reduce(|both, one| both.intersection(&one).cloned().collect()).unwrap_or_default()
+}
+
 /// The tasks that the calls are about.
 fn fill(s: &mut Session) -> impl Fn(&str) -> String + use<> {
     let aborted = s.submit("q");
@@ -220,7 +260,7 @@ fn allowed(
     fill: impl Fn(&str) -> String,
 ) -> BTreeMap<String, String> {
     let mut s = connect_as(database, role);
-    let call = |(name, call): (&str, &str)| {
+    let call = |(name, call): &(&str, &str)| {
         let call = fill(call);
         let outcome = if call.starts_with("call") {
             answer(&mut s, &call)
@@ -232,16 +272,16 @@ fn allowed(
         // A view is open to all, and shows nothing. There is no pg_cron here.
         let outcome = match outcome.as_str() {
             "22012" => "42501".to_owned(),
-            "55000" if name == "`import_cron_jobs`" => "ok".to_owned(),
+            "55000" if *name == "`import_cron_jobs`" => "ok".to_owned(),
             // The schema is there.
-            "42P06" if name == "`enable_cron_api`" => "ok".to_owned(),
+            "42P06" if *name == "`enable_cron_api`" => "ok".to_owned(),
             // As with pg_cron: a job of another role does not exist.
             "P0002" if name.starts_with("`cron.alter_job`") => "42501".to_owned(),
             _ => outcome,
         };
-        (name.to_owned(), outcome)
+        ((*name).to_owned(), outcome)
     };
-    CALLS.into_iter().filter(|it| !it.0.starts_with('_')).map(call).collect()
+    CALLS.iter().filter(|it| !it.0.starts_with('_')).map(call).collect()
 }
 
 /// A new role with privileges on the queue q, and on that of SQL commands.
@@ -292,6 +332,19 @@ fn matrix_of_the_reference_holds() {
         let allowed = allowed(&database, &role, &fill);
         check(&allowed, |call| matrix[call].contains(column), column);
     }
+}
+
+/// B10: the rows of a function together allow what its declaration says.
+#[test]
+fn matrix_is_what_the_functions_declare() {
+    let mut rows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (row, yes) in matrix() {
+        if let Some(name) = row.strip_prefix('`').and_then(|it| it.split('`').next()) {
+            rows.entry(name.to_owned()).or_default().extend(yes);
+        }
+    }
+    rows.retain(|name, _| !name.starts_with("cron."));
+    assert_eq!(rows, declared());
 }
 
 /// The matrix has every function and every view.

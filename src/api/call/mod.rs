@@ -1,18 +1,23 @@
 //! One call of an SQL function: its arguments, and the rows that it returns.
 
-use crate::api::access::needs::{NamedQueue, Needs};
-use crate::api::trigger::Trigger;
-use crate::api::validate::{self, ELEMENTS_MAX};
+pub mod argument;
+mod declaration;
+pub mod declared;
+pub mod trigger;
+
+use crate::api::call::argument::Argument;
+use crate::api::call::declaration::{Declaration, NamedQueue, Needs, Writes};
+use crate::api::call::trigger::Trigger;
+use crate::api::validate;
 use crate::error::{self, Error, Result};
 use crate::memory;
 use crate::ops::sql::QUEUE;
-use crate::pg::datum::{self, Kind};
+use crate::pg::datum;
 use crate::pg::named::role;
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
 use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Access, Privileges, access_of};
-use board::{Micros, Wall};
 use pgrx::pg_sys::submodules::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::collections::HashSet;
@@ -22,14 +27,10 @@ use std::rc::Rc;
 /// A call in progress.
 pub struct Call {
     info: pg_sys::FunctionCallInfo,
-    needs: Needs,
-    named: NamedQueue,
+    declaration: &'static Declaration,
     /// What the caller may do; `None`: the call needs nothing.
     access: Option<Rc<Access>>,
 }
-
-/// The body of an SQL function. It gives the value, `None` for null or when it returns rows.
-pub type Body = fn(&mut Call) -> Result<Option<Datum>>;
 
 /// Runs an SQL function, if the caller may call it, and gives PostgreSQL its value or its error.
 ///
@@ -37,16 +38,15 @@ pub type Body = fn(&mut Call) -> Result<Option<Datum>>;
 /// Only a V1 function may call this, with its own argument, as the last thing it does.
 pub unsafe fn run(
     info: pg_sys::FunctionCallInfo,
-    needs: Needs,
-    named: NamedQueue,
-    body: Body,
+    declaration: &'static Declaration,
+    body: fn(&mut Call) -> Result<Option<Datum>>,
 ) -> Datum {
     // SAFETY: PostgreSQL called the caller. Neither of the two has anything left to drop when an
     // error is thrown.
     unsafe {
         let value = pgrx_extern_c_guard(|| {
             memory::with_reserve(|| {
-                let call = Call::admitted(info, needs, named);
+                let call = Call::admitted(info, declaration);
                 call.and_then(|mut call| body(&mut call)).map_err(Error::into_report)
             })
         });
@@ -62,25 +62,26 @@ pub unsafe fn run(
 
 impl Call {
     /// A call whose caller has what it needs, as far as that can be told before the arguments are
-    /// read.
-    fn admitted(info: pg_sys::FunctionCallInfo, needs: Needs, named: NamedQueue) -> Result<Call> {
-        match needs {
-            Needs::Nothing => Ok(Call { info, needs, named, access: None }),
-            _ => Call::of_role(info, needs, named, role::current()),
-        }
+    /// read, and which may change what it changes here.
+    fn admitted(info: pg_sys::FunctionCallInfo, declaration: &'static Declaration) -> Result<Call> {
+        let call = match declaration.needs {
+            Needs::Nothing => Call { info, declaration, access: None },
+            _ => Call::of_role(info, declaration, role::current())?,
+        };
+        call.check_place()?;
+        Ok(call)
     }
 
     fn of_role(
         info: pg_sys::FunctionCallInfo,
-        needs: Needs,
-        named: NamedQueue,
+        declaration: &'static Declaration,
         role: Oid,
     ) -> Result<Call> {
         let access = access_of(&current_database(), role);
-        let mut call = Call { info, needs, named, access: None };
-        match needs {
+        let mut call = Call { info, declaration, access: None };
+        match declaration.needs {
             Needs::On(one) if !access.may_anywhere(one) => {
-                return Err(call.denied_everywhere(&access, one, named));
+                return Err(call.denied_everywhere(&access, one));
             }
             Needs::OnAll(one) if !access.everywhere.has_any(one) => {
                 return Err(error::denied_on_all(one.words()));
@@ -92,16 +93,41 @@ impl Call {
         Ok(call)
     }
 
+    /// Refuses a call that writes in a read-only transaction and on a standby, one that needs a
+    /// primary on a standby, and one that ends its transaction where it may not.
+    fn check_place(&self) -> Result<()> {
+        let it = self.declaration;
+        let writes = match it.writes {
+            Writes::No => false,
+            Writes::Always => true,
+            Writes::Unless(number) => self.datum(number).is_none_or(|it| it.value() == 0),
+        };
+        if writes && process::is_read_only() {
+            return Err(error::read_only(it.name));
+        }
+        if it.on_primary && process::is_in_recovery() {
+            return Err(error::on_standby(it.name));
+        }
+        if it.at_top_level && !self.is_at_top_level() {
+            return Err(error::not_top_level(it.name));
+        }
+        Ok(())
+    }
+
     /// The error of a caller that has a privilege on no queue. It names the queue that the call is
     /// about, if the caller may know it.
-    fn denied_everywhere(&self, access: &Access, one: Privileges, named: NamedQueue) -> Error {
+    fn denied_everywhere(&self, access: &Access, one: Privileges) -> Error {
         let on_queue = |queue: Vec<u8>| error::denied_on_queue(&queue, one.words());
-        let error = match named {
+        let error = match self.declaration.queue {
             NamedQueue::Argument(number) => {
-                let queue = self.optional_text(number).map(validate::queue);
+                // SAFETY: the declaration has a text there.
+                let name = self.datum(number).map(|it| unsafe { datum::bytes(it) });
+                let queue = name.map(validate::queue);
                 queue.and_then(Result::ok).map(on_queue)
             }
-            NamedQueue::Task(number) => self.optional_uuid(number).and_then(|id| {
+            NamedQueue::Task(number) => self.datum(number).and_then(|it| {
+                // SAFETY: the declaration has a uuid there.
+                let id = unsafe { Uuid::read(it) };
                 let queue = access.visible_queue_of(id)?;
                 Some(error::denied_on_task(role::current(), id, Some(&queue), one.words()))
             }),
@@ -116,13 +142,13 @@ impl Call {
         // Not the current role: a session that is open acts as the tables' owner.
         match &self.access {
             None => Ok(Call { access: None, ..*self }),
-            Some(access) => Call::of_role(self.info, self.needs, self.named, access.role),
+            Some(access) => Call::of_role(self.info, self.declaration, access.role),
         }
     }
 
     /// The privileges of which the function needs one on each of its queues.
     fn needed(&self) -> Privileges {
-        match self.needs {
+        match self.declaration.needs {
             Needs::On(one) | Needs::OnAll(one) => one,
             Needs::Nothing | Needs::Ownership => Privileges::NONE,
         }
@@ -201,34 +227,17 @@ impl Call {
         error::denied_on_task(asking, id, queue.as_deref(), privilege.words())
     }
 
-    /// Refuses the call in a read-only transaction, and on a standby.
-    pub fn require_writable(&self, function: &str) -> Result<()> {
-        if process::is_read_only() {
-            return Err(error::read_only(function));
-        }
-        Ok(())
-    }
-
-    /// Refuses the call on a standby, which hands out no tasks.
-    pub fn require_primary(&self, function: &str) -> Result<()> {
-        match process::is_in_recovery() {
-            true => Err(error::on_standby(function)),
-            false => Ok(()),
-        }
-    }
-
-    /// Refuses the call where a procedure may not end the transaction: in a function and in a
-    /// transaction block, which a pipeline is from its second command on.
-    pub fn require_top_level(&self, function: &str) -> Result<()> {
+    /// Whether a procedure may end the transaction here: neither in a function nor in a transaction
+    /// block, which a pipeline is from its second command on.
+    fn is_at_top_level(&self) -> bool {
         // SAFETY: only CALL gives a context of this type.
-        let is_top_level = unsafe {
+        unsafe {
             let context = (*self.info).context;
             !context.is_null()
                 && (*context).type_ == pg_sys::NodeTag::T_CallContext
                 && !(*context.cast::<pg_sys::CallContext>()).atomic
                 && !pg_sys::IsInTransactionBlock(true)
-        };
-        if is_top_level { Ok(()) } else { Err(error::not_top_level(function)) }
+        }
     }
 
     /// The call as a trigger's; `None`: it is not.
@@ -253,115 +262,22 @@ impl Call {
         }
     }
 
-    /// An argument; they count from 0. `None`: null.
-    pub fn datum(&self, number: usize) -> Option<Datum> {
+    /// The argument of a number and a name; they count from 0.
+    #[inline(always)]
+    fn argument<T>(&self, number: usize, name: &'static str) -> Argument<T> {
+        // SAFETY: only `declared` asks, with what the declaration says.
+        unsafe { Argument::new(name, self.datum(number)) }
+    }
+
+    /// The value of an argument; `None`: null.
+    #[inline(always)]
+    fn datum(&self, number: usize) -> Option<Datum> {
         // SAFETY: PostgreSQL passes `nargs` arguments; the slice checks the number.
         let argument = unsafe {
             let info = &*self.info;
             info.args.as_slice(info.nargs as usize)[number]
         };
         (!argument.isnull).then_some(argument.value)
-    }
-
-    pub fn not_null(&self, number: usize, name: &str) -> Result<Datum> {
-        self.datum(number).ok_or_else(|| error::missing(name))
-    }
-
-    pub fn bool(&self, number: usize, name: &str) -> Result<bool> {
-        Ok(self.not_null(number, name)?.value() != 0)
-    }
-
-    /// An argument of type bigint.
-    pub fn bigint(&self, number: usize) -> Option<i64> {
-        self.datum(number).map(|it| it.value() as i64)
-    }
-
-    /// An argument of type integer.
-    pub fn int(&self, number: usize) -> Option<i64> {
-        self.datum(number).map(|it| i64::from(it.value() as i32))
-    }
-
-    pub fn oid(&self, number: usize, name: &str) -> Result<Oid> {
-        Ok(Oid::from_u32(self.not_null(number, name)?.value() as u32))
-    }
-
-    pub fn time(&self, number: usize, name: &str) -> Result<Wall> {
-        Ok(datum::wall(self.not_null(number, name)?))
-    }
-
-    pub fn float(&self, number: usize) -> Option<f64> {
-        self.datum(number).map(|it| f64::from_bits(it.value() as u64))
-    }
-
-    pub fn optional_uuid(&self, number: usize) -> Option<Uuid> {
-        // SAFETY: declared as uuid.
-        self.datum(number).map(|it| unsafe { Uuid::read(it) })
-    }
-
-    pub fn uuid(&self, number: usize, name: &str) -> Result<Uuid> {
-        self.optional_uuid(number).ok_or_else(|| error::missing(name))
-    }
-
-    pub fn text(&self, number: usize, name: &str) -> Result<Vec<u8>> {
-        self.optional_text(number).ok_or_else(|| error::missing(name))
-    }
-
-    pub fn optional_text(&self, number: usize) -> Option<Vec<u8>> {
-        // SAFETY: declared as text.
-        self.datum(number).map(|it| unsafe { datum::bytes(it) })
-    }
-
-    pub fn jsonb(&self, number: usize, name: &str) -> Result<Datum> {
-        self.not_null(number, name)
-    }
-
-    pub fn interval(&self, number: usize) -> Option<(Datum, Micros)> {
-        self.datum(number).map(|it| (it, datum::interval_length(Some(it))))
-    }
-
-    /// The elements of an array, at most so many; `None`: null.
-    pub fn optional_array(
-        &self,
-        number: usize,
-        name: &str,
-        kind: Kind,
-        most: usize,
-    ) -> Result<Option<Vec<Option<Datum>>>> {
-        // SAFETY: declared as an array of the kind.
-        self.datum(number).map(|array| unsafe { elements(name, kind, array, most) }).transpose()
-    }
-
-    pub fn array(
-        &self,
-        number: usize,
-        name: &str,
-        kind: Kind,
-        most: usize,
-    ) -> Result<Vec<Option<Datum>>> {
-        self.optional_array(number, name, kind, most)?.ok_or_else(|| error::missing(name))
-    }
-
-    /// The elements of an array that has one for each element of another; nulls if the array is
-    /// null.
-    pub fn column(
-        &self,
-        number: usize,
-        name: &str,
-        kind: Kind,
-        (other, len): (&str, usize),
-    ) -> Result<Vec<Option<Datum>>> {
-        match self.optional_array(number, name, kind, ELEMENTS_MAX)? {
-            None => Ok(vec![None; len]),
-            Some(elements) if elements.len() == len => Ok(elements),
-            Some(_) => Err(error::lengths_differ(other, name)),
-        }
-    }
-
-    /// The elements of an array of ids or tokens, none of them null. A null array is an empty one,
-    /// so that `array_agg` over no row does no harm.
-    pub fn uuids(&self, number: usize, name: &str) -> Result<Vec<Uuid>> {
-        // SAFETY: declared as an array of uuids.
-        self.datum(number).map_or(Ok(Vec::new()), |array| unsafe { uuids(name, array) })
     }
 
     /// The memory of the statement that calls: all its calls have the same.
@@ -401,36 +317,6 @@ impl Call {
     }
 }
 
-/// The elements of an array, at most so many.
-///
-/// # Safety
-/// The datum must be of the kind.
-unsafe fn elements(
-    name: &str,
-    kind: Kind,
-    array: Datum,
-    most: usize,
-) -> Result<Vec<Option<Datum>>> {
-    // SAFETY: as the caller says.
-    unsafe {
-        validate::length(name, most, datum::count(array))?;
-        datum::elements(kind, array).ok_or_else(|| error::not_one_dimension(name))
-    }
-}
-
-/// The ids of an array, none of them null.
-///
-/// # Safety
-/// The datum must be an array of uuids.
-pub unsafe fn uuids(name: &str, array: Datum) -> Result<Vec<Uuid>> {
-    let missing = || error::missing(&format!("an element of {name}"));
-    // SAFETY: as the caller says.
-    unsafe {
-        let uuid = |it: Option<Datum>| it.map(|it| Uuid::read(it)).ok_or_else(missing);
-        elements(name, datum::UUIDS, array, ELEMENTS_MAX)?.into_iter().map(uuid).collect()
-    }
-}
-
 /// The rows that a call returns.
 pub struct Tuplestore {
     store: *mut pg_sys::Tuplestorestate,
@@ -454,44 +340,3 @@ impl Tuplestore {
         }
     }
 }
-
-/// Exports bodies for `create function`, each as `scylla_` and its own name, or the name behind
-/// `as`, with the record that PostgreSQL asks for.
-macro_rules! sql_functions {
-    ($($body:ident $(as $symbol:literal)?),+ $(,)?) => {
-        $($crate::api::fcinfo::sql_function! { $body $($symbol)? })+
-    };
-}
-pub(crate) use sql_functions;
-
-macro_rules! sql_function {
-    ($body:ident) => {
-        $crate::api::fcinfo::sql_function! { $body, stringify!($body) }
-    };
-    ($body:ident $symbol:literal) => {
-        $crate::api::fcinfo::sql_function! { $body, $symbol }
-    };
-    ($body:ident, $($symbol:tt)+) => {
-        const _: () = {
-            use pgrx::pg_sys::{Datum, FunctionCallInfo, Pg_finfo_record};
-
-            const NEEDS: $crate::api::access::needs::Needs =
-                $crate::api::access::needs::of(stringify!($body));
-            const NAMED: $crate::api::access::needs::NamedQueue =
-                $crate::api::access::needs::queue_of(stringify!($body));
-
-            #[unsafe(export_name = concat!("pg_finfo_scylla_", $($symbol)+))]
-            extern "C" fn record() -> &'static Pg_finfo_record {
-                const V1: Pg_finfo_record = Pg_finfo_record { api_version: 1 };
-                &V1
-            }
-
-            #[unsafe(export_name = concat!("scylla_", $($symbol)+))]
-            unsafe extern "C-unwind" fn function(info: FunctionCallInfo) -> Datum {
-                // SAFETY: PostgreSQL calls with the arguments that the function was declared with.
-                unsafe { $crate::api::fcinfo::run(info, NEEDS, NAMED, $body) }
-            }
-        };
-    };
-}
-pub(crate) use sql_function;

@@ -1,0 +1,8 @@
+//! The program, as it is called from a shell, against private servers. `test` runs them.
+
+mod bulk;
+mod connecting;
+mod doctor;
+mod server;
+mod tasks;
+mod watching;
