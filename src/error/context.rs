@@ -71,7 +71,7 @@ pub fn added(what: &str) -> Error {
     not_available(format!("extension \"scylla\" does not support {what}"))
         .detail(
             "Others may add indexes to its tables, publish them, and add columns. Triggers, rules, \
-             policies, checks, foreign keys and heirs are refused.",
+             policies, checks and foreign keys are refused.",
         )
         .hint(
             "Drop or disable it. To follow tasks, use LISTEN, the table scylla.finished, or logical \

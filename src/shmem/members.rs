@@ -4,10 +4,10 @@
 use crate::error;
 use crate::pg::compat::catalog;
 use crate::pg::datum;
-use pgrx::pg_sys::{self, Oid, Relation};
+use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_void};
-use std::{ptr, slice};
+use std::slice;
 
 const EXTENSION: &CStr = c"scylla";
 const SCHEMA: &CStr = c"scylla";
@@ -140,35 +140,12 @@ pub fn added(extension: Oid) -> Option<String> {
     tables(extension).into_iter().find_map(|(_, table)| added_to(extension, table))
 }
 
-/// What others have added to a table that writing its rows leaves out: a trigger, a rule, row
-/// security, a check, a foreign key, a child table, or a partitioned table above it. Takes no lock.
-/// The answer holds for as long as the caller has a lock that keeps others from adding something.
+/// What others have added to a table that its writers leave out: a trigger, a rule, row security, a
+/// check or a foreign key. Takes no lock: the answer holds for as long as the caller has one that
+/// keeps others from adding something.
 pub fn added_to(extension: Oid, table: Oid) -> Option<String> {
     let class = class(table)?;
-    let this = || describe(pg_sys::RelationRelationId, table);
-    if class.relrowsecurity {
-        return Some(format!("row security on {}", this()));
-    }
-    if class.relkind as u8 == pg_sys::RELKIND_RELATION {
-        // SAFETY: a catalog look-up inside a transaction; the parent of a partition.
-        let child = unsafe {
-            let children = match class.relhassubclass {
-                true => find_inheritance_children(table, pg_sys::NoLock as i32),
-                false => ptr::null_mut(),
-            };
-            (!children.is_null()).then(|| (*(*children).elements).oid_value)
-        };
-        if let Some(child) = child {
-            let child = describe(pg_sys::RelationRelationId, child);
-            return Some(format!("{child}, which inherits from {}", this()));
-        }
-        // SAFETY: as above; a partition has a parent.
-        let parent = || unsafe { get_partition_parent(table, true) };
-        if class.relispartition && !is_member(extension, parent()) {
-            return Some(format!("that {} is a partition", this()));
-        }
-    }
-    if !class.relhastriggers && !class.relhasrules && class.relchecks == 0 {
+    if !(class.relrowsecurity || class.relhastriggers || class.relhasrules || class.relchecks > 0) {
         return None;
     }
     // SAFETY: the table's entry in the relation cache, which is kept until it is closed.
@@ -177,77 +154,51 @@ pub fn added_to(extension: Oid, table: Oid) -> Option<String> {
         if open.is_null() {
             return None;
         }
-        let found = added_trigger(extension, open)
-            .or_else(|| added_rule(open))
-            .map(|(catalog, object)| describe(catalog, object))
-            .or_else(|| Some(format!("constraint {} on {}", added_check(open)?, this())));
+        let found = find_added(extension, &*open);
         pg_sys::RelationClose(open);
         found
     }
 }
 
-/// A trigger that fires and whose function is not the extension's, or the constraint that it is of.
+/// As `added_to`.
 ///
 /// # Safety
 /// The relation is open.
-unsafe fn added_trigger(extension: Oid, table: Relation) -> Option<(Oid, Oid)> {
-    // SAFETY: an open relation's.
-    let triggers = unsafe {
-        let all = (*table).trigdesc;
-        if all.is_null() {
-            return None;
-        }
-        slice::from_raw_parts((*all).triggers, (*all).numtriggers as usize)
-    };
-    let is_other = |it: &&pg_sys::Trigger| {
-        // SAFETY: a catalog look-up inside a transaction.
-        let of = unsafe { pg_sys::getExtensionOfObject(pg_sys::ProcedureRelationId, it.tgfoid) };
-        it.tgenabled as u8 != DISABLED && of != extension
-    };
-    let found = triggers.iter().find(is_other)?;
-    Some(match found.tgconstraint {
-        pg_sys::InvalidOid => (pg_sys::TriggerRelationId, found.tgoid),
-        constraint => (Oid::from_u32(CONSTRAINTS), constraint),
-    })
-}
-
-/// A rule that is in force.
-///
-/// # Safety
-/// The relation is open.
-unsafe fn added_rule(table: Relation) -> Option<(Oid, Oid)> {
-    // SAFETY: an open relation's.
+unsafe fn find_added(extension: Oid, table: &pg_sys::RelationData) -> Option<String> {
+    // SAFETY: an open relation's, null where there are none; catalog look-ups inside a transaction.
+    // Names end with a zero.
     unsafe {
-        let all = (*table).rd_rules;
-        if all.is_null() {
-            return None;
-        }
-        let rules = slice::from_raw_parts((*all).rules, (*all).numLocks as usize);
-        let found = rules.iter().find(|it| (***it).enabled as u8 != DISABLED)?;
-        Some((Oid::from_u32(RULES), (**found).ruleId))
+        let is_on = |state: std::ffi::c_char| state as u8 != b'D';
+        let trigger = table.trigdesc.as_ref().and_then(|all| {
+            let all = slice::from_raw_parts(all.triggers, all.numtriggers as usize);
+            let of = |it: &pg_sys::Trigger| {
+                pg_sys::getExtensionOfObject(pg_sys::ProcedureRelationId, it.tgfoid)
+            };
+            let found = all.iter().find(|it| is_on(it.tgenabled) && of(it) != extension)?;
+            Some(match found.tgconstraint {
+                pg_sys::InvalidOid => describe(pg_sys::TriggerRelationId, found.tgoid),
+                constraint => describe(Oid::from_u32(CONSTRAINTS), constraint),
+            })
+        });
+        let rule = || {
+            let all = table.rd_rules.as_ref()?;
+            let all = slice::from_raw_parts(all.rules, all.numLocks as usize);
+            let found = all.iter().find(|it| is_on((***it).enabled))?;
+            Some(describe(Oid::from_u32(RULES), (**found).ruleId))
+        };
+        let on =
+            |what| Some(format!("{what} on {}", describe(pg_sys::RelationRelationId, table.rd_id)));
+        let security = || (*table.rd_rel).relrowsecurity.then(|| on("row security".to_owned()))?;
+        let check = || {
+            let all = (*table.rd_att).constr.as_ref()?;
+            let all = slice::from_raw_parts(all.check, all.num_check.into());
+            let mut names = all.iter().map(|it| CStr::from_ptr(it.ccname));
+            let other = names.find(|name| !CHECKS.contains(name))?;
+            on(format!("constraint {}", datum::printable(other.to_bytes())))
+        };
+        trigger.or_else(rule).or_else(security).or_else(check)
     }
 }
-
-/// A check that is not the extension's.
-///
-/// # Safety
-/// The relation is open.
-unsafe fn added_check(table: Relation) -> Option<String> {
-    // SAFETY: an open relation's; names end with a zero.
-    unsafe {
-        let all = (*(*table).rd_att).constr;
-        if all.is_null() || (*all).num_check == 0 {
-            return None;
-        }
-        let checks = slice::from_raw_parts((*all).check, (*all).num_check as usize);
-        let mut names = checks.iter().map(|it| CStr::from_ptr(it.ccname));
-        let name = names.find(|name| !CHECKS.contains(name))?;
-        Some(datum::printable(name.to_bytes()))
-    }
-}
-
-/// The state of a trigger or a rule that is switched off.
-const DISABLED: u8 = b'D';
 
 // The oids of pg_constraint and pg_rewrite, of which pgrx has no binding.
 const CONSTRAINTS: u32 = 2606;
@@ -256,14 +207,12 @@ const RULES: u32 = 2618;
 /// What PostgreSQL calls an object in its messages.
 fn describe(catalog: Oid, object: Oid) -> String {
     let address = pg_sys::ObjectAddress { classId: catalog, objectId: object, objectSubId: 0 };
-    // SAFETY: catalog look-ups inside a transaction; the text, if there is one, ends with a zero.
-    unsafe {
-        let text = pg_sys::getObjectDescription(&address, true);
-        match text.is_null() {
-            true => "an object that is gone".to_owned(),
-            false => datum::printable(CStr::from_ptr(text).to_bytes()),
-        }
-    }
+    // SAFETY: catalog look-ups inside a transaction; the text ends with a zero. It is null where the
+    // object is gone: nothing is locked.
+    let text = unsafe {
+        pg_sys::getObjectDescription(&address, true).as_ref().map(|it| CStr::from_ptr(it))
+    };
+    text.map_or("an object that is gone".to_owned(), |it| datum::printable(it.to_bytes()))
 }
 
 fn is_member(extension: Oid, table: Oid) -> bool {
@@ -274,7 +223,6 @@ fn is_member(extension: Oid, table: Oid) -> bool {
 // pgrx has no binding.
 unsafe extern "C-unwind" {
     fn get_partition_parent(table: Oid, even_if_detached: bool) -> Oid;
-    fn find_inheritance_children(parent: Oid, lock: i32) -> *mut pg_sys::List;
 }
 
 /// Whether a statement of the extension may use a table: one of PostgreSQL's catalogs, of the

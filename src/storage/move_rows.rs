@@ -12,7 +12,7 @@ use crate::storage::rows::share;
 use crate::storage::writers::partition_writer::PartitionWriter;
 use board::{ABORTED, CANCELLED, COMPLETED, Micros, RowHint, Wall};
 use pgrx::PgMemoryContexts;
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, Datum};
 use std::ptr;
 
 /// What a task settles as.
@@ -27,11 +27,13 @@ pub fn move_rows(
     now: Wall,
     endings: &[Ending],
 ) -> Vec<Ended> {
+    // The functions of indexes run with the rights of the tables' owner.
+    session.begin();
     let mut command = next_command();
     let mut live = open(db);
     let words = STATUSES.map(|status| datum::varlena(status.as_bytes()));
     let mut scratch = PgMemoryContexts::new("scylla: errors");
-    let mut partition = PartitionWriter::open(db, session, live.table(), now, command);
+    let mut partition = PartitionWriter::open(db, live.table(), now, command);
     // SAFETY: an open table.
     unsafe { pg_sys::CheckCmdReplicaIdentity(live.table(), pg_sys::CmdType::CMD_DELETE) };
     let mut ended = Vec::with_capacity(endings.len());
@@ -59,26 +61,31 @@ pub fn move_rows(
         let row = live.row(partition.map.last);
         let [has_dependents, post_result, was_ready] =
             partition.map.flags.map(|column| datum::number(row.get(column)) != 0);
-        let errors = ending.error.map(|error| {
-            let before = row.get(partition.map.errors).expect("a column that is not null");
+        let before = row.get(partition.map.errors);
+        let errors = match (before, ending.error) {
             // SAFETY: switches to a context of this call's, which outlives the row.
-            unsafe { scratch.switch_to(|_| with_error(before, error)) }
-        });
-        let given = || {
-            [
-                Some(datum::timestamptz(now)),
-                word,
-                Some(datum::float(ending.progress(status))),
-                ending.lease.map(|lease| datum::varlena(lease.worker.as_bytes())),
-                ending.lease_not_in_history().map(|lease| datum::timestamptz(lease.since_at)),
-                ending.result,
-            ]
+            (Some(it), Some(error)) => unsafe {
+                scratch.switch_to(|_| Some(with_error(it, error)))
+            },
+            _ => before,
         };
         if post_result || !ending.is_discarded {
-            let tries = ending.lease_not_in_history().is_some().into();
-            partition.add(row, tries, errors, given);
+            let tries = datum::number(row.get(partition.map.tries)) as i32;
+            partition.add(row, || {
+                let lease = ending.lease_not_in_history();
+                [
+                    Some(datum::timestamptz(now)),
+                    word,
+                    Some(datum::float(ending.progress(status))),
+                    ending.lease.map(|lease| datum::varlena(lease.worker.as_bytes())),
+                    lease.map(|lease| datum::timestamptz(lease.since_at)),
+                    ending.result,
+                    Some(Datum::from(tries + i32::from(lease.is_some()))),
+                    errors,
+                ]
+            });
         }
-        if errors.is_some() {
+        if ending.error.is_some() {
             // SAFETY: the row was copied.
             unsafe { scratch.reset() };
         }

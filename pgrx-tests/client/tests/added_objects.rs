@@ -57,7 +57,7 @@ fn an_added_unique_index_refuses_by_its_name() {
 }
 
 /// What is refused: how to make it, how it is named, and how to undo it.
-const REFUSED: [(&str, &str, &str); 14] = [
+const REFUSED: [(&str, &str, &str); 13] = [
     (
         "create trigger added before insert on scylla.task for each row execute function added()",
         "trigger added on table scylla.task",
@@ -114,11 +114,6 @@ const REFUSED: [(&str, &str, &str); 14] = [
         "alter table scylla.task add constraint added unique (id) deferrable",
         "constraint added on table scylla.task",
         "alter table scylla.task drop constraint added",
-    ),
-    (
-        "create table heir () inherits (scylla.task)",
-        "table heir, which inherits from table scylla.task",
-        "drop table heir",
     ),
     (
         "alter table scylla.task add column twice bigint generated always as (priority * 2) stored",

@@ -6,7 +6,7 @@ use crate::pg::compat::catalog;
 use crate::pg::{datum, relcache};
 use pgrx::pg_sys::{self, Datum, Oid, Relation};
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 use std::ptr;
 use std::rc::Rc;
 
@@ -38,8 +38,6 @@ pub struct Index {
     /// Whether what its access method keeps for later insertions ends with the open index.
     is_btree: bool,
     is_unique: bool,
-    /// Whether its predicate and its expressions call functions of PostgreSQL only.
-    pub is_builtin: bool,
     info: *mut pg_sys::IndexInfo,
     /// Null: it has every row.
     predicate: *mut pg_sys::ExprState,
@@ -123,14 +121,10 @@ impl Indexes {
                 let name = datum::printable(name.to_bytes());
                 error::added(&format!("exclusion constraint {name}")).raise();
             }
-            let parts = [(*info).ii_Predicate, (*info).ii_Expressions];
             Index {
                 oid: (*index).rd_id,
                 is_btree: class.relam == pg_sys::BTREE_AM_OID,
                 is_unique: form.indisunique,
-                is_builtin: !parts
-                    .into_iter()
-                    .any(|part| calls_other_functions(part.cast(), ptr::null_mut())),
                 info,
                 predicate,
             }
@@ -232,22 +226,5 @@ pub struct Key {
 impl Key {
     pub fn new() -> Key {
         Key { values: [Datum::from(0); KEYS], nulls: [false; KEYS] }
-    }
-}
-
-/// Whether an expression calls functions that are not PostgreSQL's: those must run with the rights
-/// of the tables' owner, as a statement has them run.
-unsafe extern "C-unwind" fn calls_other_functions(
-    node: *mut pg_sys::Node,
-    context: *mut c_void,
-) -> bool {
-    unsafe extern "C-unwind" fn is_other(function: Oid, _context: *mut c_void) -> bool {
-        function.to_u32() >= pg_sys::FirstNormalObjectId
-    }
-    // SAFETY: a node of an expression, or null.
-    unsafe {
-        !node.is_null()
-            && (pg_sys::check_functions_in_node(node, Some(is_other), context)
-                || catalog::walk_expression(node, calls_other_functions, context))
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::error;
 use crate::pg::datum;
-use crate::pg::spi::Session;
 use crate::shmem::database::Database;
 use crate::storage::lookup::Row;
-use crate::storage::writers::partition_map::{Given, PartitionMap, Source, partition_map};
+use crate::storage::writers::columns::Source;
+use crate::storage::writers::partition_map::{PartitionMap, Settled, partition_map};
 use crate::storage::writers::table_writer::TableWriter;
 use board::Wall;
-use pgrx::pg_sys::{self, Datum, Relation};
+use pgrx::pg_sys::{self, Relation};
 use std::rc::Rc;
 
 const LOCK: i32 = pg_sys::RowExclusiveLock as i32;
@@ -23,11 +23,10 @@ pub struct PartitionWriter {
 }
 
 impl PartitionWriter {
-    /// Opens the partition for tasks that settle at time `at`. Where its indexes call functions
-    /// that are not PostgreSQL's, the session begins: they run with its owner's rights.
+    /// Opens the partition for tasks that settle at time `at`. To be called with the rights of the
+    /// tables' owner: an index may call functions.
     pub fn open(
         db: &Database,
-        session: &Session,
         task: Relation,
         at: Wall,
         command: pg_sys::CommandId,
@@ -44,34 +43,19 @@ impl PartitionWriter {
             let partition = pg_sys::table_open(partition, LOCK);
             let map = partition_map(db, task, finished, partition);
             let partition = TableWriter::new(partition, command);
-            if partition.calls_other_functions() {
-                session.begin();
-            }
             PartitionWriter { finished, partition, map }
         }
     }
 
-    /// Adds a live task's row as a settled one; `tries` is added to its tries. `errors`: its
-    /// errors, if they are not those of the live row.
-    pub fn add(
-        &mut self,
-        row: Row,
-        tries: i32,
-        errors: Option<Datum>,
-        given: impl FnOnce() -> Given,
-    ) {
-        let sources = &self.map.sources;
+    /// Adds a live task's row as a settled one.
+    pub fn add(&mut self, row: Row, settled: impl FnOnce() -> Settled) {
+        let map = &self.map;
         // Toast pointers are copied as they are: inserting a row fetches the other table's toast.
         self.partition.add(|| {
-            let given = given();
-            sources.iter().map(move |source| match *source {
-                Source::Kept(column) => row.get(column),
-                Source::Errors(column) => errors.or_else(|| row.get(column)),
-                Source::Given(number) => given[number],
-                Source::Tries(column) => {
-                    Some(Datum::from(datum::number(row.get(column)) as i32 + tries))
-                }
-                Source::SetLater => None,
+            let settled = settled();
+            map.sources.all.iter().map(move |source| match *source {
+                Source::Given(at) if at < settled.len() => settled[at],
+                Source::Given(at) => row.get(map.kept[at - settled.len()]),
                 Source::Default(default) => default,
             })
         });

@@ -74,11 +74,6 @@ impl TableWriter {
         }
     }
 
-    /// Whether an index calls functions that are not PostgreSQL's.
-    pub fn calls_other_functions(&self) -> bool {
-        self.indexes.all().iter().any(|index| !index.is_builtin)
-    }
-
     /// Adds a row. `values` gives those of all columns, in memory that is there until the row is
     /// written.
     pub fn add<V: IntoIterator<Item = Option<Datum>>>(&mut self, values: impl FnOnce() -> V) {

@@ -4,12 +4,10 @@ use crate::error;
 use crate::pg::datum::Kind;
 use crate::pg::relcache;
 use crate::shmem::database::Database;
-use crate::storage::writers::columns::{
-    Defaults, columns, has_type, is_computed, is_heap, name_of, require_own,
-};
+use crate::storage::writers::columns::{Given, Source, Sources};
 use crate::storage::writers::table_writer::TableWriter;
 use board::RowHint;
-use pgrx::pg_sys::{self, Datum, FormData_pg_attribute, Oid, Relation};
+use pgrx::pg_sys::{self, Datum, Oid};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -25,21 +23,17 @@ pub struct TaskColumn {
     pub is_nullable: bool,
 }
 
-/// Where a column's value comes from.
-enum Source {
-    /// The column that was given at this position.
-    Given(usize),
-    /// The column's default.
-    Default(Option<Datum>),
+impl TaskColumn {
+    fn given(self) -> Given {
+        let TaskColumn { name, kind, is_nullable } = self;
+        Given { name, oid: kind.element().oid, modifier: -1, is_nullable }
+    }
 }
 
 /// What was found out about the table.
 struct TaskMap {
     table: Oid,
-    /// For each column of the table.
-    sources: Vec<Source>,
-    /// Keeps what they point to.
-    _defaults: Defaults,
+    sources: Sources,
 }
 
 thread_local! {
@@ -70,7 +64,9 @@ impl TaskWriter {
             let known = KNOWN.take().filter(|known| known.table == db.task);
             let map = known.unwrap_or_else(|| {
                 relcache::on_change(table_changed);
-                Rc::new(TaskMap::find(db, table, &given.collect::<Vec<_>>()))
+                let given: Vec<Given> = given.map(TaskColumn::given).collect();
+                let sources = Sources::find(db, table, table, &given);
+                Rc::new(TaskMap { table: db.task, sources })
             });
             KNOWN.set(Some(map.clone()));
             let command = pg_sys::GetCurrentCommandId(true);
@@ -80,7 +76,7 @@ impl TaskWriter {
 
     /// Adds a task; `value` gives that of the column at a position.
     pub fn add(&mut self, value: impl Fn(usize) -> Option<Datum>) {
-        let sources = &self.map.sources;
+        let sources = &self.map.sources.all;
         self.writer.add(|| {
             sources.iter().map(move |source| match *source {
                 Source::Given(at) => value(at),
@@ -96,52 +92,4 @@ impl TaskWriter {
         unsafe { pg_sys::CommandCounterIncrement() };
         rows
     }
-}
-
-impl TaskMap {
-    /// # Safety
-    /// The relation is open and locked.
-    unsafe fn find(db: &Database, table: Relation, given: &[TaskColumn]) -> TaskMap {
-        // SAFETY: an open relation.
-        unsafe {
-            require_own(db, table);
-            let defaults = Defaults::new();
-            let sources: Option<Vec<Source>> = columns(table)
-                .iter()
-                .map(|column| source(&defaults, table, column, given))
-                .collect();
-            let is_given = |it: &&Source| matches!(it, Source::Given(_));
-            let sources = sources
-                .filter(|all| is_heap(table) && all.iter().filter(is_given).count() == given.len());
-            let sources = sources.unwrap_or_else(|| error::altered("scylla.task").raise());
-            TaskMap { table: (*table).rd_id, sources, _defaults: defaults }
-        }
-    }
-}
-
-/// Where a column's values come from; `None`: unknown, or computed.
-///
-/// # Safety
-/// A column of the open relation.
-unsafe fn source(
-    defaults: &Defaults,
-    table: Relation,
-    column: &FormData_pg_attribute,
-    given: &[TaskColumn],
-) -> Option<Source> {
-    if column.attisdropped {
-        return Some(Source::Default(None));
-    }
-    if is_computed(column) {
-        return None;
-    }
-    let is_it = |it: &TaskColumn| it.name.as_bytes() == name_of(column).to_bytes();
-    if let Some(at) = given.iter().position(is_it) {
-        let it = &given[at];
-        let takes_null = !(it.is_nullable && column.attnotnull);
-        let fits = takes_null && has_type(column, it.kind.element().oid, -1);
-        return fits.then_some(Source::Given(at));
-    }
-    // SAFETY: the caller's promise.
-    unsafe { defaults.find(table, column) }.map(Source::Default)
 }
