@@ -72,7 +72,7 @@ fn deferred_trigger_of_the_tables_owner_never_runs_as_a_superuser() {
         "if current_user = 'postgres' then alter role defers superuser; end if;",
     );
     // The index is made of rows that are there already.
-    let body = "if current_setting('test.on', true) = 'on' then
+    let body = "if current_setting('test.armed', true) = 'on' then
                     insert into defers.seen values (current_user); end if;";
     s.submit("q");
     let lease = s.own_one("q");
@@ -85,25 +85,25 @@ fn deferred_trigger_of_the_tables_owner_never_runs_as_a_superuser() {
         ),
     ] {
         create_index(&mut s, "defers", table, body);
-        s.run("set test.on = on");
+        s.run("set test.armed = on");
         let answer = s.query(&call, &[]);
         assert!(!is_superuser(&mut s, "defers"), "{call}");
         let refusal = failure(answer, &call);
         assert_eq!(refusal.code().code(), "42501", "{call}: {refusal:?}");
         assert!(refusal.message().contains("deferred trigger"), "{call}: {refusal:?}");
         assert_eq!(s.count("select count(*) from defers.seen"), 0);
-        s.run("set test.on = off; drop index scylla.act; drop function defers.act");
+        s.run("set test.armed = off; drop index scylla.act; drop function defers.act");
     }
     // One that is not deferred runs, as the tables' owner.
     s.run("drop trigger rise on defers.seen");
     for table in ["scylla.task", "scylla.finished"] {
         create_index(&mut s, "defers", table, body);
-        s.run("set test.on = on");
+        s.run("set test.armed = on");
         match table {
             "scylla.task" => drop((s.submit("q"), s.submit_with("q", "key => 'k'"))),
             _ => s.complete(&lease),
         }
-        s.run("set test.on = off; drop index scylla.act; drop function defers.act");
+        s.run("set test.armed = off; drop index scylla.act; drop function defers.act");
     }
     assert_eq!(s.text("select string_agg(by, ',') from defers.seen"), "defers,defers,defers");
     s.text("select scylla.register_worker()");
