@@ -207,8 +207,8 @@ const RULES: u32 = 2618;
 /// What PostgreSQL calls an object in its messages.
 fn describe(catalog: Oid, object: Oid) -> String {
     let address = pg_sys::ObjectAddress { classId: catalog, objectId: object, objectSubId: 0 };
-    // SAFETY: catalog look-ups inside a transaction; the text ends with a zero. It is null where the
-    // object is gone: nothing is locked.
+    // SAFETY: catalog look-ups inside a transaction; the text ends with a zero. It is null where
+    // the object is gone: nothing is locked.
     let text = unsafe {
         pg_sys::getObjectDescription(&address, true).as_ref().map(|it| CStr::from_ptr(it))
     };

@@ -190,8 +190,8 @@ fn shared() -> NonNull<Shared> {
 /// lock.
 unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
     let at = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
-    // SAFETY: the slices lie within the memory; every bit pattern that the board reads was written by
-    // it: its pools only look at places that were used.
+    // SAFETY: the slices lie within the memory; every bit pattern that the board reads was written
+    // by it: its pools only look at places that were used.
     unsafe { Board::on(at.board.lend(&mut (*shared).header)) }
 }
 

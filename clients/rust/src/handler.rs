@@ -149,10 +149,12 @@ pub(crate) async fn run_handler(handler: Option<Arc<dyn AnyHandler>>, task: Task
     };
     tokio::select! {
         biased;
-        () = control.dropped() => End::Dropped,
+        // first: when it is stopped and dropped at the same time, as in a process that was frozen
+        // longer than the lease, it hears why
         end = AssertUnwindSafe(async { handler.call(task).await }).catch_unwind() => match end {
             Ok(value) => End::Returned(value),
             Err(panic) => End::panicked(&*panic),
-        }
+        },
+        () = control.dropped() => End::Dropped,
     }
 }

@@ -74,8 +74,8 @@ thread_local! {
     static KNOWN: Cell<Option<Rc<PartitionMap>>> = const { Cell::new(None) };
 }
 
-/// How rows move from `task` to `partition`, a partition of `finished`. The answer is kept until one
-/// changes.
+/// How rows move from `task` to `partition`, a partition of `finished`. The answer is kept until
+/// one changes.
 ///
 /// # Safety
 /// The relations are open and locked, so none can change meanwhile.

@@ -351,7 +351,10 @@ impl<'a> Load<'a> {
         let queue = self.place().queue;
         let began = Instant::now();
         s.batch_execute("begin")?;
-        let leases = s.try_own("at once", queue, 2, "timeout => '15 s'")?;
+        let mut leases = s.try_own("at once", queue, 2, "timeout => '15 s'")?;
+        // Each call locks rows in the order of ids: so does a transaction of several, or a
+        // cancellation of many may deadlock with it.
+        leases.sort_by_key(|lease| lease.id);
         let sql = "select scylla.return_task($1, $2, 'aborted', error => $3)";
         for lease in &leases {
             let answer = s.try_value::<String>(sql, &[&lease.id, &lease.token, &an_error()]);
