@@ -118,31 +118,49 @@ impl Sizes {
     }
 }
 
-/// The memory of a board, lent by the caller. [`Sizes`] tells how long each slice is.
-#[allow(missing_docs, reason = "each slice is named for its records")]
-pub struct Parts<'a> {
-    pub header: &'a mut Header,
-    pub slots: &'a mut [Slot],
-    pub slot_buckets: &'a mut [u32],
-    pub lanes: &'a mut [Lane],
-    pub lane_buckets: &'a mut [u32],
-    pub queues: &'a mut [Queue],
-    pub queue_buckets: &'a mut [u32],
-    pub groups: &'a mut [Group],
-    pub group_buckets: &'a mut [u32],
-    pub notices: &'a mut [Notice],
-    pub notice_buckets: &'a mut [u32],
-    pub notes: &'a mut [GroupNote],
-    pub note_buckets: &'a mut [u32],
-    pub waiters: &'a mut [Waiter],
-    pub places: &'a mut [Place],
-    pub lines: &'a mut [ListHead],
-    pub stats: &'a mut [QueueStats],
-    pub stats_buckets: &'a mut [u32],
-    pub workers: &'a mut [Worker],
-    pub worker_buckets: &'a mut [u32],
-    pub open: &'a mut [u32],
+/// Calls a macro with the slices of a board: of each its name, its records, and how many there are
+/// with some [`Sizes`].
+#[macro_export]
+macro_rules! slices {
+    ($with:ident, $sizes:ident) => {
+        $with! {
+            $sizes;
+            slots: $crate::Slot, $sizes.slots;
+            lanes: $crate::Lane, $sizes.lanes;
+            queues: $crate::Queue, $sizes.queues;
+            slot_buckets: u32, $sizes.slot_buckets;
+            lane_buckets: u32, $sizes.lane_buckets;
+            queue_buckets: u32, $sizes.queue_buckets;
+            groups: $crate::Group, $sizes.groups();
+            group_buckets: u32, $sizes.lane_buckets;
+            notices: $crate::Notice, $sizes.notices();
+            notice_buckets: u32, $sizes.lane_buckets;
+            notes: $crate::GroupNote, $sizes.notes();
+            note_buckets: u32, $sizes.lane_buckets;
+            waiters: $crate::Waiter, $sizes.waiters;
+            places: $crate::Place, $sizes.places();
+            lines: $crate::ListHead, $sizes.lines;
+            stats: $crate::QueueStats, $sizes.counted;
+            stats_buckets: u32, $sizes.counted_buckets();
+            workers: $crate::Worker, $sizes.workers();
+            worker_buckets: u32, $sizes.slot_buckets;
+            open: u32, $sizes.transactions;
+        }
+    };
 }
+
+macro_rules! declare_parts {
+    ($sizes:ident; $($name:ident: $record:ty, $count:expr;)*) => {
+        /// The memory of a board, lent by the caller. [`Sizes`] tells how long each slice is.
+        #[allow(missing_docs, reason = "each slice is named for its records")]
+        pub struct Parts<'a> {
+            pub header: &'a mut Header,
+            $(pub $name: &'a mut [$record],)*
+        }
+    };
+}
+
+slices!(declare_parts, sizes);
 
 /// A board, borrowed from its memory for as long as the caller holds its lock.
 pub struct Board<'a> {
