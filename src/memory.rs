@@ -35,7 +35,7 @@ pub fn grow_stack() {
     std::hint::black_box(&room);
 }
 
-/// A call that holds memory back. Calls nest, by triggers.
+/// A call that holds memory back. Calls nest, by functions of indexes.
 struct Frame {
     /// How PostgreSQL tells of an error before anything handles it.
     callback: pg_sys::ErrorContextCallback,

@@ -66,6 +66,19 @@ pub fn owners_differ(those: [(&CStr, Option<CString>); 2]) -> Error {
         .hint("Give all tables and sequences of the extension to one role with ALTER TABLE … OWNER TO.")
 }
 
+/// Something of others on the extension's tables that writing their rows would leave out.
+pub fn added(what: &str) -> Error {
+    not_available(format!("extension \"scylla\" does not support {what}"))
+        .detail(
+            "Others may add indexes to its tables, publish them, and add columns. Triggers, rules, \
+             policies, checks and foreign keys are refused.",
+        )
+        .hint(
+            "Drop or disable it. To follow tasks, use LISTEN, the table scylla.finished, or logical \
+             decoding.",
+        )
+}
+
 /// The extension is created in a schema whose owner could replace its objects.
 pub fn schema_of_another_role() -> Error {
     Error::new(
@@ -74,6 +87,16 @@ pub fn schema_of_another_role() -> Error {
     )
     .detail("The schema's owner could replace the objects of the extension.")
     .hint("Drop the schema, or change its owner with ALTER SCHEMA scylla OWNER TO CURRENT_USER.")
+}
+
+/// Rows cannot be written as the table is.
+pub fn altered(table: &str) -> Error {
+    not_available(format!("table \"{table}\" has been altered"))
+        .detail(
+            "The extension's columns must be as they were made. Others must be nullable, or have a \
+             constant as their default.",
+        )
+        .hint("Undo the change.")
 }
 
 /// Tasks cannot be found by their ids.

@@ -36,18 +36,6 @@ pub fn duplicate_id(id: Uuid) -> Error {
         .constraint(c"task_pkey")
 }
 
-/// A row that is not there after it was inserted. `suppressors`: the triggers and rules that can
-/// cause this.
-pub fn not_inserted(id: Uuid, suppressors: Option<&str>) -> Error {
-    let error = wrong_state(format!("the row of task {id} was not inserted"));
-    match suppressors {
-        Some(names) => error.detail(format!(
-            "These can suppress a row of table \"scylla.task\" or change its id: {names}."
-        )),
-        None => error,
-    }
-}
-
 /// A key that a live task has. `holder`: that task; `None`: the caller may not look at it.
 pub fn duplicate_key(queue: &[u8], key: &[u8], holder: Option<Uuid>, is_live: bool) -> Error {
     let [queue, key] = [queue, key].map(datum::printable);

@@ -28,8 +28,8 @@ static mut BEFORE: pg_sys::planner_hook_type = None;
 static CHECK: OnceLock<unsafe fn(*mut pg_sys::Query)> = OnceLock::new();
 
 /// Hooks into the planner; called while the library is preloaded. The settings are in force while a
-/// statement of the extension is planned, not while it runs: a trigger has those of its session.
-/// Each time that PostgreSQL plans such a statement, `check` gets it first.
+/// statement of the extension is planned, not while it runs: a function of an index has those of
+/// its session. Each time that PostgreSQL plans such a statement, `check` gets it first.
 pub fn register(check: unsafe fn(*mut pg_sys::Query)) {
     let _ = CHECK.set(check);
     // SAFETY: the postmaster has one thread, and calls an earlier hook in turn.

@@ -18,12 +18,12 @@ use crate::scheduler::sql::SqlTasks;
 use crate::scheduler::stats::{self, Stats};
 use crate::shmem::database::{self, Database};
 use crate::shmem::members;
-use crate::shmem::on_board::owners_differ;
+use crate::shmem::on_board::not_as_made;
 use crate::shmem::schedulers;
 use crate::shmem::segment::{self, with_board};
 use crate::shmem::xact;
 use board::{Board, BuildState, Counted, Micros, Monotonic, Wall};
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
 
 /// The shortest sleep: a duty that failed is not tried again at once.
@@ -60,28 +60,32 @@ fn serve_while_there() {
     loop {
         match transaction("find the extension", Commit::Ahead, database::find_again) {
             Some(Some(db)) => {
-                remove_others(Some(&db));
+                remove_others(Some(db.extension));
                 serve(&db);
             }
             Some(None) => {
-                transaction("find the extension", Commit::Ahead, report_why);
+                // Its leases are kept where the next call after a repair goes on.
+                let kept = transaction("find the extension", Commit::Ahead, report_why).flatten();
+                remove_others(kept);
                 break;
             }
             // Whether there is one is not known.
             None => drop(sleep(TRY_AGAIN)),
         }
     }
-    remove_others(None);
 }
 
-/// Says what must be done where there is the extension, but cannot be served.
-fn report_why() {
-    let Some(extension) = members::extension() else { return };
+/// Says what must be done where there is the extension, but cannot be served. Returns it, if it is
+/// of this library's version.
+fn report_why() -> Option<Oid> {
+    let extension = members::extension()?;
     let version = database::other_version(extension);
+    let is_of_this = version.is_none();
     let other = version.map(|version| error::other_version(&version, database::VERSION));
-    if let Some(why) = other.or_else(|| owners_differ(extension)) {
+    if let Some(why) = other.or_else(|| not_as_made(extension)) {
         why.report(PgLogLevel::WARNING);
     }
+    is_of_this.then_some(extension)
 }
 
 /// Serves the database until the extension is dropped, created again, or given another owner.
@@ -217,8 +221,8 @@ impl Scheduler<'_> {
         let now = time::monotonic();
         let wakeup = with_board(|board| {
             // Another creation of the extension in this database calls for its scheduler as well.
-            let is_called =
-                board.next_expiry(entry) <= now || find_other(board, Some(self.db)).is_some();
+            let is_called = board.next_expiry(entry) <= now
+                || find_other(board, Some(self.db.extension)).is_some();
             let wants_recount = board.wants_recount(entry);
             let it = board.entry_mut(entry);
             let is_new = std::mem::replace(&mut it.scheduler, me) != me;
@@ -335,10 +339,10 @@ fn persist_interval() -> Micros {
 }
 
 /// Removes the entries of this database from the board, except the one of this creation of the
-/// extension (I12).
-fn remove_others(db: Option<&Database>) {
+/// extension, `mine` (I12).
+fn remove_others(mine: Option<Oid>) {
     while let Some(key) = with_board(|board| {
-        find_other(board, db).map(|at| {
+        find_other(board, mine).map(|at| {
             let it = board.entry(at);
             (it.database, it.extension)
         })
@@ -347,9 +351,9 @@ fn remove_others(db: Option<&Database>) {
     }
 }
 
-fn find_other(board: &Board, db: Option<&Database>) -> Option<u32> {
+fn find_other(board: &Board, mine: Option<Oid>) -> Option<u32> {
     let database = process::database().to_u32();
-    let mine = db.map(|db| db.extension.to_u32());
+    let mine = mine.map(|it| it.to_u32());
     let other = board.entries().iter().position(|it| {
         it.build_state != BuildState::Vacant
             && it.database == database

@@ -27,6 +27,8 @@ thread_local! {
     static CURRENT: Cell<Option<Database>> = const { Cell::new(None) };
     /// The tables and sequences of the extension, as CURRENT was found.
     static TABLES: RefCell<Vec<pg_sys::Oid>> = const { RefCell::new(Vec::new()) };
+    /// How often they have changed.
+    static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The version of the library, and of the extension's objects that it works with.
@@ -38,8 +40,8 @@ pub fn cached() -> Option<Database> {
 }
 
 /// This backend's database, from the cache or the catalogs; `None` where the extension does not
-/// exist or is of another version, or its tables are not where the statements look for them, or
-/// have several owners.
+/// exist or is of another version, or its tables are not where the statements look for them, have
+/// several owners, or have something of others that they must not have.
 pub fn cached_or_find() -> Option<Database> {
     CURRENT.get().or_else(find_database)
 }
@@ -62,11 +64,13 @@ fn find_database() -> Option<Database> {
     let tables = members::tables(extension);
     let is_other = tables.iter().any(|(_, table)| members::owner(*table) != Some(owner));
     TABLES.set(tables.into_iter().map(|(_, table)| table).collect());
-    if is_other {
+    let changes = CHANGES.get();
+    if is_other || members::added(extension).is_some() {
         return None;
     }
     let db = Database { database: process::database(), extension, owner, task, finished };
-    CURRENT.set(Some(db));
+    // What changed meanwhile is looked at by the next call.
+    CURRENT.set((CHANGES.get() == changes).then_some(db));
     Some(db)
 }
 
@@ -75,10 +79,12 @@ pub fn other_version(extension: pg_sys::Oid) -> Option<String> {
     members::version(extension).filter(|version| version != VERSION)
 }
 
-/// The owner may have changed, or the extension may have been created again.
+/// The owner may have changed, others may have added something, or the extension may have been
+/// created again.
 fn table_changed(table: pg_sys::Oid) {
     let is_ours = || TABLES.with_borrow(|tables| tables.contains(&table));
     if table == pg_sys::InvalidOid || is_ours() {
+        CHANGES.set(CHANGES.get() + 1);
         CURRENT.set(None);
     }
 }

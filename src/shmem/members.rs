@@ -7,6 +7,7 @@ use crate::pg::datum;
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_void};
+use std::slice;
 
 const EXTENSION: &CStr = c"scylla";
 const SCHEMA: &CStr = c"scylla";
@@ -115,17 +116,105 @@ pub fn owners_that_differ(extension: Oid) -> Option<[(&'static CStr, Oid); 2]> {
 
 /// Whom a table or a sequence belongs to.
 pub fn owner(table: Oid) -> Option<Oid> {
-    // SAFETY: a catalog look-up inside a transaction; the tuple is released.
+    class(table).map(|class| class.relowner)
+}
+
+/// A table's row of `pg_class`.
+fn class(table: Oid) -> Option<pg_sys::FormData_pg_class> {
+    // SAFETY: a catalog look-up inside a transaction; the tuple is copied, and released.
     unsafe {
         let key = pg_sys::SysCacheIdentifier::RELOID as i32;
         let tuple = pg_sys::SearchSysCache1(key, table.into());
         if tuple.is_null() {
             return None;
         }
-        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
+        let class = *pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
         pg_sys::ReleaseSysCache(tuple);
-        Some(owner)
+        Some(class)
     }
+}
+
+/// The checks that the extension makes.
+const CHECKS: [&CStr; 4] = [c"task_role", c"finished_role", c"queue_settings", c"schedule_role"];
+
+/// What others have added to the extension's tables that must not be there, described.
+pub fn added(extension: Oid) -> Option<String> {
+    tables(extension).into_iter().find_map(|(_, table)| added_to(extension, table))
+}
+
+/// What others have added to a table that its writers leave out: a trigger, a rule, row security, a
+/// check or a foreign key. Takes no lock: the answer holds for as long as the caller has one that
+/// keeps others from adding something.
+pub fn added_to(extension: Oid, table: Oid) -> Option<String> {
+    let class = class(table)?;
+    if !(class.relrowsecurity || class.relhastriggers || class.relhasrules || class.relchecks > 0) {
+        return None;
+    }
+    // SAFETY: the table's entry in the relation cache, which is kept until it is closed.
+    unsafe {
+        let open = pg_sys::RelationIdGetRelation(table);
+        if open.is_null() {
+            return None;
+        }
+        let found = find_added(extension, &*open);
+        pg_sys::RelationClose(open);
+        found
+    }
+}
+
+/// As `added_to`.
+///
+/// # Safety
+/// The relation is open.
+unsafe fn find_added(extension: Oid, table: &pg_sys::RelationData) -> Option<String> {
+    // SAFETY: an open relation's, null where there are none; catalog look-ups inside a transaction.
+    // Names end with a zero.
+    unsafe {
+        let is_on = |state: std::ffi::c_char| state as u8 != b'D';
+        let trigger = table.trigdesc.as_ref().and_then(|all| {
+            let all = slice::from_raw_parts(all.triggers, all.numtriggers as usize);
+            let of = |it: &pg_sys::Trigger| {
+                pg_sys::getExtensionOfObject(pg_sys::ProcedureRelationId, it.tgfoid)
+            };
+            let found = all.iter().find(|it| is_on(it.tgenabled) && of(it) != extension)?;
+            Some(match found.tgconstraint {
+                pg_sys::InvalidOid => describe(pg_sys::TriggerRelationId, found.tgoid),
+                constraint => describe(Oid::from_u32(CONSTRAINTS), constraint),
+            })
+        });
+        let rule = || {
+            let all = table.rd_rules.as_ref()?;
+            let all = slice::from_raw_parts(all.rules, all.numLocks as usize);
+            let found = all.iter().find(|it| is_on((***it).enabled))?;
+            Some(describe(Oid::from_u32(RULES), (**found).ruleId))
+        };
+        let on =
+            |what| Some(format!("{what} on {}", describe(pg_sys::RelationRelationId, table.rd_id)));
+        let security = || (*table.rd_rel).relrowsecurity.then(|| on("row security".to_owned()))?;
+        let check = || {
+            let all = (*table.rd_att).constr.as_ref()?;
+            let all = slice::from_raw_parts(all.check, all.num_check.into());
+            let mut names = all.iter().map(|it| CStr::from_ptr(it.ccname));
+            let other = names.find(|name| !CHECKS.contains(name))?;
+            on(format!("constraint {}", datum::printable(other.to_bytes())))
+        };
+        trigger.or_else(rule).or_else(security).or_else(check)
+    }
+}
+
+// The oids of pg_constraint and pg_rewrite, of which pgrx has no binding.
+const CONSTRAINTS: u32 = 2606;
+const RULES: u32 = 2618;
+
+/// What PostgreSQL calls an object in its messages.
+fn describe(catalog: Oid, object: Oid) -> String {
+    let address = pg_sys::ObjectAddress { classId: catalog, objectId: object, objectSubId: 0 };
+    // SAFETY: catalog look-ups inside a transaction; the text ends with a zero. It is null where
+    // the object is gone: nothing is locked.
+    let text = unsafe {
+        pg_sys::getObjectDescription(&address, true).as_ref().map(|it| CStr::from_ptr(it))
+    };
+    text.map_or("an object that is gone".to_owned(), |it| datum::printable(it.to_bytes()))
 }
 
 fn is_member(extension: Oid, table: Oid) -> bool {
@@ -150,23 +239,14 @@ fn may_use(extension: Option<Oid>, table: Oid) -> bool {
 }
 
 /// Refuses a statement of the extension whose names lead to tables that are not the extension's.
-/// PostgreSQL has just looked them up: the plan will use what is checked here. What a rule adds is
-/// its table's owner's business.
+/// PostgreSQL has just looked them up: the plan will use what is checked here.
 ///
 /// # Safety
 /// A whole query, as the planner gets it.
 pub unsafe fn require_members(query: *mut pg_sys::Query) {
     let mut extension = extension();
-    // SAFETY: the caller's promise. The list's elements are entries of a range table.
-    unsafe {
-        let is_rules = (*query).querySource != pg_sys::QuerySource::QSRC_ORIGINAL;
-        if is_rules {
-            // It begins with the entries of the query that the rule is for, the table first.
-            require_entries((*query).rtable, 1, extension);
-        } else {
-            walk(query.cast(), (&raw mut extension).cast());
-        }
-    }
+    // SAFETY: the caller's promise.
+    unsafe { walk(query.cast(), (&raw mut extension).cast()) };
 }
 
 /// Walks through a tree of queries and expressions.
@@ -178,7 +258,7 @@ unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, extension: *mut c_void
             false
         } else if (*node).type_ == pg_sys::NodeTag::T_Query {
             let query: *mut pg_sys::Query = node.cast();
-            require_entries((*query).rtable, usize::MAX, *extension.cast());
+            require_entries((*query).rtable, *extension.cast());
             catalog::walk_query(query, walk, extension)
         } else {
             catalog::walk_expression(node, walk, extension)
@@ -186,15 +266,15 @@ unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, extension: *mut c_void
     }
 }
 
-/// Checks the first entries of a range table, at most so many.
+/// Checks the entries of a range table.
 ///
 /// # Safety
 /// A range table, or null.
-unsafe fn require_entries(entries: *mut pg_sys::List, most: usize, extension: Option<Oid>) {
-    // SAFETY: the caller's promise.
+unsafe fn require_entries(entries: *mut pg_sys::List, extension: Option<Oid>) {
+    // SAFETY: the caller's promise. The list's elements are entries of a range table.
     unsafe {
         let count = if entries.is_null() { 0 } else { (*entries).length as usize };
-        for at in 0..count.min(most) {
+        for at in 0..count {
             let entry = &*(*(*entries).elements.add(at)).ptr_value.cast::<pg_sys::RangeTblEntry>();
             if entry.relid != pg_sys::InvalidOid && !may_use(extension, entry.relid) {
                 error::not_in_place().raise();

@@ -37,14 +37,16 @@ pub fn current_database() -> Database {
         let Some(extension) = members::extension() else { error::not_created().raise() };
         match other_version(extension) {
             Some(version) => error::other_version(&version, VERSION).raise(),
-            None => owners_differ(extension).unwrap_or_else(error::not_in_place).raise(),
+            None => not_as_made(extension).unwrap_or_else(error::not_in_place).raise(),
         }
     })
 }
 
-/// The error where the extension's tables belong to several roles.
-pub fn owners_differ(extension: Oid) -> Option<Error> {
-    let those = members::owners_that_differ(extension)?;
+/// The error where the extension's tables belong to several roles, or others have added to them
+/// what they must not have.
+pub fn not_as_made(extension: Oid) -> Option<Error> {
+    let added = || members::added(extension).map(|it| error::added(&it));
+    let Some(those) = members::owners_that_differ(extension) else { return added() };
     Some(error::owners_differ(those.map(|(table, owner)| (table, role::name(owner)))))
 }
 

@@ -3,10 +3,7 @@
 use crate::pg::compat::server;
 use crate::shmem::sql_slot::{SqlSlot, SqlWant};
 use crate::{error, guc};
-use board::{
-    Board, Group, GroupNote, Header, Lane, ListHead, MAX_DATABASES, Notice, Parts, Place, Queue,
-    QueueStats, Sizes, Slot, Waiter, Worker,
-};
+use board::{Board, Header, MAX_DATABASES, Parts, Sizes};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -62,65 +59,54 @@ thread_local! {
 /// The slices behind `Shared`.
 #[derive(Clone, Copy)]
 struct Slices {
-    slots: *mut [Slot],
-    lanes: *mut [Lane],
-    queues: *mut [Queue],
-    slot_buckets: *mut [u32],
-    lane_buckets: *mut [u32],
-    queue_buckets: *mut [u32],
-    groups: *mut [Group],
-    group_buckets: *mut [u32],
-    notices: *mut [Notice],
-    notice_buckets: *mut [u32],
-    notes: *mut [GroupNote],
-    note_buckets: *mut [u32],
-    waiters: *mut [Waiter],
-    places: *mut [Place],
-    lines: *mut [ListHead],
-    stats: *mut [QueueStats],
-    stats_buckets: *mut [u32],
-    workers: *mut [Worker],
-    worker_buckets: *mut [u32],
-    open: *mut [u32],
+    board: BoardSlices,
     processes: *mut [ProcessRole],
     sql: *mut [SqlSlot],
     wants: *mut [SqlWant],
 }
 
+/// Where the next slice lies: the base, and how far from it.
+struct Cursor(*mut u8, usize);
+
+impl Cursor {
+    fn slice<T>(&mut self, count: usize) -> *mut [T] {
+        let at = self.1.next_multiple_of(CACHE_LINE);
+        self.1 = at + count * size_of::<T>();
+        ptr::slice_from_raw_parts_mut(self.0.wrapping_add(at).cast(), count)
+    }
+}
+
+macro_rules! declare_board_slices {
+    ($sizes:ident; $($name:ident: $record:ty, $count:expr;)*) => {
+        #[derive(Clone, Copy)]
+        struct BoardSlices {
+            $($name: *mut [$record],)*
+        }
+
+        impl BoardSlices {
+            fn lay_out($sizes: &Sizes, behind: &mut Cursor) -> BoardSlices {
+                BoardSlices { $($name: behind.slice($count),)* }
+            }
+
+            /// # Safety
+            /// The slices lie within memory that is the caller's as long as it uses them.
+            unsafe fn lend<'a>(self, header: &'a mut Header) -> Parts<'a> {
+                // SAFETY: the caller's promise; the slices do not overlap.
+                unsafe { Parts { header, $($name: &mut *self.$name,)* } }
+            }
+        }
+    };
+}
+
+board::slices!(declare_board_slices, sizes);
+
 /// Lays the slices out behind `Shared`, which begins at `base`; also returns where they end. Reads
 /// and writes no memory: with a null base the end is the size of the segment.
 fn lay_out(base: *mut u8) -> (Slices, usize) {
-    struct Cursor(*mut u8, usize);
-    impl Cursor {
-        fn slice<T>(&mut self, count: usize) -> *mut [T] {
-            let at = self.1.next_multiple_of(CACHE_LINE);
-            self.1 = at + count * size_of::<T>();
-            ptr::slice_from_raw_parts_mut(self.0.wrapping_add(at).cast(), count)
-        }
-    }
     let sizes = Sizes::of(guc::board_size(), server::max_processes());
     let mut behind = Cursor(base, size_of::<Shared>());
     let slices = Slices {
-        slots: behind.slice(sizes.slots),
-        lanes: behind.slice(sizes.lanes),
-        queues: behind.slice(sizes.queues),
-        slot_buckets: behind.slice(sizes.slot_buckets),
-        lane_buckets: behind.slice(sizes.lane_buckets),
-        queue_buckets: behind.slice(sizes.queue_buckets),
-        groups: behind.slice(sizes.groups()),
-        group_buckets: behind.slice(sizes.lane_buckets),
-        notices: behind.slice(sizes.notices()),
-        notice_buckets: behind.slice(sizes.lane_buckets),
-        notes: behind.slice(sizes.notes()),
-        note_buckets: behind.slice(sizes.lane_buckets),
-        waiters: behind.slice(sizes.waiters),
-        places: behind.slice(sizes.places()),
-        lines: behind.slice(sizes.lines),
-        stats: behind.slice(sizes.counted),
-        stats_buckets: behind.slice(sizes.counted_buckets()),
-        workers: behind.slice(sizes.workers()),
-        worker_buckets: behind.slice(sizes.slot_buckets),
-        open: behind.slice(sizes.transactions),
+        board: BoardSlices::lay_out(&sizes, &mut behind),
         processes: behind.slice(sizes.waiters),
         sql: behind.slice(guc::sql_workers()),
         wants: behind.slice(MAX_DATABASES),
@@ -204,33 +190,9 @@ fn shared() -> NonNull<Shared> {
 /// lock.
 unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
     let at = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
-    // SAFETY: the slices do not overlap and lie within the memory; every bit pattern that the board
-    // reads was written by it: its pools only look at places that were used.
-    unsafe {
-        Board::on(Parts {
-            header: &mut (*shared).header,
-            slots: &mut *at.slots,
-            lanes: &mut *at.lanes,
-            queues: &mut *at.queues,
-            slot_buckets: &mut *at.slot_buckets,
-            lane_buckets: &mut *at.lane_buckets,
-            queue_buckets: &mut *at.queue_buckets,
-            groups: &mut *at.groups,
-            group_buckets: &mut *at.group_buckets,
-            notices: &mut *at.notices,
-            notice_buckets: &mut *at.notice_buckets,
-            notes: &mut *at.notes,
-            note_buckets: &mut *at.note_buckets,
-            waiters: &mut *at.waiters,
-            places: &mut *at.places,
-            lines: &mut *at.lines,
-            stats: &mut *at.stats,
-            stats_buckets: &mut *at.stats_buckets,
-            workers: &mut *at.workers,
-            worker_buckets: &mut *at.worker_buckets,
-            open: &mut *at.open,
-        })
-    }
+    // SAFETY: the slices lie within the memory; every bit pattern that the board reads was written
+    // by it: its pools only look at places that were used.
+    unsafe { Board::on(at.board.lend(&mut (*shared).header)) }
 }
 
 /// Holds the lock; releases it when dropped, and takes the flag down only if all went well.

@@ -95,20 +95,20 @@ impl Ended {
         Ended { owned_for: at.and_then(|at| endings[at].owned_for(now)), ..self }
     }
 
-    /// From a row with the columns `followed`, `post_result`, `ready`, `queue` and `schedule` at
-    /// `flags`.
-    pub fn at(rows: &Rows, row: usize, status: &'static str, flags: usize) -> Ended {
+    /// From a row with the columns `followed`, `post_result`, `ready`, `queue` and `schedule`
+    /// behind the id and the status.
+    pub fn at(rows: &Rows, row: usize, status: &'static str) -> Ended {
         let [has_dependents, post_result, was_ready] =
-            [0, 1, 2].map(|offset| datum::number(rows.get(row, flags + offset)) != 0);
+            [2, 3, 4].map(|column| datum::number(rows.get(row, column)) != 0);
         Ended {
             id: id_at(rows, row, 0),
             status,
             has_dependents,
             post_result,
             was_ready,
-            queue: share(&datum::text(rows.get(row, flags + 3))),
+            queue: share(&datum::text(rows.get(row, 5))),
             owned_for: None,
-            schedule: rows.get(row, flags + 4).map(|it| it.value() as i64),
+            schedule: rows.get(row, 6).map(|it| it.value() as i64),
             pause: Micros::ZERO,
         }
     }

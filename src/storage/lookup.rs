@@ -11,26 +11,25 @@ use crate::storage::writers::columns::{columns, find_column};
 use board::RowHint;
 use pgrx::pg_sys::{self, Datum, Oid, Relation};
 use std::cell::Cell;
-use std::ffi::CStr;
 use std::{ptr, slice};
 
 /// The columns `ready` and `behind`, the queue, then the columns of a task that its worker gets,
 /// and `updated`, since when it is ready.
-const OWNED_COLUMNS: [&CStr; 14] = [
-    c"ready",
-    c"behind",
-    c"queue",
-    c"action",
-    c"spec",
-    c"priority",
-    c"key",
-    c"tries",
-    c"num_failures",
-    c"group_key",
-    c"created",
-    c"max_tries",
-    c"meta",
-    c"updated",
+const OWNED_COLUMNS: [&str; 14] = [
+    "ready",
+    "behind",
+    "queue",
+    "action",
+    "spec",
+    "priority",
+    "key",
+    "tries",
+    "num_failures",
+    "group_key",
+    "created",
+    "max_tries",
+    "meta",
+    "updated",
 ];
 
 /// The values of `OWNED_COLUMNS` without the first two. Valid until the next lookup.
@@ -108,8 +107,8 @@ unsafe fn find_shape(oid: Oid, table: Relation) -> Option<Shape> {
     // which its lock keeps.
     unsafe {
         let columns = columns(table);
-        let find = |name: &CStr| find_column(&columns, name).map(|it| it.attnum);
-        let id = find(c"id")?;
+        let find = |name: &str| find_column(&columns, name).map(|it| it.attnum);
+        let id = find("id")?;
         let owned = OWNED_COLUMNS.map(find);
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = owned;
         let owned = [a?, b?, c?, d?, e?, f?, g?, h?, i?, j?, k?, l?, m?, n?];

@@ -11,16 +11,10 @@ use crate::pg::{time, uuid};
 use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::move_rows::move_rows;
-use crate::storage::rows::id_at;
 use crate::storage::{queue_counts, run_counts};
-use board::{ABORTED, Backoff, Micros, READY, RETRIED, Wall};
+use board::{ABORTED, Backoff, Micros, READY, RETRIED};
 use pgrx::pg_sys::Datum;
 
-statement!(
-    SETTLE,
-    "finish/settle",
-    [TEXTS, TIMESTAMPTZ, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS, JSONBS, BOOLS]
-);
 statement!(
     RELEASE,
     "finish/release",
@@ -47,25 +41,7 @@ pub fn settle(
     status: impl Fn(usize) -> &'static str,
     endings: &[Ending],
 ) -> Vec<Ended> {
-    let now = time::now().wall;
-    let (mut ended, done) = move_rows(db, &status, now, endings);
-    let left = &endings[done..];
-    if !left.is_empty() {
-        let status = |at: usize| status(done + at);
-        let statuses = (0..left.len()).map(|at| Some(datum::varlena(status(at).as_bytes())));
-        let statuses = datum::array(TEXTS, statuses);
-        let mut arguments = arguments(statuses, status, now, left);
-        let results = datum::array(JSONBS, left.iter().map(|ending| ending.result));
-        arguments.insert(7, Some(results));
-        let discarded = left.iter().map(|ending| Some(Datum::from(ending.is_discarded)));
-        arguments.push(Some(datum::array(BOOLS, discarded)));
-        let rows = session.run(&SETTLE, &arguments);
-        ended.extend((0..rows.len()).map(|row| {
-            let id = id_at(&rows, row, 0);
-            let at = left.binary_search_by_key(&id, |ending| ending.id);
-            Ended::at(&rows, row, status(at.expect("a task that was asked for")), 1).of(left, now)
-        }));
-    }
+    let ended = move_rows(db, session, status, time::now().wall, endings);
     queue_counts::note(db, None, &ended);
     run_counts::note(db, session, &ended);
     ended
@@ -75,7 +51,12 @@ pub fn settle(
 /// live. `endings` must be sorted by id.
 pub fn release(db: &Database, session: &Session, event: &str, endings: &[Ending]) -> Vec<Ended> {
     let now = time::now().wall;
-    let mut arguments = arguments(datum::varlena(event.as_bytes()), |_| event, now, endings);
+    let rows: Vec<[Option<Datum>; 6]> = endings.iter().map(|it| values(event, it)).collect();
+    let column =
+        |(at, kind): (usize, Kind)| Some(datum::array(kind, rows.iter().map(|row| row[at])));
+    let columns = [UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS];
+    let mut arguments = vec![Some(datum::varlena(event.as_bytes())), Some(datum::timestamptz(now))];
+    arguments.extend(columns.into_iter().enumerate().map(column));
     arguments.extend([
         Some(Datum::from(guc::max_tries())),
         Some(datum::interval(guc::retry_interval())),
@@ -83,7 +64,7 @@ pub fn release(db: &Database, session: &Session, event: &str, endings: &[Ending]
     ]);
     let rows = session.run(&RELEASE, &arguments);
     let pause = |row| if event == RETRIED { pause_at(&rows, row) } else { Micros::ZERO };
-    let ended = |row| Ended::at(&rows, row, status_at(&rows, row), 2).of(endings, now);
+    let ended = |row| Ended::at(&rows, row, status_at(&rows, row)).of(endings, now);
     let ended: Vec<Ended> =
         (0..rows.len()).map(|row| Ended { pause: pause(row), ..ended(row) }).collect();
     queue_counts::note(db, Some(event), &ended);
@@ -102,25 +83,6 @@ fn pause_at(rows: &Rows, row: usize) -> Micros {
 
 fn status_at(rows: &Rows, row: usize) -> &'static str {
     if datum::text(rows.get(row, 1)) == READY.as_bytes() { READY } else { ABORTED }
-}
-
-/// The parameters of the statements; the arrays are in the order of `endings`. `first` is the first
-/// one; `word` is the status or the event of the ending at a place.
-fn arguments<'w>(
-    first: Datum,
-    word: impl Fn(usize) -> &'w str,
-    now: Wall,
-    endings: &[Ending],
-) -> Vec<Option<Datum>> {
-    let rows: Vec<[Option<Datum>; 6]> =
-        endings.iter().enumerate().map(|(at, ending)| values(word(at), ending)).collect();
-    let column =
-        |(at, kind): (usize, Kind)| Some(datum::array(kind, rows.iter().map(|row| row[at])));
-    let columns = [UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, FLOATS, JSONBS];
-    [Some(first), Some(datum::timestamptz(now))]
-        .into_iter()
-        .chain(columns.into_iter().enumerate().map(column))
-        .collect()
 }
 
 /// The values of one ending: id, worker, when the ownership began, whether the history has it,

@@ -45,7 +45,7 @@ pub use layout::entry::{BuildState, DatabaseEntry, MAX_DATABASES};
 pub use layout::header::Header;
 pub use layout::lane::{Lane, LaneRef, Order};
 pub use layout::names::{ACTION_MAX, GroupHash, LaneName, Name, QUEUE_MAX, WORKER_MAX};
-pub use layout::nodes::{ListHead, NIL};
+pub use layout::nodes::{Chain, ListHead, NIL};
 pub use layout::queue::{Coverage, Group, GroupNote, Permits, Queue, QueueSettings};
 pub use layout::rank::{Id, Rank};
 pub use layout::slot::{RowHint, Slot, State, Ticket, TokenHash};

@@ -1,5 +1,5 @@
-//! Objects that an administrator adds to the tables: unique indexes, triggers that suppress or
-//! change rows, and triggers that change the planner's settings.
+//! Objects that an administrator adds to the tables: what is refused, and the indexes and
+//! publications that are not.
 
 use client::*;
 
@@ -10,10 +10,13 @@ fn bounded(database: &Database) -> Session {
     s
 }
 
-fn trigger(s: &mut Session, when: &str, body: &str) {
+/// An index on `scylla.task` whose function does this for each row that is written.
+fn index(s: &mut Session, body: &str) {
     s.run(&format!(
-        "create function added() returns trigger language plpgsql as $$ begin {body} end $$;
-         create trigger added {when} execute function added()"
+        "create function added(queue text) returns text language plpgsql immutable as
+             $$ begin {body} return queue; end $$;
+         create index added on scylla.task (public.added(queue));
+         alter function added volatile"
     ));
 }
 
@@ -53,88 +56,239 @@ fn an_added_unique_index_refuses_by_its_name() {
     assert_eq!(s.status(first), "running");
 }
 
-/// A trigger that suppresses a task makes the call fail with 55000 and the trigger's name, and the
-/// scheduler sends no notification for that task.
+/// What is refused: how to make it, how it is named, and how to undo it.
+const REFUSED: [(&str, &str, &str); 13] = [
+    (
+        "create trigger added before insert on scylla.task for each row execute function added()",
+        "trigger added on table scylla.task",
+        "drop trigger added on scylla.task",
+    ),
+    (
+        "create trigger added after delete on scylla.dependency for each statement execute function added()",
+        "trigger added on table scylla.dependency",
+        "alter table scylla.dependency disable trigger added",
+    ),
+    (
+        "create trigger added after insert on scylla.finished for each row execute function added()",
+        "trigger added on table scylla.finished",
+        "drop trigger added on scylla.finished",
+    ),
+    (
+        "create constraint trigger added after update on scylla.queue deferrable initially deferred
+             for each row execute function added()",
+        "constraint added on table scylla.queue",
+        "drop trigger added on scylla.queue",
+    ),
+    (
+        "create rule added as on insert to scylla.task do also select 1",
+        "rule added on table scylla.task",
+        "drop rule added on scylla.task",
+    ),
+    (
+        "alter table scylla.task enable row level security; create policy added on scylla.task using (true)",
+        "row security on table scylla.task",
+        "drop policy added on scylla.task; alter table scylla.task disable row level security",
+    ),
+    (
+        "alter table scylla.task add constraint added check (tries < 100)",
+        "constraint added on table scylla.task",
+        "alter table scylla.task drop constraint added",
+    ),
+    (
+        "alter table scylla.finished add constraint added check (tries < 100)",
+        "constraint added on table scylla.finished",
+        "alter table scylla.finished drop constraint added",
+    ),
+    (
+        "create table noted (task uuid, constraint added foreign key (task) references scylla.task)",
+        "constraint added on table noted",
+        "drop table noted",
+    ),
+    (
+        "create table named (queue text collate \"C\" primary key); insert into named values ('q'), ('other');
+         alter table scylla.task add constraint added foreign key (queue) references named",
+        "constraint added on table scylla.task",
+        "drop table named cascade",
+    ),
+    (
+        "alter table scylla.task add constraint added unique (id) deferrable",
+        "constraint added on table scylla.task",
+        "alter table scylla.task drop constraint added",
+    ),
+    (
+        "alter table scylla.task add column twice bigint generated always as (priority * 2) stored",
+        "table \"scylla.task\" has been altered",
+        "alter table scylla.task drop column twice",
+    ),
+    (
+        "alter table scylla.task add column noted timestamptz default now()",
+        "table \"scylla.task\" has been altered",
+        "alter table scylla.task drop column noted",
+    ),
+];
+
+/// Each call is refused, whichever session makes it, and says what is there and what to use
+/// instead. Nothing is lost: once it is gone, everything goes on.
 #[test]
-fn a_trigger_that_suppresses_a_row_is_named() {
+fn objects_of_others_are_refused() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let mut admin = bounded(&database);
+    admin.run(
+        "create function added() returns trigger language plpgsql as 'begin return null; end'",
+    );
+    let (kept, late) =
+        (admin.submit("q"), admin.submit_with("q", "run_at => now() + interval '1 h'"));
+    let lease = admin.own_one("q");
+    assert_eq!(lease.id, kept);
+    let mut old = bounded(&database);
+    old.submit("other");
+    for (change, what, back) in REFUSED {
+        admin.run(change);
+        let mut calls = vec!["select scylla.submit('q')".to_owned()];
+        // A column matters where rows are written.
+        if !what.contains("altered") {
+            calls.extend([
+                "select scylla.submit('q', key => 'k')".to_owned(),
+                "select scylla.submit('q', id => gen_random_uuid())".to_owned(),
+                "select scylla.own_tasks('w', 'other')".to_owned(),
+                format!("select scylla.return_task('{}', '{}')", lease.id, lease.token),
+                format!("select scylla.cancel('{late}')"),
+                "select scylla.delay('m', now() + interval '1 h', 'q', 'v')".to_owned(),
+            ]);
+        }
+        for s in [&mut bounded(&database), &mut old] {
+            for call in &calls {
+                let said = s.refusal(call, &[]);
+                assert_eq!(said.code().code(), "55000", "{change} {call}: {said:?}");
+                assert!(said.message().contains(what), "{change} {call}: {said:?}");
+                let hint = said.hint().expect("a hint");
+                let names = ["LISTEN", "scylla.finished", "logical decoding"];
+                let is_altered = what.contains("altered");
+                assert!(is_altered || names.iter().all(|it| hint.contains(it)), "{hint}");
+            }
+        }
+        admin.run(back);
+        old.submit("other");
+        bounded(&database).own_one("other");
+        assert!(admin.extend(&lease), "{change}: its lease is kept");
+    }
+    assert!(admin.extend(&lease));
+    admin.complete(&lease);
+    assert!(admin.cancel(late));
+    assert_eq!(admin.count("select count(*) from scylla.finished"), 2);
+    server.assert_log_is_clean();
+}
+
+/// The scheduler says what is there, and ends; once it is gone, it comes back with the next call.
+#[test]
+fn scheduler_says_what_was_added() {
+    let server = Server::start(&["scylla.sweep_interval = '100 ms'"]);
+    let database = server.database();
+    let mut s = bounded(&database);
+    let id = s.submit("q");
+    s.own_one_with("q", "timeout => '2 s'");
+    s.run("create function added() returns trigger language plpgsql as 'begin return null; end'");
+    s.run(
+        "create trigger added before update on scylla.task for each row execute function added()",
+    );
+    let line = "WARNING:  extension \"scylla\" does not support trigger added on table scylla.task";
+    eventually(seconds(20), "it says it", || server.log().contains(line).then_some(()));
+    eventually(seconds(10), "it ends", || database.schedulers().is_empty().then_some(()));
+    s.run("drop trigger added on scylla.task");
+    eventually(seconds(20), "the lease ends", || {
+        s.submit("other");
+        (s.status(id) == "ready").then_some(())
+    });
+    server.assert_log_is_clean();
+}
+
+/// A partition of its own is looked at when tasks settle into it.
+#[test]
+fn trigger_on_todays_partition_is_refused() {
     let database = database();
     let mut s = bounded(&database);
-    trigger(
-        &mut s,
-        "before insert on scylla.task for each row when (new.spec ? 'not')",
-        "return null;",
-    );
-    for call in [
-        "scylla.submit('q', '{\"not\": 1}')",
-        "scylla.submit('q', '{\"not\": 1}', key => 'k')",
-        "scylla.submit('q', '{\"not\": 1}', key => 'k', on_conflict => 'ignore')",
-        "scylla.submit('q', '{\"not\": 1}', key => 'k', on_conflict => 'replace')",
-        "scylla.submit('q', '{\"not\": 1}', id => gen_random_uuid())",
-        "scylla.submit_tasks('[{\"queue\": \"q\", \"spec\": {\"not\": 1}}]')",
-        "scylla.submit_tasks('[{\"queue\": \"q\"}, {\"queue\": \"q\", \"spec\": {\"not\": 1}}]', false)",
+    let today = "'scylla.finished_' || to_char(now() at time zone 'utc', 'YYYYMMDD')";
+    eventually(seconds(20), "the partitions are made", || {
+        s.value::<bool>(&format!("select to_regclass({today}) is not null"), &[]).then_some(())
+    });
+    let today = s.text(&format!("select {today}"));
+    s.run("create function added() returns trigger language plpgsql as 'begin return null; end'");
+    s.submit("q");
+    let lease = s.own_one("q");
+    for (change, what, back) in [
+        (
+            format!(
+                "create trigger added after insert on {today} for each row execute function added()"
+            ),
+            "trigger added on table",
+            format!("drop trigger added on {today}"),
+        ),
+        (
+            format!("alter table {today} add constraint added exclude (id with =)"),
+            "exclusion constraint added",
+            format!("alter table {today} drop constraint added"),
+        ),
     ] {
-        let said = s.refusal(&format!("select {call}"), &[]);
-        assert_eq!(said.code().code(), "55000", "{call}: {}", said.message());
-        let told = [said.message(), said.detail().unwrap_or_default()].concat();
-        assert!(told.contains("\"added\""), "{call}: {told}");
+        s.run(&change);
+        let said = s.not_returned(&lease);
+        assert_eq!(said.code().code(), "55000", "{said:?}");
+        assert!(said.message().contains(what), "{said:?}");
+        s.run(&back);
     }
-    assert_eq!(s.count("select count(*) from scylla.task"), 0);
-    // Other rows are inserted, including those with keys.
-    s.run("select scylla.submit('q', key => 'k')");
-    s.run("select scylla.submit('q', key => 'k', on_conflict => 'ignore')");
-    s.run("select scylla.submit('q', key => 'k', on_conflict => 'replace')");
-    s.run("select scylla.delay('m', now() + interval '1 hour', 'out', 'v')");
-    assert!(
-        !s.value::<bool>("select scylla.delay('m', now() + interval '1 hour', 'out', 'v')", &[])
-    );
-    assert_eq!(s.own("w", "q", 10).len(), 1);
+    s.complete(&lease);
 }
 
-/// A trigger that suppresses a message makes the call fail with 55000: the call never reports a
-/// message as delayed that was not inserted.
+/// Publications and indexes of any kind are welcome.
 #[test]
-fn a_trigger_that_suppresses_a_message_is_named() {
+fn publications_and_indexes_are_welcome() {
     let database = database();
     let mut s = bounded(&database);
-    trigger(&mut s, "before insert on scylla.task for each row", "return null;");
-    for deadline in ["now() + interval '1 hour'", "now()"] {
-        let said = s.refusal(&format!("select scylla.delay('m', {deadline}, 'out', 'v')"), &[]);
-        assert_eq!(said.code().code(), "55000", "{deadline}: {}", said.message());
+    s.run("create publication added for table scylla.task, scylla.finished");
+    for table in ["task", "finished"] {
+        for index in [
+            "using gin (spec)",
+            "using brin (created)",
+            "using hash (queue)",
+            "using gist (tstzrange(created, null))",
+            "(queue) include (action)",
+        ] {
+            s.run(&format!("create index on scylla.{table} {index}"));
+        }
     }
-}
-
-/// A trigger that changes a task's id makes the call fail with 55000, since the caller would get an
-/// id that does not exist.
-#[test]
-fn a_trigger_that_changes_an_id_is_named() {
-    let database = database();
-    let mut s = bounded(&database);
-    trigger(
-        &mut s,
-        "before insert on scylla.task for each row",
-        "new.id := gen_random_uuid(); return new;",
-    );
-    for call in ["scylla.submit('q')", "scylla.submit('q', key => 'k')"] {
-        let said = s.refusal(&format!("select {call}"), &[]);
-        assert_eq!(said.code().code(), "55000", "{call}: {}", said.message());
+    for _ in 0..3 {
+        let ids = s.submit_many("q", 300);
+        s.submit_with("q", "key => 'k', spec => '{\"n\": 1}'");
+        let leases = s.own("w", "q", 301);
+        leases.iter().for_each(|lease| s.complete(lease));
+        assert_eq!(ids.len() + 1, leases.len());
     }
-    assert_eq!(s.count("select count(*) from scylla.task"), 0);
+    s.run("set enable_seqscan = off; analyze scylla.finished");
+    for (condition, count) in [
+        ("spec @> '{\"n\": 1}'", 3),
+        ("queue = 'q'", 903),
+        ("created < clock_timestamp()", 903),
+        ("tstzrange(created, null) && tstzrange('-infinity', 'infinity')", 903),
+    ] {
+        let found = s.count(&format!("select count(*) from scylla.finished where {condition}"));
+        assert_eq!(found, count, "{condition}");
+    }
+    Server::shared().assert_log_is_clean();
 }
 
 const SETTINGS: &str =
     "concat_ws(' ', current_setting('enable_seqscan'), current_setting('enable_sort'),
     current_setting('enable_nestloop'), current_setting('jit'))";
 
-/// A setting that a trigger sets for its transaction has its old value after the transaction.
+/// A setting that a function of an index sets for its transaction has its old value after the call.
 #[test]
-fn a_triggers_settings_end_with_its_transaction() {
+fn an_index_functions_settings_end_with_its_call() {
     let database = database();
     let mut s = database.connect();
     s.run("set jit = on");
-    trigger(
+    index(
         &mut s,
-        "after insert on scylla.task for each row",
-        "set local enable_seqscan = on; set local enable_sort = off; set local jit = on; return null;",
+        "set local enable_seqscan = on; set local enable_sort = off; set local jit = on;",
     );
     s.submit("q");
     assert_eq!(s.text(&format!("select {SETTINGS}")), "on on on on");
@@ -146,18 +300,15 @@ fn a_triggers_settings_end_with_its_transaction() {
     assert_eq!(s.text(&format!("select {SETTINGS}")), "on on on on");
 }
 
-/// A trigger, and the statements it runs, see the session's settings.
+/// A function of an index, and the statements it runs, see the session's settings.
 #[test]
-fn a_trigger_runs_with_the_sessions_settings() {
+fn an_index_function_runs_with_the_sessions_settings() {
     let database = database();
     let mut s = database.connect();
     s.run("set jit = on; create table seen (settings text)");
-    trigger(
-        &mut s,
-        "after insert on scylla.task for each row",
-        &format!("insert into public.seen select {SETTINGS}; return null;"),
-    );
+    index(&mut s, &format!("insert into public.seen select {SETTINGS};"));
     s.submit("q");
     s.submit_with("q", "key => 'k'");
     assert_eq!(s.text("select string_agg(distinct settings, ', ') from seen"), "on on on on");
+    assert_eq!(s.count("select count(*) from seen"), 2);
 }

@@ -1,5 +1,5 @@
 //! Submitting writes the table directly, without the executor. The result equals that of the SQL
-//! statement, which inserts tasks in unusual cases.
+//! statement, which inserts tasks that may be duplicates.
 
 use client::*;
 use std::sync::Arc;
@@ -45,20 +45,38 @@ fn rows(s: &mut Session) -> Value {
     )
 }
 
+/// With ids of their own, tasks are inserted by the statement.
 fn submit_all(database: &Database, statement: bool) -> Value {
     let mut s = database.connect();
     s.run("delete from scylla.task; select scylla.refresh()");
-    assert_eq!(s.count(&format!("select count(*) from scylla.submit_tasks('{TASKS}')")), 7);
-    // more rows, and more bytes, than are written at once
-    s.run("select scylla.submit_many('q', array_agg(to_jsonb(n) order by n)) from generate_series(1, 1000) n");
-    s.run(
-        "select scylla.submit_many('big', array_agg(jsonb_build_object('s', repeat('compress me ', 3000 + n::int),
-             'n', n) order by n), group_keys => array_agg('g' || n % 3)) from generate_series(1, 20) n",
+    let [more, ids, id] = match statement {
+        true => [
+            "jsonb_build_object('id', gen_random_uuid())",
+            ", ids => array_agg(gen_random_uuid())",
+            ", id => gen_random_uuid()",
+        ],
+        false => ["'{}'", "", ""],
+    };
+    let all = format!(
+        "select count(*) from scylla.submit_tasks((select jsonb_agg(e || {more} order by n)
+             from jsonb_array_elements('{TASKS}') with ordinality e (e, n)))"
     );
+    assert_eq!(s.count(&all), 7);
+    // more rows, and more bytes, than are written at once
+    s.run(&format!(
+        "select scylla.submit_many('q', array_agg(to_jsonb(n) order by n){ids}) from generate_series(1, 1000) n"
+    ));
+    s.run(&format!(
+        "select scylla.submit_many('big', array_agg(jsonb_build_object('s', repeat('compress me ', 3000 + n::int),
+             'n', n) order by n), group_keys => array_agg('g' || n % 3){ids}) from generate_series(1, 20) n"
+    ));
     // stored outside of the row
-    s.run("select scylla.submit_many('big', array[(select jsonb_agg(encode(sha512(n::text::bytea), 'base64'))
-               from generate_series(1, 3000) n), '{}'])");
-    s.run("select scylla.submit('q', action => 'single')");
+    s.run(&format!(
+        "select scylla.submit_many('big', array_agg(s order by s <> '{{}}' desc){ids})
+         from (select jsonb_agg(encode(sha512(n::text::bytea), 'base64')) from generate_series(1, 3000) n
+               union all select '{{}}') x (s)"
+    ));
+    s.run(&format!("select scylla.submit('q', action => 'single'{id})"));
     assert_eq!(used_statement(&mut s), statement);
     rows(&mut s)
 }
@@ -71,8 +89,6 @@ fn submitted_tasks_are_the_same_both_ways() {
     check_indexes(&mut s);
     let owned = s.own("w", "q", 2000);
     assert_eq!(owned.len(), 7 - 1 + 1000 + 1, "all but the late one");
-    s.run("create function nothing() returns trigger language plpgsql as 'begin return null; end'");
-    s.run("create trigger nothing after insert on scylla.task for each statement execute function nothing()");
     let by_statement = submit_all(&database, true);
     assert_eq!(direct, by_statement);
     assert_eq!(direct.as_array().expect("rows").len(), 7 + 1000 + 20 + 2 + 1);
@@ -106,93 +122,36 @@ fn statement_inserts_what_may_be_a_duplicate() {
     }
 }
 
-/// A change of the table: how to make it, whether the statement inserts tasks then, what must be
-/// true of a submitted task, and how to undo the change.
-const CHANGES: [(&str, bool, &str, &str); 15] = [
-    ("select 1", false, "ready and errors = '[]' and tries = 0", "select 1"),
-    (
-        "create table seen (id uuid);
-         create function note() returns trigger language plpgsql as
-             'begin insert into public.seen values (new.id); return new; end';
-         create trigger note before insert on scylla.task for each row execute function note()",
-        true,
-        "exists (select from seen where seen.id = $1)",
-        "drop trigger note on scylla.task",
-    ),
-    (
-        "create rule note as on insert to scylla.task do also insert into public.seen values (new.id)",
-        true,
-        "exists (select from seen where seen.id = $1)",
-        "drop rule note on scylla.task",
-    ),
+/// A change of the table: how to make it, what must be true of a submitted task, and how to undo
+/// the change.
+const CHANGES: [(&str, &str, &str); 7] = [
+    ("select 1", "ready and errors = '[]' and tries = 0", "select 1"),
     (
         "alter table scylla.task add column note text default 'noted'",
-        false,
         "note = 'noted'",
         "alter table scylla.task drop column note",
     ),
     // the column dropped by the previous change has no effect
-    ("select 1", false, "spec = '1'", "select 1"),
-    (
-        "alter table scylla.task add column note text default current_user",
-        true,
-        "note = (select relowner::regrole::text from pg_class where oid = 'scylla.task'::regclass)",
-        "alter table scylla.task drop column note",
-    ),
-    (
-        "alter table scylla.task add column twice bigint generated always as (priority * 2) stored",
-        true,
-        "twice = 0",
-        "alter table scylla.task drop column twice",
-    ),
-    (
-        "alter table scylla.task add constraint few check (tries < 100)",
-        true,
-        "true",
-        "alter table scylla.task drop constraint few",
-    ),
-    // it says nothing of tasks without a command
-    (
-        "alter table scylla.task add constraint short check (length(command) < 100 or command is null)",
-        false,
-        "true",
-        "alter table scylla.task drop constraint short",
-    ),
+    ("select 1", "spec = '1'", "select 1"),
     (
         "alter table scylla.task alter max_tries set default 7",
-        false,
         "max_tries is null",
         "alter table scylla.task alter max_tries drop default",
     ),
-    (
-        "create unique index one on scylla.task (created, id)",
-        true,
-        "true",
-        "drop index scylla.one",
-    ),
+    ("create unique index one on scylla.task (created, id)", "true", "drop index scylla.one"),
     (
         "create function is_one(jsonb) returns boolean language plpgsql immutable as
              'begin return $1 = ''1'' and current_user <> ''inserter''; end';
          create index ones on scylla.task (queue) where is_one(spec);
          create index same on scylla.task (is_one(spec))",
-        false,
         "is_one(spec)",
         "drop index scylla.ones; drop index scylla.same",
     ),
     (
         "create index inverted on scylla.task using gin (spec)",
-        true,
         "spec @> '1'",
         "drop index scylla.inverted",
     ),
-    (
-        "alter table scylla.task enable row level security; alter table scylla.task force row level security;
-         create policy all_rows on scylla.task using (true)",
-        true,
-        "true",
-        "drop policy all_rows on scylla.task; alter table scylla.task disable row level security",
-    ),
-    ("create table heir () inherits (scylla.task)", false, "true", "drop table heir"),
 ];
 
 #[test]
@@ -203,7 +162,7 @@ fn tasks_are_submitted_to_changed_tables() {
     // a session that has submitted a task before must notice each change
     let mut old = database.connect();
     old.submit("old");
-    for (change, statement, truth, back) in CHANGES {
+    for (change, truth, back) in CHANGES {
         admin.run(change);
         let mut new = database.connect();
         new.run("set role inserter");
@@ -219,7 +178,7 @@ fn tasks_are_submitted_to_changed_tables() {
             }
         }
         new.run("reset role");
-        assert_eq!(used_statement(&mut new), statement, "{change}");
+        assert!(!used_statement(&mut new), "{change}");
         check_indexes(&mut admin);
         admin.run("set enable_seqscan = off");
         let through = "select count(*) from scylla.task where is_one(spec) and queue = 'q'";
@@ -243,12 +202,12 @@ fn refused_row_leaves_nothing() {
     for (change, code, back) in [
         (
             "alter table scylla.task add constraint never check (false) not valid",
-            "23514",
+            "55000",
             "alter table scylla.task drop constraint never",
         ),
         (
             "alter table scylla.task alter group_key set not null",
-            "23502",
+            "55000",
             "alter table scylla.task alter group_key drop not null",
         ),
         ("create unique index one on scylla.task (queue)", "23505", "drop index scylla.one"),

@@ -3,7 +3,7 @@
 
 use client::*;
 
-/// The tables belong to a role of no special rights, whose triggers are functions of its own. Roles
+/// The tables belong to a role of no special rights, whose indexes call functions of its own. Roles
 /// are the server's, so each test names its own.
 fn handed_over(database: &Database, owner: &str) -> Session {
     let mut s = database.connect();
@@ -26,15 +26,26 @@ fn handed_over(database: &Database, owner: &str) -> Session {
     s
 }
 
-/// Creates a trigger of that role on `scylla.task`, whose function does this.
-fn create_trigger(s: &mut Session, owner: &str, body: &str, deferral: &str, event: &str) {
-    let kind = if deferral.is_empty() { "" } else { "constraint" };
+/// Creates an index of that role on a table, whose function does this for each row that is written.
+fn create_index(s: &mut Session, owner: &str, table: &str, body: &str) {
     s.run(&format!(
         "set session authorization {owner};
-         create function {owner}.act() returns trigger language plpgsql as
+         create function {owner}.act(updated timestamptz, created timestamptz) returns boolean
+             language plpgsql immutable as $$begin {body} return true; end$$;
+         create index act on {table} ({owner}.act(updated, created));
+         alter function {owner}.act volatile;
+         reset session authorization"
+    ));
+}
+
+/// Has what is written to the table `seen` of that role do this at the commit.
+fn defer(s: &mut Session, owner: &str, body: &str) {
+    s.run(&format!(
+        "set session authorization {owner};
+         create function {owner}.rise() returns trigger language plpgsql as
              $$begin {body} return null; end$$;
-         create {kind} trigger act after {event} on scylla.task {deferral}
-             for each row execute function {owner}.act();
+         create constraint trigger rise after insert on {owner}.seen deferrable initially deferred
+             for each row execute function {owner}.rise();
          reset session authorization"
     ));
 }
@@ -50,31 +61,51 @@ fn is_superuser(s: &mut Session, role: &str) -> bool {
     s.value("select rolsuper from pg_roles where rolname = $1", &[&role])
 }
 
-/// A deferred trigger would run at the commit, as the role that commits.
+/// What an index's function leaves for the commit would run as the role that commits.
 #[test]
 fn deferred_trigger_of_the_tables_owner_never_runs_as_a_superuser() {
     let database = database();
     let mut s = handed_over(&database, "defers");
-    let body = "insert into defers.seen values (current_user);
-                if current_user = 'postgres' then alter role defers superuser; end if;";
-    create_trigger(&mut s, "defers", body, "deferrable initially deferred", "insert");
-    let answer = s.query("select scylla.submit('q')", &[]);
-    assert!(!is_superuser(&mut s, "defers"), "by a superuser's submission");
-    let refusal = failure(answer, "submit");
-    assert_eq!(refusal.code().code(), "42501", "{refusal:?}");
-    assert!(refusal.message().contains("deferred trigger"), "{refusal:?}");
-    assert_eq!(s.count("select count(*) from defers.seen"), 0);
-    // The same for one that is deferred by the transaction.
-    s.run("drop trigger act on scylla.task; drop function defers.act()");
-    create_trigger(&mut s, "defers", body, "deferrable initially immediate", "insert");
-    assert_eq!(
-        s.refused("begin; set constraints all deferred; select scylla.submit('q')"),
-        "42501"
+    defer(
+        &mut s,
+        "defers",
+        "if current_user = 'postgres' then alter role defers superuser; end if;",
     );
-    s.run("rollback");
-    assert!(!is_superuser(&mut s, "defers"));
+    // The index is made of rows that are there already.
+    let body = "if current_setting('test.armed', true) = 'on' then
+                    insert into defers.seen values (current_user); end if;";
     s.submit("q");
-    assert_eq!(s.text("select string_agg(by, ',') from defers.seen"), "defers");
+    let lease = s.own_one("q");
+    for (table, call) in [
+        ("scylla.task", "select scylla.submit('q')".to_owned()),
+        ("scylla.task", "select scylla.submit('q', key => 'k')".to_owned()),
+        (
+            "scylla.finished",
+            format!("select scylla.return_task('{}', '{}')", lease.id, lease.token),
+        ),
+    ] {
+        create_index(&mut s, "defers", table, body);
+        s.run("set test.armed = on");
+        let answer = s.query(&call, &[]);
+        assert!(!is_superuser(&mut s, "defers"), "{call}");
+        let refusal = failure(answer, &call);
+        assert_eq!(refusal.code().code(), "42501", "{call}: {refusal:?}");
+        assert!(refusal.message().contains("deferred trigger"), "{call}: {refusal:?}");
+        assert_eq!(s.count("select count(*) from defers.seen"), 0);
+        s.run("set test.armed = off; drop index scylla.act; drop function defers.act");
+    }
+    // One that is not deferred runs, as the tables' owner.
+    s.run("drop trigger rise on defers.seen");
+    for table in ["scylla.task", "scylla.finished"] {
+        create_index(&mut s, "defers", table, body);
+        s.run("set test.armed = on");
+        match table {
+            "scylla.task" => drop((s.submit("q"), s.submit_with("q", "key => 'k'"))),
+            _ => s.complete(&lease),
+        }
+        s.run("set test.armed = off; drop index scylla.act; drop function defers.act");
+    }
+    assert_eq!(s.text("select string_agg(by, ',') from defers.seen"), "defers,defers,defers");
     s.text("select scylla.register_worker()");
     drop_role(&mut s, "defers");
 }
@@ -85,8 +116,13 @@ fn deferred_trigger_of_the_tables_owner_never_runs_as_the_scheduler() {
     let database = server.database();
     let mut s = handed_over(&database, "defers");
     s.submit("q");
-    let body = "if current_user = 'postgres' then alter role defers superuser; end if;";
-    create_trigger(&mut s, "defers", body, "deferrable initially deferred", "update");
+    defer(
+        &mut s,
+        "defers",
+        "if current_user = 'postgres' then alter role defers superuser; end if;",
+    );
+    let body = "if updated > created then insert into defers.seen values (current_user); end if;";
+    create_index(&mut s, "defers", "scylla.task", body);
     let lease = s.own_one_with("q", "timeout => '100 ms'");
     let refused = "cannot fire deferred trigger";
     eventually(seconds(10), "the scheduler has ended the lease, or said why not", || {
@@ -114,7 +150,7 @@ fn held_cursor_of_the_tables_owner_never_runs_as_a_superuser() {
          reset session authorization",
     );
     let body = "execute 'declare c cursor with hold for select holds.rise()';";
-    create_trigger(&mut s, "holds", body, "", "insert");
+    create_index(&mut s, "holds", "scylla.task", body);
     let answer = s.query("select scylla.submit('q')", &[]);
     assert!(!is_superuser(&mut s, "holds"), "by a superuser's submission");
     let refusal = failure(answer, "submit");
@@ -122,34 +158,14 @@ fn held_cursor_of_the_tables_owner_never_runs_as_a_superuser() {
     drop_role(&mut s, "holds");
 }
 
-/// A foreign key that is checked at the commit is a deferred trigger, too. One that is checked at
-/// once works.
+/// What an index's function sets ends with the call.
 #[test]
-fn deferred_foreign_key_on_the_tables_is_refused() {
-    let database = database();
-    let mut s = database.connect();
-    let key = "create table noted (task uuid constraint live references scylla.task";
-    s.run(&format!("{key} deferrable initially deferred)"));
-    let id = s.submit("q");
-    s.run(&format!("insert into noted values ('{id}')"));
-    let lease = s.own_one("q");
-    let refusal = s.not_returned(&lease);
-    assert_eq!(refusal.code().code(), "42501", "{refusal:?}");
-    assert!(refusal.message().contains("deferred trigger"), "{refusal:?}");
-    s.run("drop table noted");
-    s.run(&format!("{key} on delete cascade deferrable); insert into noted values ('{id}')"));
-    s.complete(&lease);
-    assert_eq!(s.count("select count(*) from noted"), 0);
-}
-
-/// What a trigger sets ends with the call.
-#[test]
-fn setting_of_a_trigger_does_not_outlive_the_call() {
+fn setting_of_an_index_function_does_not_outlive_the_call() {
     let database = database();
     let mut s = handed_over(&database, "sets");
     let body = "perform set_config('search_path', 'sets', false),
                     set_config('application_name', 'sets', false);";
-    create_trigger(&mut s, "sets", body, "", "insert or update");
+    create_index(&mut s, "sets", "scylla.task", body);
     let shown =
         "select current_setting('search_path') || ' ' || current_setting('application_name')";
     let before = s.text(shown);
@@ -160,7 +176,7 @@ fn setting_of_a_trigger_does_not_outlive_the_call() {
     assert_eq!(s.text(shown), before);
     s.run("commit");
     assert_eq!(s.text(shown), before);
-    // In the scheduler, too, where the trigger runs as the lease ends.
+    // In the scheduler, too, where the function runs as the lease ends.
     let lease = s.own_one_with("q", "timeout => '100 ms'");
     let pid = database.scheduler();
     eventually(seconds(10), "the lease ends", || (s.status(lease.id) == "ready").then_some(()));
@@ -210,20 +226,6 @@ fn table_that_is_no_member_is_not_used() {
     assert_eq!(other.refused("select scylla.submit('q')"), "55000");
     s.run("alter extension scylla add table scylla.task");
     assert_eq!(other.own_one("q").id, id);
-}
-
-/// What a rule of a table adds is its owner's business.
-#[test]
-fn rule_may_use_tables_of_others() {
-    let database = database();
-    let mut s = database.connect();
-    s.run(
-        "create table noted (queue text);
-         create rule noted as on insert to scylla.task
-             do also insert into noted values (new.queue)",
-    );
-    s.submit("q");
-    assert_eq!(s.text("select queue from noted"), "q");
 }
 
 /// Tables of the extension's names, in a schema of its name, that are not the extension's.

@@ -1,6 +1,5 @@
 //! Inserting the rows of submitted tasks, and the table of the columns that a submission writes.
 
-use crate::error;
 use crate::ops::submit::draft::Entry;
 use crate::ops::submit::kept;
 use crate::pg::datum::{
@@ -125,12 +124,10 @@ statement!(INSERT_UNLESS_KEYED, "submit/insert", KINDS, |text| {
     let index = "(queue, key, (schedule is not null and command is not null))";
     fill_in(text, &format!("on conflict {index} where key is not null do nothing"))
 });
-statement!(INSERT_NEW, "submit/insert", KINDS, |text| fill_in(text, ""));
-statement!(SUPPRESSORS, "submit/suppressors", []);
 statement!(DISCARD, "submit/discard", [UUIDS]);
 
 /// Inserts tasks past the executor. False, and nothing is inserted: one may be a duplicate, or is
-/// not like most, or the table is not as the extension made it.
+/// not like most.
 pub fn write(db: &Database, session: &Session, entries: &mut [Entry]) -> bool {
     let has_value = |entry: &Entry| {
         let mut others = COLUMNS[WRITTEN_COLUMNS..].iter();
@@ -141,9 +138,7 @@ pub fn write(db: &Database, session: &Session, entries: &mut [Entry]) -> bool {
     }
     let written = &COLUMNS[..WRITTEN_COLUMNS];
     session.begin();
-    let Some(mut writer) = TaskWriter::open(db, written.iter().map(|it| it.column)) else {
-        return false;
-    };
+    let mut writer = TaskWriter::open(db, written.iter().map(|it| it.column));
     for entry in &*entries {
         pgrx::check_for_interrupts!();
         writer.add(|at| (written[at].value)(entry));
@@ -153,32 +148,16 @@ pub fn write(db: &Database, session: &Session, entries: &mut [Entry]) -> bool {
     true
 }
 
-/// How often a missing row is inserted again before the triggers and rules of the table are blamed.
-pub const ROUNDS: usize = 3;
-
 /// Inserts tasks; returns the ids of those whose id and key were free, among the live and the
 /// settled.
 pub fn insert(db: &Database, session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
-    // A table with rules takes no conflict clause.
-    let are_new = entries.iter().all(|it| it.draft.id.is_none() && it.draft.key.is_none());
-    insert_by(if are_new { &INSERT_NEW } else { &INSERT }, db, session, entries)
+    insert_by(&INSERT, db, session, entries)
 }
 
 /// Inserts a task that was passed over although its id and key were free. Raises PostgreSQL's error
-/// if an index or a constraint refuses the row. False: another task has the key, or the row was
-/// suppressed.
+/// if an index refuses the row. False: another task has the key.
 pub fn insert_alone(db: &Database, session: &Session, entry: &Entry) -> bool {
     insert_by(&INSERT_UNLESS_KEYED, db, session, &[entry]).contains(&entry.id)
-}
-
-/// Raises an error that names what suppresses a row.
-fn refuse_suppressed(session: &Session, id: Uuid) -> ! {
-    error::not_inserted(id, suppressors(session).as_deref()).raise()
-}
-
-/// The triggers and rules that can keep a row from being inserted without an error, for a message.
-pub fn suppressors(session: &Session) -> Option<String> {
-    session.run(&SUPPRESSORS, &[]).first().map(|it| datum::string(Some(it)))
 }
 
 fn insert_by(
@@ -194,12 +173,6 @@ fn insert_by(
     };
     let columns: Vec<Option<Datum>> = COLUMNS.iter().map(column).collect();
     let mut inserted: HashSet<Uuid> = ids_in(&session.run(statement, &columns)).collect();
-    let known = entries.iter().filter(|entry| inserted.contains(&entry.id)).count();
-    if known < inserted.len()
-        && let Some(changed) = entries.iter().find(|entry| !inserted.contains(&entry.id))
-    {
-        refuse_suppressed(session, changed.id);
-    }
     // Only an id that the caller gave can be a settled task's. The look into `finished` comes after
     // the insertion, so that a task that settles meanwhile is seen in one table or the other.
     let given = entries.iter().filter(|entry| entry.draft.id.is_some()).map(|entry| entry.id);

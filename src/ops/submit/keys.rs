@@ -4,7 +4,7 @@
 use crate::error;
 use crate::ops::finish::cancel;
 use crate::ops::submit::draft::{Entry, KeyName, OnConflict, Submitted};
-use crate::ops::submit::insert::{ROUNDS, insert, insert_alone, suppressors};
+use crate::ops::submit::insert::{insert, insert_alone};
 use crate::ops::submit::kept;
 use crate::ops::submit::numbers::Numbers;
 use crate::pg::datum::{self, BOOL, TEXTS};
@@ -45,7 +45,6 @@ pub fn insert_all(
     // Keys are taken in order, so that two batches with the same keys do not deadlock.
     todo.sort_by_key(|at| entries[*at].key());
     let mut replaced = Replaced::new();
-    let mut rounds = 0;
     // A key can be taken or released between two statements: then the loop tries again.
     while !todo.is_empty() {
         pgrx::check_for_interrupts!();
@@ -53,16 +52,7 @@ pub fn insert_all(
         let chosen: Vec<&Entry> = todo.iter().map(|at| &entries[*at]).collect();
         let inserted = insert(db, session, &chosen);
         todo.retain(|at| !inserted.contains(&entries[*at].id));
-        let unexplained = refuse_taken(db, session, entries, &mut todo, ids, answers);
-        rounds += 1;
-        if rounds >= ROUNDS
-            && let Some(at) = unexplained.first()
-        {
-            let suppressors = suppressors(session);
-            if suppressors.is_some() || entries[*at].key().is_none() {
-                error::not_inserted(entries[*at].id, suppressors.as_deref()).raise();
-            }
-        }
+        refuse_taken(db, session, entries, &mut todo, ids, answers);
     }
     for (at, first) in later {
         match entries[at].draft.on_conflict {
@@ -118,7 +108,7 @@ fn replace(
 }
 
 /// Sets the answers of entries that were not inserted because their id or key is taken; the others
-/// stay in `todo`. Returns those whose id and key are free.
+/// stay in `todo`.
 fn refuse_taken(
     db: &Database,
     session: &Session,
@@ -126,10 +116,9 @@ fn refuse_taken(
     todo: &mut Vec<usize>,
     ids: &mut [Uuid],
     answers: &mut [Submitted],
-) -> Vec<usize> {
-    let mut unexplained = Vec::new();
+) {
     if todo.is_empty() {
-        return unexplained;
+        return;
     }
     let taken = taken_ids(session, entries, todo);
     let mut holders = holders(session, entries, todo);
@@ -157,15 +146,10 @@ fn refuse_taken(
             }
             (Some(_), OnConflict::Replace) => return true,
             // The other task has ended meanwhile, or an unknown index refuses the row.
-            (None, _) if insert_alone(db, session, entry) => return false,
-            (None, _) => {
-                unexplained.push(*at);
-                return true;
-            }
+            (None, _) => return !insert_alone(db, session, entry),
         };
         false
     });
-    unexplained
 }
 
 /// The ids, of those that the caller gave, that a live or settled task has.

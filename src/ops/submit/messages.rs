@@ -1,13 +1,12 @@
 //! Messages: tasks that wait for a deadline under an id that the caller chose. Firing frees the id.
 
 use crate::due;
-use crate::error::{self, Result};
+use crate::error::Result;
 use crate::ops::finish::cancel;
 use crate::ops::submit::created;
-use crate::ops::submit::insert::{ROUNDS, suppressors};
 use crate::pg::datum::{self, BOOLS, JSONBS, Kind, OID, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
 use crate::pg::named::role;
-use crate::pg::spi::{Session, statement};
+use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::database::Database;
@@ -23,7 +22,6 @@ statement!(
     "submit/delay_messages",
     [TEXT, UUIDS, TEXTS, TIMESTAMPTZS, BOOLS, JSONBS, TIMESTAMPTZS, OID, TEXTS]
 );
-statement!(WAITING_MESSAGES, "submit/waiting_messages", [TEXT, TEXTS]);
 statement!(LOCK_MESSAGE, "submit/lock_message", [TEXT, TEXT]);
 
 /// A message to delay, its values checked.
@@ -93,25 +91,7 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
         );
         ids_in(&rows).zip((0..rows.len()).map(|row| datum::number(rows.get(row, 1)) != 0)).collect()
     };
-    let mut inserted = insert(&firsts);
-    // A trigger may have suppressed a row: then no message of its id waits. But such a message may
-    // also have fired meanwhile, so that the row can be inserted now.
-    if !firsts.iter().all(|(_, id, _)| inserted.contains_key(id))
-        && let Some(suppressors) = suppressors(&session)
-    {
-        for round in 1..=ROUNDS {
-            let waiting = waiting(&session, queue, messages);
-            let mut missing = firsts.clone();
-            missing.retain(|(at, id, _)| {
-                !inserted.contains_key(id) && !waiting.contains(messages[*at].id.as_slice())
-            });
-            let Some((_, id, _)) = missing.first() else { break };
-            if round == ROUNDS {
-                error::not_inserted(*id, Some(&suppressors)).raise();
-            }
-            inserted.extend(insert(&missing));
-        }
-    }
+    let inserted = insert(&firsts);
     let queue: Rc<[u8]> = queue.into();
     let action: Rc<[u8]> = [].into();
     let mut changes = Vec::with_capacity(inserted.len());
@@ -139,14 +119,6 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     });
     xact::at_commit(db, changes);
     answers
-}
-
-/// Which of these message ids are waiting.
-fn waiting(session: &Session, queue: &[u8], messages: &[Message]) -> HashSet<Vec<u8>> {
-    let ids = messages.iter().map(|message| Some(datum::varlena(&message.id)));
-    let ids = datum::array(TEXTS, ids);
-    let rows = session.run(&WAITING_MESSAGES, &[Some(datum::varlena(queue)), Some(ids)]);
-    (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect()
 }
 
 /// Cancels a waiting message; false when no such message waits. `permit`: whether a message of this

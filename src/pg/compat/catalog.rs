@@ -72,6 +72,20 @@ pub unsafe fn begin_index_scan(
     return unsafe { pg_sys::index_beginscan(table, index, snapshot, std::ptr::null_mut(), 1, 0) };
 }
 
+/// Ends the insertions into an index: what its access method keeps for them is freed.
+///
+/// # Safety
+/// The index is open, and was inserted into with this information, if at all.
+pub unsafe fn end_insertions(index: Relation, info: *mut pg_sys::IndexInfo) {
+    #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+    let _ = (index, info);
+    // SAFETY: the caller's promise.
+    #[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
+    unsafe {
+        pg_sys::index_insert_cleanup(index, info)
+    }
+}
+
 /// Calls a function for the parts of a query.
 ///
 /// # Safety

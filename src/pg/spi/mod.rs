@@ -53,9 +53,10 @@ pub(crate) use statement;
 /// An SPI session as the owner of the tables, with a search path of pg_catalog only. Begins with
 /// its first statement and ends when it is dropped, also by an error.
 ///
-/// Triggers on the tables run in it. They may belong to a role with fewer rights than the caller,
-/// and must leave nothing behind that would run as the caller at the commit: PostgreSQL refuses
-/// deferred triggers and cursors WITH HOLD here, and what they set ends with the session.
+/// The functions of indexes on the tables run in it. They may belong to a role with fewer rights
+/// than the caller, and must leave nothing behind that would run as the caller at the commit:
+/// PostgreSQL refuses deferred triggers and cursors WITH HOLD here, and what they set ends with the
+/// session.
 pub struct Session {
     owner: pg_sys::Oid,
     begun: OnceCell<Begun>,

@@ -1,11 +1,12 @@
 //! The indexes of a table, as a write needs them. A backend prepares them once, and again when one
 //! of them has changed.
 
+use crate::error;
 use crate::pg::compat::catalog;
-use crate::pg::relcache;
+use crate::pg::{datum, relcache};
 use pgrx::pg_sys::{self, Datum, Oid, Relation};
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 use std::ptr;
 use std::rc::Rc;
 
@@ -34,12 +35,9 @@ pub struct Indexes {
 /// An index.
 pub struct Index {
     pub oid: Oid,
-    name: pg_sys::NameData,
-    /// Whether it is a btree that refuses a duplicate at once, if at all.
-    pub is_plain: bool,
-    pub is_unique: bool,
-    /// Whether its predicate and its expressions call functions of PostgreSQL only.
-    pub is_builtin: bool,
+    /// Whether what its access method keeps for later insertions ends with the open index.
+    is_btree: bool,
+    is_unique: bool,
     info: *mut pg_sys::IndexInfo,
     /// Null: it has every row.
     predicate: *mut pg_sys::ExprState,
@@ -59,7 +57,7 @@ pub fn indexes(table: Relation) -> Rc<Indexes> {
         let found = Rc::new(unsafe { Indexes::find(oid, table) });
         // What changes meanwhile is not for this transaction, which has the lock. It is for later
         // ones.
-        if CHANGES.get() == before {
+        if CHANGES.get() == before && found.all.iter().all(|it| it.is_btree) {
             KNOWN.with_borrow_mut(|known| {
                 if known.len() == REMEMBERED {
                     known.remove(0);
@@ -118,17 +116,15 @@ impl Indexes {
             };
             pg_sys::MemoryContextSwitchTo(before);
             let (class, form) = (&*(*index).rd_rel, &*(*index).rd_index);
-            let parts = [(*info).ii_Predicate, (*info).ii_Expressions];
+            if form.indisexclusion {
+                let name = CStr::from_ptr(class.relname.data.as_ptr());
+                let name = datum::printable(name.to_bytes());
+                error::added(&format!("exclusion constraint {name}")).raise();
+            }
             Index {
                 oid: (*index).rd_id,
-                name: class.relname,
-                is_plain: class.relam == pg_sys::BTREE_AM_OID
-                    && form.indimmediate
-                    && (*info).ii_ExclusionOps.is_null(),
+                is_btree: class.relam == pg_sys::BTREE_AM_OID,
                 is_unique: form.indisunique,
-                is_builtin: !parts
-                    .into_iter()
-                    .any(|part| calls_other_functions(part.cast(), ptr::null_mut())),
                 info,
                 predicate,
             }
@@ -177,11 +173,6 @@ impl Indexes {
 }
 
 impl Index {
-    pub fn name(&self) -> &CStr {
-        // SAFETY: a name ends with a zero.
-        unsafe { CStr::from_ptr(self.name.data.as_ptr()) }
-    }
-
     /// Inserts a row's entry.
     ///
     /// # Safety
@@ -201,6 +192,18 @@ impl Index {
         unsafe {
             let (values, nulls) = (key.values.as_mut_ptr(), key.nulls.as_mut_ptr());
             pg_sys::index_insert(index, values, nulls, place, table, check, false, self.info);
+        }
+    }
+
+    /// Closes the index, which is locked until the end of the transaction.
+    ///
+    /// # Safety
+    /// The index is open.
+    pub unsafe fn close(&self, index: Relation) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            catalog::end_insertions(index, self.info);
+            pg_sys::index_close(index, KEEP);
         }
     }
 }
@@ -223,22 +226,5 @@ pub struct Key {
 impl Key {
     pub fn new() -> Key {
         Key { values: [Datum::from(0); KEYS], nulls: [false; KEYS] }
-    }
-}
-
-/// Whether an expression calls functions that are not PostgreSQL's: those must run with the rights
-/// of the tables' owner, as a statement has them run.
-unsafe extern "C-unwind" fn calls_other_functions(
-    node: *mut pg_sys::Node,
-    context: *mut c_void,
-) -> bool {
-    unsafe extern "C-unwind" fn is_other(function: Oid, _context: *mut c_void) -> bool {
-        function.to_u32() >= pg_sys::FirstNormalObjectId
-    }
-    // SAFETY: a node of an expression, or null.
-    unsafe {
-        !node.is_null()
-            && (pg_sys::check_functions_in_node(node, Some(is_other), context)
-                || catalog::walk_expression(node, calls_other_functions, context))
     }
 }

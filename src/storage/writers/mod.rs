@@ -1,5 +1,4 @@
-//! Writes rows past the executor and many at a time, as PostgreSQL does for its catalogs. Tables
-//! that are not as the extension made them are left to statements.
+//! Writes rows past the executor and many at a time, as PostgreSQL does for its catalogs.
 
 pub mod columns;
 mod indexes;

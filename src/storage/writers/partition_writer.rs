@@ -1,12 +1,14 @@
 //! Writes settled tasks into today's partition of `scylla.finished`.
 
+use crate::error;
 use crate::pg::datum;
 use crate::shmem::database::Database;
 use crate::storage::lookup::Row;
-use crate::storage::writers::partition_map::{Given, PartitionMap, Source, partition_map};
+use crate::storage::writers::columns::Source;
+use crate::storage::writers::partition_map::{PartitionMap, Settled, partition_map};
 use crate::storage::writers::table_writer::TableWriter;
 use board::Wall;
-use pgrx::pg_sys::{self, Datum, Relation};
+use pgrx::pg_sys::{self, Relation};
 use std::rc::Rc;
 
 const LOCK: i32 = pg_sys::RowExclusiveLock as i32;
@@ -21,55 +23,40 @@ pub struct PartitionWriter {
 }
 
 impl PartitionWriter {
-    /// Opens the partition for tasks that settle at time `at`; `None`: a statement has to insert
-    /// them.
+    /// Opens the partition for tasks that settle at time `at`. To be called with the rights of the
+    /// tables' owner: an index may call functions.
     pub fn open(
         db: &Database,
         task: Relation,
         at: Wall,
         command: pg_sys::CommandId,
-    ) -> Option<PartitionWriter> {
+    ) -> PartitionWriter {
         // SAFETY: the tables are locked before they are read, the parent first, as statements do.
-        // Every relation that was opened is closed when the answer is `None`.
+        // An error closes them.
         unsafe {
             let finished = pg_sys::try_table_open(db.finished, LOCK);
             if finished.is_null() {
-                return None;
+                error::not_in_place().raise();
             }
-            let partition = partition(finished, at).map(|oid| pg_sys::table_open(oid, LOCK));
-            let map = partition.and_then(|partition| partition_map(task, finished, partition));
-            let (Some(partition), Some(map)) = (partition, map) else {
-                partition
-                    .into_iter()
-                    .chain([finished])
-                    .for_each(|it| pg_sys::table_close(it, KEEP));
-                return None;
-            };
-            Some(PartitionWriter { finished, partition: TableWriter::new(partition, command), map })
+            let partition = partition(finished, at)
+                .unwrap_or_else(|| error::altered("scylla.finished").raise());
+            let partition = pg_sys::table_open(partition, LOCK);
+            let map = partition_map(db, task, finished, partition);
+            let partition = TableWriter::new(partition, command);
+            PartitionWriter { finished, partition, map }
         }
     }
 
-    /// Adds a live task's row as a settled one; `tries` is added to its tries. `errors`: its
-    /// errors, if they are not those of the live row.
-    pub fn add(
-        &mut self,
-        row: Row,
-        tries: i32,
-        errors: Option<Datum>,
-        given: impl FnOnce() -> Given,
-    ) {
-        let sources = &self.map.sources;
+    /// Adds a live task's row as a settled one.
+    pub fn add(&mut self, row: Row, settled: impl FnOnce() -> Settled) {
+        let map = &self.map;
         // Toast pointers are copied as they are: inserting a row fetches the other table's toast.
         self.partition.add(|| {
-            let given = given();
-            sources.iter().map(move |source| match *source {
-                Source::Kept(column) => row.get(column),
-                Source::Errors(column) => errors.or_else(|| row.get(column)),
-                Source::Given(number) => given[number],
-                Source::Tries(column) => {
-                    Some(Datum::from(datum::number(row.get(column)) as i32 + tries))
-                }
-                Source::Null => None,
+            let settled = settled();
+            map.sources.all.iter().map(move |source| match *source {
+                Source::Given(at) if at < settled.len() => settled[at],
+                Source::Given(at) => row.get(map.kept[at - settled.len()]),
+                Source::Default(default) => default,
             })
         });
     }
@@ -82,7 +69,7 @@ impl PartitionWriter {
     }
 }
 
-/// The partition for rows of time `at`; `None`: the default partition, or none.
+/// The partition for rows of time `at`, or the default one. `None`: neither is there.
 ///
 /// # Safety
 /// The relation is open, and partitioned by ranges of one timestamptz if it is partitioned at all.
@@ -103,8 +90,9 @@ unsafe fn partition(finished: Relation, at: Wall) -> Option<pg_sys::Oid> {
             pg_sys::PartitionRangeDatumKind::PARTITION_RANGE_DATUM_MAXVALUE => true,
             _ => datum::wall(**bounds.datums.add(*bound)) > at,
         };
-        let bound = (0..bounds.ndatums as usize).rev().take_while(is_ahead).last()?;
-        let number = usize::try_from(*bounds.indexes.add(bound)).ok()?;
+        let bound = (0..bounds.ndatums as usize).rev().take_while(is_ahead).last();
+        let number = bound.map(|bound| *bounds.indexes.add(bound)).filter(|it| *it >= 0);
+        let number = usize::try_from(number.unwrap_or(bounds.default_index)).ok()?;
         Some(*parts.oids.add(number))
     }
 }

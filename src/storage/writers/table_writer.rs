@@ -143,8 +143,8 @@ impl TableWriter {
         unsafe {
             self.slots.iter().for_each(|slot| pg_sys::ExecDropSingleTupleTableSlot(*slot));
             pg_sys::MemoryContextDelete(self.inside);
-            let open = self.open.iter().filter(|it| !it.is_null());
-            open.for_each(|index| pg_sys::index_close(*index, KEEP));
+            let all = self.indexes.all().iter().zip(&self.open);
+            all.filter(|(_, open)| !open.is_null()).for_each(|(index, open)| index.close(*open));
             pg_sys::table_close(self.table, KEEP);
         }
         self.written

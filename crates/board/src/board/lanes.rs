@@ -12,7 +12,7 @@ use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
 use crate::layout::lane::{Lane, LaneCounts, LaneTurns, LaneWakes, Order, WakeState};
 use crate::layout::names::{LaneName, Name};
-use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
+use crate::layout::nodes::{Link, NIL, TreapLinks};
 use crate::layout::queue::Coverage;
 use crate::layout::rank::Rank;
 use crate::layout::slot::State;
@@ -154,7 +154,6 @@ impl Board<'_> {
                 cursor: Rank::END,
                 cursor_since: Rank::END.created,
                 left_to_table: Rank::END,
-                chain: Chain::NONE,
                 by_front: TreapLinks::NONE,
                 by_length: TreapLinks::NONE,
                 idle_link: Link::NONE,

@@ -15,12 +15,12 @@ pub mod waiters;
 pub mod wakes;
 
 use crate::containers::hash::hash;
-use crate::containers::pool::{Pool, PoolNode};
+use crate::containers::pool::Pool;
 use crate::layout::entry::{DatabaseEntry, MAX_DATABASES};
 use crate::layout::header::{Globals, Header, PoolHeads};
 use crate::layout::lane::Lane;
 use crate::layout::names::{Name, QUEUE_MAX};
-use crate::layout::nodes::{Chain, ListHead, NIL};
+use crate::layout::nodes::{ListHead, NIL};
 use crate::layout::queue::{Group, GroupNote, Queue};
 use crate::layout::rank::Id;
 use crate::layout::slot::{Flag, Slot, State, Ticket};
@@ -118,31 +118,57 @@ impl Sizes {
     }
 }
 
-/// The memory of a board, lent by the caller. [`Sizes`] tells how long each slice is.
-#[allow(missing_docs, reason = "each slice is named for its records")]
-pub struct Parts<'a> {
-    pub header: &'a mut Header,
-    pub slots: &'a mut [Slot],
-    pub slot_buckets: &'a mut [u32],
-    pub lanes: &'a mut [Lane],
-    pub lane_buckets: &'a mut [u32],
-    pub queues: &'a mut [Queue],
-    pub queue_buckets: &'a mut [u32],
-    pub groups: &'a mut [Group],
-    pub group_buckets: &'a mut [u32],
-    pub notices: &'a mut [Notice],
-    pub notice_buckets: &'a mut [u32],
-    pub notes: &'a mut [GroupNote],
-    pub note_buckets: &'a mut [u32],
-    pub waiters: &'a mut [Waiter],
-    pub places: &'a mut [Place],
-    pub lines: &'a mut [ListHead],
-    pub stats: &'a mut [QueueStats],
-    pub stats_buckets: &'a mut [u32],
-    pub workers: &'a mut [Worker],
-    pub worker_buckets: &'a mut [u32],
-    pub open: &'a mut [u32],
+/// Calls a macro with the slices of a board: of each its name, its records, and how many there are
+/// with some [`Sizes`].
+#[macro_export]
+macro_rules! slices {
+    ($with:ident, $sizes:ident) => {
+        $with! {
+            $sizes;
+            slots: $crate::Slot, $sizes.slots;
+            lanes: $crate::Lane, $sizes.lanes;
+            queues: $crate::Queue, $sizes.queues;
+            slot_chains: $crate::Chain, $sizes.slots;
+            slot_buckets: u32, $sizes.slot_buckets;
+            lane_chains: $crate::Chain, $sizes.lanes;
+            lane_buckets: u32, $sizes.lane_buckets;
+            queue_chains: $crate::Chain, $sizes.queues;
+            queue_buckets: u32, $sizes.queue_buckets;
+            groups: $crate::Group, $sizes.groups();
+            group_chains: $crate::Chain, $sizes.groups();
+            group_buckets: u32, $sizes.lane_buckets;
+            notices: $crate::Notice, $sizes.notices();
+            notice_chains: $crate::Chain, $sizes.notices();
+            notice_buckets: u32, $sizes.lane_buckets;
+            notes: $crate::GroupNote, $sizes.notes();
+            note_chains: $crate::Chain, $sizes.notes();
+            note_buckets: u32, $sizes.lane_buckets;
+            waiters: $crate::Waiter, $sizes.waiters;
+            places: $crate::Place, $sizes.places();
+            lines: $crate::ListHead, $sizes.lines;
+            stats: $crate::QueueStats, $sizes.counted;
+            stats_chains: $crate::Chain, $sizes.counted;
+            stats_buckets: u32, $sizes.counted_buckets();
+            workers: $crate::Worker, $sizes.workers();
+            worker_chains: $crate::Chain, $sizes.workers();
+            worker_buckets: u32, $sizes.slot_buckets;
+            open: u32, $sizes.transactions;
+        }
+    };
 }
+
+macro_rules! declare_parts {
+    ($sizes:ident; $($name:ident: $record:ty, $count:expr;)*) => {
+        /// The memory of a board, lent by the caller. [`Sizes`] tells how long each slice is.
+        #[allow(missing_docs, reason = "each slice is named for its records")]
+        pub struct Parts<'a> {
+            pub header: &'a mut Header,
+            $(pub $name: &'a mut [$record],)*
+        }
+    };
+}
+
+slices!(declare_parts, sizes);
 
 /// A board, borrowed from its memory for as long as the caller holds its lock.
 pub struct Board<'a> {
@@ -190,17 +216,17 @@ impl<'a> Board<'a> {
         assert!(parts.lines.len().is_power_of_two());
         Board {
             globals,
-            slots: Pool::new(slots, parts.slots, parts.slot_buckets),
-            lanes: Pool::new(lanes, parts.lanes, parts.lane_buckets),
-            queues: Pool::new(queues, parts.queues, parts.queue_buckets),
-            groups: Pool::new(groups, parts.groups, parts.group_buckets),
-            notices: Pool::new(notices, parts.notices, parts.notice_buckets),
-            notes: Pool::new(notes, parts.notes, parts.note_buckets),
+            slots: Pool::new(slots, parts.slots, parts.slot_chains, parts.slot_buckets),
+            lanes: Pool::new(lanes, parts.lanes, parts.lane_chains, parts.lane_buckets),
+            queues: Pool::new(queues, parts.queues, parts.queue_chains, parts.queue_buckets),
+            groups: Pool::new(groups, parts.groups, parts.group_chains, parts.group_buckets),
+            notices: Pool::new(notices, parts.notices, parts.notice_chains, parts.notice_buckets),
+            notes: Pool::new(notes, parts.notes, parts.note_chains, parts.note_buckets),
             waiters: parts.waiters,
             places: parts.places,
             lines: parts.lines,
-            stats: Pool::new(stats, parts.stats, parts.stats_buckets),
-            workers: Pool::new(workers, parts.workers, parts.worker_buckets),
+            stats: Pool::new(stats, parts.stats, parts.stats_chains, parts.stats_buckets),
+            workers: Pool::new(workers, parts.workers, parts.worker_chains, parts.worker_buckets),
             called: NIL,
             open: parts.open,
             looks: LOOKS_PER_HOLD,
@@ -338,18 +364,3 @@ impl<'a> Board<'a> {
         self.globals.generation
     }
 }
-
-macro_rules! pool_node {
-    ($($record:ty),*) => {
-        $(impl PoolNode for $record {
-            fn chain(&self) -> &Chain {
-                &self.chain
-            }
-            fn chain_mut(&mut self) -> &mut Chain {
-                &mut self.chain
-            }
-        })*
-    };
-}
-
-pool_node!(Slot, Lane, Queue, Group, GroupNote, Notice, QueueStats, Worker);

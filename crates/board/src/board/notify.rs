@@ -8,7 +8,7 @@ use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::layout::lane::Lane;
 use crate::layout::names::{Name, QUEUE_MAX};
-use crate::layout::nodes::{Chain, Link, NIL};
+use crate::layout::nodes::{Link, NIL};
 use crate::layout::queue::Queue;
 use crate::layout::rank::Id;
 use crate::layout::waiter::Notice;
@@ -83,7 +83,7 @@ impl Board<'_> {
     /// Notes that a task has settled whose end may be waited for.
     pub fn note_settled(&mut self, entry: u32, id: Id) {
         self.wake_all(entry, id);
-        let notice = Notice { id, chain: Chain::NONE, link: Link::NONE };
+        let notice = Notice { id, link: Link::NONE };
         // When there is no room the announcement is lost, and nothing else.
         if let Some(at) = self.notices.add(self.id_hash(entry, id), notice) {
             let entry = &mut self.globals.entries[entry as usize];

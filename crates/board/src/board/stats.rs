@@ -8,7 +8,6 @@
 use crate::board::Board;
 use crate::containers::hash::hash;
 use crate::layout::names::Name;
-use crate::layout::nodes::Chain;
 use crate::layout::stats::{Counted, Counts, Events, Gauges, QueueStats, Recount};
 use crate::time::Wall;
 
@@ -29,7 +28,6 @@ impl Board<'_> {
             self.stats.add(
                 hash(entry, queue),
                 QueueStats {
-                    chain: Chain::NONE,
                     entry,
                     recount,
                     ready: 0,

@@ -21,7 +21,6 @@ use crate::layout::entry::DatabaseEntry;
 use crate::layout::lane::{Lane, LaneRef, LaneWakes, WakeState};
 use crate::layout::names::LaneName;
 use crate::layout::nodes::{Link, ListHead, NIL};
-use crate::layout::queue::Queue;
 use crate::layout::waiter::{ActionFilter, WaiterState};
 
 impl ListNodes for Pool<'_, Lane> {
@@ -59,8 +58,8 @@ impl Board<'_> {
         if let Some(lane) = self.best_head(queue) {
             self.wake_for(lane, count);
         } else {
-            let Queue { entry, chain, .. } = self.queues[queue];
-            self.wake_without_lane(entry, chain.hash, ActionFilter::ANY);
+            let entry = self.queues[queue].entry;
+            self.wake_without_lane(entry, self.queues.hash(queue), ActionFilter::ANY);
         }
     }
 
@@ -79,9 +78,9 @@ impl Board<'_> {
     /// As `wake_for_table`, for a task of an action, or of any.
     pub(crate) fn wake_beside_lanes(&mut self, queue: u32, action: Option<&[u8]>) {
         if self.free_places(queue) > 0 {
-            let Queue { entry, chain, .. } = self.queues[queue];
+            let entry = self.queues[queue].entry;
             let filter = action.map_or(ActionFilter::ANY, ActionFilter::of);
-            self.wake_without_lane(entry, chain.hash, filter);
+            self.wake_without_lane(entry, self.queues.hash(queue), filter);
             self.note_to_announce(queue);
         } else {
             self.note_blocked(queue);
@@ -213,8 +212,8 @@ impl Board<'_> {
         let mut next = Some(lane);
         while let Some(lane) = next {
             let left = self.give_wakes_of(lane);
-            let Queue { chain, fronts, .. } = self.queues[queue];
-            let has_waiter = self.lines[self.line(chain.hash)].first != NIL;
+            let fronts = self.queues[queue].fronts;
+            let has_waiter = self.lines[self.line(self.queues.hash(queue))].first != NIL;
             if left == 0 || !has_waiter || !self.is_limited(queue) {
                 return;
             }
@@ -231,9 +230,10 @@ impl Board<'_> {
     /// As `give_wakes`, for this lane only. Returns how many wake-ups it has no use for.
     fn give_wakes_of(&mut self, lane: u32) -> u32 {
         let Lane { queue, action, wakes, .. } = self.lanes[lane];
-        let Queue { entry, chain, .. } = self.queues[queue];
+        let entry = self.queues[queue].entry;
         let filter = ActionFilter::of(action.as_bytes());
-        let line = self.line(chain.hash);
+        let hash = self.queues.hash(queue);
+        let line = self.line(hash);
         let it = self.lane_ref(lane);
         let (mut left, mut until) = (0, wakes.until);
         if self.is_limited(queue) {
@@ -255,7 +255,7 @@ impl Board<'_> {
                 break;
             }
             self.looks -= 1;
-            if self.wants_work(at, entry, chain.hash, filter) {
+            if self.wants_work(at, entry, hash, filter) {
                 self.lanes[lane].wakes.owed -= 1;
                 self.signal(self.process_at(at), it);
             } else {

@@ -2,27 +2,27 @@
 
 use crate::layout::nodes::{Chain, NIL, PoolHead};
 
-/// A record that a pool links.
-pub trait PoolNode {
-    /// The record's place in its chain or in the free list.
-    fn chain(&self) -> &Chain;
-    /// As `chain`, to change it.
-    fn chain_mut(&mut self) -> &mut Chain;
-}
-
 /// A pool of records.
 pub struct Pool<'a, T> {
     head: &'a mut PoolHead,
     nodes: &'a mut [T],
+    /// The records' places in their chains. They lie apart from the records: a search that finds
+    /// nothing reads few of the processor's cache lines.
+    chains: &'a mut [Chain],
     /// The first records of the chains; as many as a power of two.
     buckets: &'a mut [u32],
 }
 
-impl<'a, T: PoolNode> Pool<'a, T> {
+impl<'a, T> Pool<'a, T> {
     /// A pool over the caller's memory, which holds one already or is to be cleared.
-    pub fn new(head: &'a mut PoolHead, nodes: &'a mut [T], buckets: &'a mut [u32]) -> Self {
+    pub fn new(
+        head: &'a mut PoolHead,
+        nodes: &'a mut [T],
+        chains: &'a mut [Chain],
+        buckets: &'a mut [u32],
+    ) -> Self {
         assert!(buckets.len().is_power_of_two());
-        Pool { head, nodes, buckets }
+        Pool { head, nodes, chains, buckets }
     }
 
     /// Makes the pool empty, whatever its memory holds.
@@ -40,11 +40,11 @@ impl<'a, T: PoolNode> Pool<'a, T> {
     pub fn find(&self, hash: u32, is_same: impl Fn(&T) -> bool) -> Option<u32> {
         let mut at = self.buckets[hash as usize & (self.buckets.len() - 1)];
         while at != NIL {
-            let node = &self.nodes[at as usize];
-            if node.chain().hash == hash && is_same(node) {
+            let chain = self.chains[at as usize];
+            if chain.hash == hash && is_same(&self.nodes[at as usize]) {
                 return Some(at);
             }
-            at = node.chain().next;
+            at = chain.next;
         }
         None
     }
@@ -55,7 +55,7 @@ impl<'a, T: PoolNode> Pool<'a, T> {
     }
 
     /// Adds a record; returns its index, or `None` when the pool is full.
-    pub fn add(&mut self, hash: u32, mut node: T) -> Option<u32> {
+    pub fn add(&mut self, hash: u32, node: T) -> Option<u32> {
         let at = match self.head.free {
             NIL if self.is_full() => return None,
             NIL => {
@@ -63,11 +63,11 @@ impl<'a, T: PoolNode> Pool<'a, T> {
                 self.head.fresh - 1
             }
             free => {
-                self.head.free = self.nodes[free as usize].chain().next;
+                self.head.free = self.chains[free as usize].next;
                 free
             }
         };
-        *node.chain_mut() = Chain { next: std::mem::replace(self.bucket(hash), at), hash };
+        self.chains[at as usize] = Chain { next: std::mem::replace(self.bucket(hash), at), hash };
         self.nodes[at as usize] = node;
         self.head.live += 1;
         Some(at)
@@ -75,19 +75,24 @@ impl<'a, T: PoolNode> Pool<'a, T> {
 
     /// Removes a record.
     pub fn free(&mut self, at: u32) {
-        let Chain { next, hash } = *self[at].chain();
+        let Chain { next, hash } = self.chains[at as usize];
         let mut before = *self.bucket(hash);
         if before == at {
             *self.bucket(hash) = next;
         } else {
-            while self[before].chain().next != at {
-                before = self[before].chain().next;
+            while self.chains[before as usize].next != at {
+                before = self.chains[before as usize].next;
             }
-            self[before].chain_mut().next = next;
+            self.chains[before as usize].next = next;
         }
-        *self[at].chain_mut() = Chain { next: self.head.free, hash: 0 };
+        self.chains[at as usize] = Chain { next: self.head.free, hash: 0 };
         self.head.free = at;
         self.head.live -= 1;
+    }
+
+    /// The hash of a record.
+    pub fn hash(&self, at: u32) -> u32 {
+        self.chains[at as usize].hash
     }
 
     /// How many records are in use.
@@ -112,13 +117,13 @@ impl<'a, T: PoolNode> Pool<'a, T> {
         let mut at = self.head.free;
         while at != NIL {
             assert!(std::mem::take(&mut live[at as usize]), "a record is free once");
-            at = self[at].chain().next;
+            at = self.chains[at as usize].next;
         }
         let mut chained = vec![false; live.len()];
         for (bucket, head) in self.buckets.iter().enumerate() {
             let mut at = *head;
             while at != NIL {
-                let Chain { next, hash } = *self[at].chain();
+                let Chain { next, hash } = self.chains[at as usize];
                 assert_eq!(
                     hash as usize & (self.buckets.len() - 1),
                     bucket,

@@ -1,7 +1,7 @@
 //! The ready order of one action of one queue, of its tasks of one group, or of one priority.
 
 use crate::layout::names::{ACTION_MAX, Name};
-use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
+use crate::layout::nodes::{Link, NIL, TreapLinks};
 use crate::layout::rank::Rank;
 use crate::time::Wall;
 
@@ -19,7 +19,6 @@ pub struct Lane {
     pub(crate) cursor_since: Wall,
     /// The lowest rank that was left to the table since the refill under way began.
     pub(crate) left_to_table: Rank,
-    pub(crate) chain: Chain,
     /// Of a lane that has something: in the queue's tree, or, of a group's lane, in its head's.
     pub(crate) by_front: TreapLinks,
     /// In the tree of all lanes.

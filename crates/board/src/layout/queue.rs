@@ -2,14 +2,13 @@
 //! looked at.
 
 use crate::layout::names::{GroupHash, Name, QUEUE_MAX};
-use crate::layout::nodes::{Chain, Link, ListHead, TreapLinks};
+use crate::layout::nodes::{Link, ListHead, TreapLinks};
 use crate::time::{Micros, Monotonic};
 
 /// A queue.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Queue {
-    pub(crate) chain: Chain,
     /// The index of its database's entry.
     pub(crate) entry: u32,
     /// The tree of heads that have something, the one with the next task first.
@@ -66,7 +65,6 @@ pub enum Coverage {
 pub struct Group {
     pub(crate) hash: GroupHash,
     pub(crate) turns: GroupTurns,
-    pub(crate) chain: Chain,
     pub(crate) queue: u32,
     /// How many slots name it.
     pub(crate) slots: u32,
@@ -169,7 +167,6 @@ impl Permits {
 #[repr(C)]
 pub struct GroupNote {
     pub(crate) hash: GroupHash,
-    pub(crate) chain: Chain,
     /// In the database's list of notes.
     pub(crate) link: Link,
     pub(crate) entry: u32,

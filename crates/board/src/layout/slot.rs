@@ -1,6 +1,6 @@
 //! One task on the board.
 
-use crate::layout::nodes::{Chain, NIL, TreapLinks};
+use crate::layout::nodes::{NIL, TreapLinks};
 use crate::layout::rank::{Id, Rank};
 use crate::time::{Micros, Monotonic, Wall};
 
@@ -90,7 +90,6 @@ pub struct Slot {
     pub(crate) priority: u32,
     /// In the lane's tree while queued, in the worker's timer while reserved or leased.
     pub(crate) links: TreapLinks,
-    pub(crate) chain: Chain,
     pub(crate) lane: u32,
     pub(crate) generation: u32,
     /// The process in whose transaction the slot is reserved or ending; `EXPIRY`: any
@@ -138,7 +137,6 @@ impl Slot {
             timeout,
             token_hash: [0; 16],
             progress: 0.0,
-            chain: Chain::NONE,
             links: TreapLinks::NONE,
             lane,
             generation: 0,

@@ -1,7 +1,6 @@
 //! What is counted of a queue: how many tasks it has, and what became of them.
 
 use crate::layout::names::{Name, QUEUE_MAX};
-use crate::layout::nodes::Chain;
 use crate::time::{Micros, Wall};
 
 /// What happens to a task, in the order of the columns of the view `stats`.
@@ -141,7 +140,6 @@ impl Counts {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct QueueStats {
-    pub(crate) chain: Chain,
     /// The index of its database's entry.
     pub(crate) entry: u32,
     /// The recount that `ready` and `waiting` go on from. From another one than the database's

@@ -1,7 +1,7 @@
 //! A process that waits, and a settled task that is to be announced.
 
 use crate::layout::lane::LaneRef;
-use crate::layout::nodes::{Chain, Link};
+use crate::layout::nodes::Link;
 use crate::layout::rank::Id;
 
 /// How many queues a process may wait for at once.
@@ -91,7 +91,6 @@ impl Place {
 #[repr(C)]
 pub struct Notice {
     pub(crate) id: Id,
-    pub(crate) chain: Chain,
     /// In the database's list of notices.
     pub(crate) link: Link,
 }

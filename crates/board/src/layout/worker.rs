@@ -1,7 +1,7 @@
 //! A worker of one queue.
 
 use crate::layout::names::{Name, QUEUE_MAX, WORKER_MAX};
-use crate::layout::nodes::{Chain, Link, TreapLinks};
+use crate::layout::nodes::{Link, TreapLinks};
 use crate::time::{Micros, Monotonic, Wall};
 
 /// How long a worker without leases is shown after it was last seen.
@@ -15,7 +15,6 @@ const SHOWN_IN_NO_QUEUE: Micros = Micros::from_secs(60);
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Worker {
-    pub(crate) chain: Chain,
     /// The index of its database's entry.
     pub(crate) entry: u32,
     /// The tree of its reserved and leased slots by deadline, the first to expire first.

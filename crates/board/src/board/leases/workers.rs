@@ -7,7 +7,7 @@ use crate::containers::hash::hash;
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::layout::names::Name;
-use crate::layout::nodes::{Chain, Link, NIL, TreapLinks};
+use crate::layout::nodes::{Link, NIL, TreapLinks};
 use crate::layout::rank::Id;
 use crate::layout::slot::{Slot, State, Ticket};
 use crate::layout::worker::Worker;
@@ -73,7 +73,6 @@ impl Board<'_> {
             self.make_room_for_worker(entry)?;
         }
         let worker = Worker {
-            chain: Chain::NONE,
             entry,
             leases: NIL,
             first: NIL,

@@ -21,7 +21,7 @@ use crate::containers::pool::Pool;
 use crate::containers::treap::{self, TreapNodes};
 use crate::layout::lane::{Lane, Order};
 use crate::layout::names::GroupHash;
-use crate::layout::nodes::{Chain, Link, ListHead, NIL, TreapLinks};
+use crate::layout::nodes::{Link, ListHead, NIL, TreapLinks};
 use crate::layout::queue::{Coverage, Group, GroupTurns};
 use crate::layout::rank::Rank;
 use crate::layout::slot::Slot;
@@ -47,7 +47,7 @@ impl Board<'_> {
         let last = self.next_turn(queue);
         let epoch = self.next_generation();
         let turns = GroupTurns { last, epoch, ..GroupTurns::NONE };
-        let group = Group { hash, turns, chain: Chain::NONE, queue, slots: 0 };
+        let group = Group { hash, turns, queue, slots: 0 };
         let group = self.groups.add(group_hash(queue, hash), group)?;
         self.queues[queue].groups += 1;
         Some(group)

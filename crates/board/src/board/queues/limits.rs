@@ -322,8 +322,8 @@ impl Board<'_> {
         let it = &mut self.queues[queue];
         if it.settings.max_per_second > 0.0 {
             it.permits.count -= 1.0;
-            let line = it.chain.hash;
-            if !it.has_permit() && self.lines[self.line(line)].first != NIL {
+            let line = self.line(self.queues.hash(queue));
+            if !self.queues[queue].has_permit() && self.lines[line].first != NIL {
                 self.await_permit(queue);
             }
         }

@@ -10,7 +10,7 @@ use crate::board::queues::limits::Bucket;
 use crate::board::{Board, MAX_PARKED};
 use crate::containers::hash::hash;
 use crate::layout::names::Name;
-use crate::layout::nodes::{Chain, Link, NIL};
+use crate::layout::nodes::{Link, NIL};
 use crate::layout::queue::{Coverage, GroupTurns, Permits, Queue, QueueSettings};
 use crate::layout::slot::Slot;
 use crate::time::Monotonic;
@@ -38,7 +38,6 @@ impl Board<'_> {
         let added = self.queues.add(
             hash(entry, name),
             Queue {
-                chain: Chain::NONE,
                 entry,
                 fronts: NIL,
                 lanes: 0,

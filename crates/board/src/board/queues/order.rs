@@ -12,7 +12,7 @@ use crate::containers::hash::hash;
 use crate::containers::list::{self, ListNodes};
 use crate::containers::pool::Pool;
 use crate::layout::names::{GroupHash, Name};
-use crate::layout::nodes::{Chain, Link, NIL};
+use crate::layout::nodes::{Link, NIL};
 use crate::layout::queue::GroupNote;
 
 impl ListNodes for Pool<'_, GroupNote> {
@@ -70,7 +70,6 @@ impl Board<'_> {
         }
         let note = GroupNote {
             hash: key,
-            chain: Chain::NONE,
             link: Link::NONE,
             entry,
             generation,
