@@ -2,11 +2,11 @@
 export PG ?= 15
 export PG_CONFIG ?= /usr/lib/postgresql/$(PG)/bin/pg_config
 export DESTDIR
-.PHONY: help docs demo web psql test test-clients faults test-all deb packages packages-test bench install lint clean
+.PHONY: help docs demo web psql test test-core test-board test-clients test-tools faults test-all deb packages packages-test bench install lint clean
 
 help: ## this list
 	@echo 'make TARGET [PG=15] [PG_CONFIG=path]'
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 demo: ## the main job on real input, on a private server; installs what is missing
 	@scripts/demo
@@ -17,11 +17,20 @@ web: ## the web page, on a private server with a live load
 psql: ## a shell on the demo's server
 	@scripts/psql
 
-test: ## every test
+test: ## every test, and lint
 	@scripts/test
 
-test-clients: ## the tests of the client libraries
-	@scripts/test-clients
+test-core: ## the tests of the extension; builds neither client nor tool
+	@scripts/test core
+
+test-board: ## the tests of what needs no PostgreSQL: board, recurrence
+	@scripts/test board
+
+test-clients: ## the tests of the client libraries; SCYLLA_NO_BUILD=1 compiles no extension
+	@scripts/test clients
+
+test-tools: ## the tests of the command line; SCYLLA_NO_BUILD=1 compiles no extension
+	@scripts/test tools
 
 faults: ## torments a server, and proves that nothing is lost [SEED=n] [ONLY=name] [MINUTES=60]
 	@pgrx-tests/faults/run $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES))
