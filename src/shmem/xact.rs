@@ -100,6 +100,8 @@ pub enum Change {
     Release(Ticket, Option<FreedPlace>),
     /// As `Release`, by the scheduler: the token stays valid until another worker owns the task.
     Expire(Ticket),
+    /// As `Expire`, of a worker that was released: the token is not valid any more.
+    Revoke(Ticket),
     /// The task is no longer ready (settled, deleted or waiting): its slot goes, whatever its
     /// state.
     Gone(Id),
@@ -267,7 +269,7 @@ pub fn ending() -> Ending {
     PENDING.with_borrow(|pending| {
         for it in pending {
             match &it.change {
-                Change::Finish(ticket, _) | Change::Release(ticket, _) => {
+                Change::Finish(ticket, _) | Change::Release(ticket, _) | Change::Revoke(ticket) => {
                     ending.tickets.insert(*ticket);
                 }
                 Change::Gone(id) => {
@@ -538,6 +540,7 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::Release(ticket, _) => board.requeue(*ticket, false),
         Change::Expire(ticket) if withholds => board.withhold(*ticket),
         Change::Expire(ticket) => board.requeue(*ticket, true),
+        Change::Revoke(ticket) => board.revoke(*ticket),
         Change::Gone(id) => board.remove_task(entry, *id),
         Change::CountdownDeferred => board.entry_mut(entry).countdown_deferred = true,
         Change::RowsReleased => rows_released(board, entry, soon),
@@ -651,7 +654,7 @@ fn revert(pending: &[PendingChange]) {
     let (soon, later) = (now + COUNTDOWN_DELAY, now + ROW_RETRY_DELAY);
     in_steps(pending.iter().rev(), |board, entry, pending| match &pending.change {
         Change::Own(ticket) => board.undo_claim(*ticket),
-        Change::Finish(ticket, _) | Change::Release(ticket, _) => {
+        Change::Finish(ticket, _) | Change::Release(ticket, _) | Change::Revoke(ticket) => {
             board.undo_end(*ticket, Monotonic::MIN);
         }
         Change::Expire(ticket) => board.undo_end(*ticket, later),
