@@ -205,8 +205,8 @@ impl Board<'_> {
         }
     }
 
-    /// A task was not brought forward after all: it is not handed out.
-    pub fn undo_forward(&mut self, entry: u32, id: Id) {
+    /// A task was not submitted, or brought forward, after all: it is not handed out.
+    pub fn undo_offer(&mut self, entry: u32, id: Id) {
         let is_free = |at: &u32| {
             let it = &self.slots[*at];
             it.state == State::Queued && it.claimed_by == 0
