@@ -256,8 +256,9 @@ fn refresh(_: &mut Call, _: Refresh) -> Result<Option<Datum>> {
         return Ok(None);
     }
     let db = current_database();
-    if !access(&db).everywhere.has_any(Privileges::MANAGE) {
-        return Err(error::denied_on_all(Privileges::MANAGE.words()));
+    let access = access(&db);
+    if !access.everywhere.has_any(Privileges::MANAGE) {
+        return Err(error::denied_on_all(access.role, Privileges::MANAGE.words()));
     }
     relcache::announce_change(privilege_table(&db));
     max_tries::announce_change(&db);

@@ -1,4 +1,5 @@
-//! Errors of privileges, all 42501.
+//! Errors of privileges, all 42501. `asking` is the role that lacks one. It is not the current role
+//! where the tables are open: there, that is their owner.
 
 use crate::error::report::Error;
 use crate::pg::datum;
@@ -26,18 +27,18 @@ fn ask_for(role: Oid, queue: &str, mut words: impl Iterator<Item = &'static str>
 }
 
 /// A role that has none of the privileges on any queue.
-pub fn denied_everywhere(words: impl Iterator<Item = &'static str> + Clone) -> Error {
+pub fn denied_everywhere(asking: Oid, words: impl Iterator<Item = &'static str> + Clone) -> Error {
     denied("permission denied for extension \"scylla\"")
         .detail(format!("The call needs the {} on a queue.", any_of(words.clone())))
-        .hint(ask_for(role::current(), "...", words))
+        .hint(ask_for(asking, "...", words))
 }
 
 /// A role without a privilege on all queues.
-pub fn denied_on_all(words: impl Iterator<Item = &'static str> + Clone) -> Error {
+pub fn denied_on_all(asking: Oid, words: impl Iterator<Item = &'static str> + Clone) -> Error {
     let needed = any_of(words.clone());
     denied("permission denied for extension \"scylla\"")
         .detail(format!("The call needs the {needed} on all queues, which is queue \"*\"."))
-        .hint(ask_for(role::current(), "*", words))
+        .hint(ask_for(asking, "*", words))
 }
 
 /// A call that only the owner of the extension may make.
@@ -46,11 +47,15 @@ pub fn not_owner() -> Error {
 }
 
 /// A role without a privilege on a queue.
-pub fn denied_on_queue(queue: &[u8], words: impl Iterator<Item = &'static str> + Clone) -> Error {
+pub fn denied_on_queue(
+    asking: Oid,
+    queue: &[u8],
+    words: impl Iterator<Item = &'static str> + Clone,
+) -> Error {
     let queue = datum::printable(queue);
     denied(format!("permission denied for queue \"{queue}\""))
         .detail(format!("The call needs the {} on the queue.", any_of(words.clone())))
-        .hint(ask_for(role::current(), &queue, words))
+        .hint(ask_for(asking, &queue, words))
 }
 
 /// A role without a privilege on the queue of a task. `queue`: that queue; `None`: the role may not
@@ -74,18 +79,26 @@ pub fn denied_on_task(
 }
 
 /// A message of another role, and no privilege to cancel it.
-pub fn denied_on_message(queue: &[u8], id: &[u8]) -> Error {
+pub fn denied_on_message(asking: Oid, queue: &[u8], id: &[u8]) -> Error {
     let [queue, id] = [queue, id].map(datum::printable);
     denied(format!("permission denied for message \"{id}\" of queue \"{queue}\""))
         .detail("Another role has sent it, and the call needs the privilege \"cancel\".")
-        .hint(ask_for(role::current(), &queue, ["cancel"].into_iter()))
+        .hint(ask_for(asking, &queue, ["cancel"].into_iter()))
 }
 
-/// A schedule of another role, and no privilege to change it.
-pub fn denied_on_schedule(name: &[u8]) -> Error {
+/// A schedule of another role, and no privilege to change it. `queue`: its queue; `None`: the role
+/// may not know it.
+pub fn denied_on_schedule(asking: Oid, name: &[u8], queue: Option<&[u8]>) -> Error {
     let name = datum::printable(name);
-    denied(format!("permission denied for schedule \"{name}\""))
-        .detail("Another role owns it, and the call needs the privilege \"manage\" on its queue.")
+    let error = denied(format!("permission denied for schedule \"{name}\""));
+    let needed = "Another role owns it, and the call needs the privilege \"manage\" on its queue";
+    let manage = ["manage"].into_iter();
+    match queue.map(datum::printable) {
+        Some(queue) => {
+            error.detail(format!("{needed}, \"{queue}\".")).hint(ask_for(asking, &queue, manage))
+        }
+        None => error.detail(format!("{needed}.")).hint(ask_for(asking, "...", manage)),
+    }
 }
 
 /// A role that was dropped.

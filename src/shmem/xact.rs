@@ -100,6 +100,8 @@ pub enum Change {
     Release(Ticket, Option<FreedPlace>),
     /// As `Release`, by the scheduler: the token stays valid until another worker owns the task.
     Expire(Ticket),
+    /// As `Expire`, of a worker that was released: the token is not valid any more.
+    Revoke(Ticket),
     /// The task is no longer ready (settled, deleted or waiting): its slot goes, whatever its
     /// state.
     Gone(Id),
@@ -267,7 +269,7 @@ pub fn ending() -> Ending {
     PENDING.with_borrow(|pending| {
         for it in pending {
             match &it.change {
-                Change::Finish(ticket, _) | Change::Release(ticket, _) => {
+                Change::Finish(ticket, _) | Change::Release(ticket, _) | Change::Revoke(ticket) => {
                     ending.tickets.insert(*ticket);
                 }
                 Change::Gone(id) => {
@@ -448,18 +450,18 @@ unsafe extern "C-unwind" fn transaction_ends(event: XactEvent::Type, _arg: *mut 
         XactEvent::XACT_EVENT_COMMIT => {
             CALLED.set(false);
             let ahead = COMMITS_AHEAD.take();
-            end_level(1, |changes| commit(changes, ahead));
+            end_level(1, |pending, _| commit(pending.drain(..), ahead));
             end_counting(true);
         }
         XactEvent::XACT_EVENT_ABORT => {
             CALLED.set(false);
             COMMITS_AHEAD.set(None);
-            end_level(1, |changes| revert(changes.as_slice()));
+            end_level(1, |pending, from| revert(pending.split_at(from)));
             end_counting(false);
         }
         // Only a dropped extension or database gets here. Later callers find its entry and remove
         // it.
-        XactEvent::XACT_EVENT_PREPARE => end_level(1, |changes| drop(changes)),
+        XactEvent::XACT_EVENT_PREPARE => end_level(1, |_, _| {}),
         _ => {}
     }
 }
@@ -480,22 +482,24 @@ unsafe extern "C-unwind" fn subtransaction_ends(
             }
         }),
         SubXactEvent::SUBXACT_EVENT_ABORT_SUB => {
-            end_level(level, |changes| revert(changes.as_slice()));
+            end_level(level, |pending, from| revert(pending.split_at(from)));
         }
         _ => {}
     }
 }
 
-/// Takes the pending changes of a nesting level and of those within it, without allocating: memory
-/// may have run out. An error after the commit would be a PANIC of the server. A panic of ours
-/// discards the board instead, and it is built again.
-fn end_level(level: i32, end: impl FnOnce(Drain<PendingChange>)) {
+/// Ends the pending changes of a nesting level and of those within it, which `end` gets with those
+/// of outer levels, and where they begin. Allocates nothing: memory may have run out. An error
+/// after the commit would be a PANIC of the server. A panic of ours discards the board instead, and
+/// it is built again.
+fn end_level(level: i32, end: impl FnOnce(&mut Vec<PendingChange>, usize)) {
     let mut pending = PENDING.take();
     let from = pending.iter().rposition(|it| it.level < level).map_or(0, |at| at + 1);
-    if catch_unwind(AssertUnwindSafe(|| end(pending.drain(from..)))).is_err() {
+    if catch_unwind(AssertUnwindSafe(|| end(&mut pending, from))).is_err() {
         discard_board();
         broadcast();
     }
+    pending.truncate(from);
     if from > 0 {
         PENDING.set(pending);
     }
@@ -538,6 +542,7 @@ fn apply(pending: &[PendingChange], withholds: bool) {
         Change::Release(ticket, _) => board.requeue(*ticket, false),
         Change::Expire(ticket) if withholds => board.withhold(*ticket),
         Change::Expire(ticket) => board.requeue(*ticket, true),
+        Change::Revoke(ticket) => board.revoke(*ticket),
         Change::Gone(id) => board.remove_task(entry, *id),
         Change::CountdownDeferred => board.entry_mut(entry).countdown_deferred = true,
         Change::RowsReleased => rows_released(board, entry, soon),
@@ -637,8 +642,8 @@ fn wake_schedulers_of(database: u32) {
 }
 
 /// In reverse order: a task that was owned and settled in one transaction is first leased again,
-/// then given back.
-fn revert(pending: &[PendingChange]) {
+/// then given back; one that was submitted and cancelled is first offered again, then taken away.
+fn revert((kept, pending): (&[PendingChange], &[PendingChange])) {
     end_wait(None);
     if let Some(lane) = REFILLING.take() {
         with_board(|board| board.abandon_refill(lane, process::id()));
@@ -651,7 +656,7 @@ fn revert(pending: &[PendingChange]) {
     let (soon, later) = (now + COUNTDOWN_DELAY, now + ROW_RETRY_DELAY);
     in_steps(pending.iter().rev(), |board, entry, pending| match &pending.change {
         Change::Own(ticket) => board.undo_claim(*ticket),
-        Change::Finish(ticket, _) | Change::Release(ticket, _) => {
+        Change::Finish(ticket, _) | Change::Release(ticket, _) | Change::Revoke(ticket) => {
             board.undo_end(*ticket, Monotonic::MIN);
         }
         Change::Expire(ticket) => board.undo_end(*ticket, later),
@@ -660,11 +665,11 @@ fn revert(pending: &[PendingChange]) {
         Change::Configure(it) => board.unpin_queue(entry, it.0.as_bytes()),
         Change::Count(it) => board.unannounce_ready(entry, &it.queue, it.counts.announced),
         // A claim by this transaction is undone before, and leaves it queued.
-        Change::Forward(offer) => board.undo_forward(entry, offer.rank.id),
-        Change::Offer(_)
-        | Change::Due(_)
+        Change::Forward(offer) | Change::Offer(offer) | Change::OfferRun(offer) => {
+            board.undo_offer(entry, offer.rank.id);
+        }
+        Change::Due(_)
         | Change::Run(_)
-        | Change::OfferRun(_)
         | Change::RunsSettled
         | Change::Gone(_)
         | Change::LeaveOrder(_)
@@ -679,8 +684,43 @@ fn revert(pending: &[PendingChange]) {
         | Change::Written(_)
         | Change::DropQueue(_) => {}
     });
+    hold_back(kept, pending);
     for created in pending.iter().filter(|it| matches!(it.change, Change::Create)) {
         remove_dropped(created.database, created.extension);
+    }
+}
+
+/// Takes off the board again what the undone changes had put back there, though its offer is one of
+/// the kept changes: it is handed out after their commit.
+fn hold_back(kept: &[PendingChange], undone: &[PendingChange]) {
+    let offered = |it: &PendingChange| match &it.change {
+        Change::Offer(offer) | Change::OfferRun(offer) | Change::Forward(offer) => {
+            Some(offer.rank.id)
+        }
+        _ => None,
+    };
+    if !kept.iter().any(|it| offered(it).is_some()) {
+        return;
+    }
+    for it in undone {
+        let of_ticket = |ticket: Ticket| {
+            with_board(|board| {
+                let entry = board.find_entry(it.database, it.extension)?;
+                board.slot_at(ticket.slot, entry).map(|slot| slot.id)
+            })
+        };
+        let id = match &it.change {
+            Change::Cancel(offer) => Some(offer.rank.id),
+            Change::Finish(ticket, _) => of_ticket(*ticket),
+            _ => None,
+        };
+        if let Some(id) = id.filter(|id| kept.iter().any(|it| offered(it) == Some(*id))) {
+            with_board(|board| {
+                if let Some(entry) = board.find_entry(it.database, it.extension) {
+                    board.undo_offer(entry, id);
+                }
+            });
+        }
     }
 }
 

@@ -59,7 +59,7 @@ fn release(board: &mut Board, worker: &[u8]) -> (usize, usize) {
         });
     }
     let count = tickets.len();
-    tickets.into_iter().for_each(|ticket| board.requeue(ticket, true));
+    tickets.into_iter().for_each(|ticket| board.revoke(ticket));
     (count, holds)
 }
 

@@ -80,3 +80,28 @@ fn no_call_takes_an_advisory_lock() {
     }
     s.run("rollback; drop role has_grants");
 }
+
+/// B134: a call that has nothing to link, or nothing that is not settled, keeps no other from
+/// linking.
+#[test]
+fn nothing_is_locked_for_nothing() {
+    let database = database();
+    let (mut s, mut other) = (database.connect(), database.connect());
+    let [first, second, task] = [(); 3].map(|()| s.submit("q"));
+    let settled = s.submit("q");
+    s.end(settled, "completed");
+    other.run("set lock_timeout = '5 s'");
+    for link in [
+        "'{}', '{}'".to_owned(),
+        format!("'{{{settled}}}', '{{{task}}}'"),
+        format!("'{{{}}}', '{{{task}}}'", Uuid::new_v4()),
+    ] {
+        s.run("begin");
+        let call = format!("select scylla.add_dependencies({link})::bigint");
+        assert_eq!(s.count(&call), 0, "{link}");
+        other.run("begin");
+        assert_eq!(other.link(first, second).expect("no other links"), 1, "beside {link}");
+        other.run("rollback");
+        s.run("rollback");
+    }
+}

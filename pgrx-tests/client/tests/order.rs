@@ -29,6 +29,32 @@ fn nothing_runs(s: &mut Session) {
     assert!(s.own("w", "q", 9).is_empty());
 }
 
+/// B133: a call gets fewer tasks than it asks for while the scheduler brings groups forward, but
+/// some, and calls one after the other get one of each group, as long as any has one.
+#[test]
+fn calls_get_the_groups_that_are_forward() {
+    let database = database();
+    let mut s = database.connect();
+    keep_order(&mut s);
+    let groups: Vec<String> = (0..1_000).map(|n| format!("group {n}")).collect();
+    let sql =
+        "select scylla.submit_many('q', array_fill('{}'::jsonb, array[1000]), group_keys => $1)";
+    for round in 0..3 {
+        s.value::<Vec<Uuid>>(sql, &[&groups]);
+        let mut counts = Vec::new();
+        while counts.iter().sum::<usize>() < 1_000 {
+            let leases = s.own_with("w", "q", 1_000, "timeout => '1 h'");
+            assert!(!leases.is_empty(), "round {round}, after {counts:?}");
+            counts.push(leases.len());
+        }
+        println!("{counts:?}");
+        let each = "select count(distinct group_key) from scylla.tasks where status = 'running'";
+        assert_eq!((counts.iter().sum(), s.count(each)), (1_000, 1_000));
+        nothing_runs(&mut s);
+        s.run("select scylla.cancel(id) from scylla.tasks where status = 'running'");
+    }
+}
+
 /// B133: the order is that of submission, whatever priorities and actions, with a group and without
 /// one; a group competes with the priority of its first task.
 #[test]

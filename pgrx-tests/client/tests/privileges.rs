@@ -401,5 +401,27 @@ fn refusal_names_the_queue_and_the_grant() {
         assert_eq!(hint(&mut s, call).0, grant);
     }
     s.run("select scylla.revoke('it''s a queue', '\"it''s\"', '{submit,work,cancel,look,manage}')");
+    // Of another role's schedule, the queue is told to those who may look at it. Whatever is asked
+    // when the tables are open, the grant is to the caller.
+    s.run("select scylla.schedule('s', '@daily', 'it''s a queue')");
+    s.run("select scylla.grant('other', '\"it''s\"', '{submit}')");
+    let (grant, told) = hint(&mut s, "scylla.unschedule('s')");
+    assert_eq!(grant, "scylla.grant('...', '\"it''s\"', '{manage}')");
+    assert!(!told.contains("it's a queue"), "{told}");
+    s.run("select scylla.grant('it''s a queue', '\"it''s\"', '{look}')");
+    for call in ["scylla.unschedule('s')", "scylla.alter_schedule('s', active => false)"] {
+        let (grant, told) = hint(&mut s, call);
+        assert_eq!(grant, "scylla.grant('it''s a queue', '\"it''s\"', '{manage}')");
+        assert!(told.contains("its queue, \"it's a queue\""), "{told}");
+    }
+    s.run("select scylla.grant('it''s a queue', '\"it''s\"', '{manage}')");
+    let (grant, _) = hint(&mut s, "scylla.alter_schedule('s', active => false)");
+    assert_eq!(
+        grant, "scylla.grant('it''s a queue', '\"it''s\"', '{submit}')",
+        "found when it is locked"
+    );
+    s.run("set role \"it's\"; select scylla.unschedule('s'); reset role");
+    s.run("select scylla.revoke('it''s a queue', '\"it''s\"', '{look,manage}')");
+    s.run("select scylla.revoke('other', '\"it''s\"', '{submit}')");
     s.run("drop role \"it's\"");
 }

@@ -65,6 +65,54 @@ fn submit_in_a_savepoint_follows_it() {
     assert_eq!(owned(&mut s), [kept, again]);
 }
 
+/// I2: a task that its transaction submits, and ends or delays, is on the board neither after a
+/// rollback nor, after one to a savepoint in between, before the commit.
+#[test]
+fn what_is_undone_with_its_submission_is_not_offered() {
+    let database = database();
+    let (mut s, mut other) = (database.connect(), database.connect());
+    let used = |s: &mut Session| s.count("select board_used::bigint from scylla.health");
+    for end in [
+        "scylla.cancel($1)",
+        "scylla.delete_tasks(array[$1])",
+        "scylla.delay($1, now() + interval '1 hour')",
+        "scylla.submit('q', key => 'k', on_conflict => 'replace') from (select $1) it",
+        "scylla.add_dependencies(array[scylla.submit('other')], array[$1])",
+    ] {
+        let call = |s: &mut Session, id: Uuid| {
+            s.execute(&format!("select {}", end.replace("$1", "$1::uuid")), &[&id]).expect(end);
+        };
+        s.run("begin");
+        let id = s.submit_with("q", "key => 'k'");
+        call(&mut s, id);
+        s.run("rollback");
+        assert_eq!(used(&mut s), 0, "{end}: a rollback");
+        s.run("begin; savepoint a");
+        let id = s.submit_with("q", "key => 'k'");
+        call(&mut s, id);
+        s.run("rollback to a");
+        assert_eq!(used(&mut s), 0, "{end}: a rollback to before both");
+        let id = s.submit_with("q", "key => 'k'");
+        s.run("savepoint b");
+        call(&mut s, id);
+        s.run("rollback to b");
+        assert_eq!(used(&mut s), 0, "{end}: a rollback to between the two");
+        assert!(owned(&mut s).is_empty(), "{end}: not to its own transaction");
+        s.run("commit");
+        assert_eq!(owned(&mut other), [id], "{end}");
+        other.cancel(id);
+    }
+    // One that was offered before is offered again.
+    let id = s.submit("q");
+    s.run("begin; savepoint a");
+    assert!(s.value::<bool>("select scylla.delay($1, now())", &[&id]));
+    s.run("savepoint b");
+    assert!(s.cancel(id));
+    s.run("rollback to b; rollback to a");
+    assert_eq!(owned(&mut other), [id]);
+    s.run("commit");
+}
+
 /// I2: after a rollback to a savepoint another worker can own the task, before the transaction
 /// ends.
 #[test]

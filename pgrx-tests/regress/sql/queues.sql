@@ -111,7 +111,7 @@ select count(scylla.submit('queues.gone', '8'));
 select scylla.return_task(id, token) from scylla.own_tasks('w', 'queues.gone');
 select spec, status from scylla.tasks where queue = 'queues.gone' and spec = '8';
 
--- release_worker: its leases end as if they had expired.
+-- release_worker: its tasks are as after an expiry.
 select count(scylla.submit('queues.release')) from generate_series(1, 5);
 select count(*) from scylla.own_tasks('worker 1', 'queues.release', 2);
 select id, token from scylla.own_tasks('worker 2', 'queues.release') \gset
@@ -122,9 +122,11 @@ select status, owner, count(*) from scylla.tasks where queue = 'queues.release' 
 select scylla.release_worker('worker 1'), scylla.release_worker('worker 9');
 select status, owner, count(*), min(tries), min(history -> -1 ->> '_typ') as last
 from scylla.tasks where queue = 'queues.release' group by 1, 2 order by 1, 2;
--- A late worker may still return.
+-- It cannot return them any more.
 select scylla.release_worker('worker 2');
+\set VERBOSITY sqlstate
 select scylla.return_task(:'id', :'token');
+\set VERBOSITY default
 select count(*) from scylla.own_tasks('worker 3', 'queues.release', 9);
 
 -- B29: a point of priority per interval, 255 at most; within one priority age never changes the

@@ -84,7 +84,7 @@ impl Call {
                 return Err(call.denied_everywhere(&access, one));
             }
             Needs::OnAll(one) if !access.everywhere.has_any(one) => {
-                return Err(error::denied_on_all(one.words()));
+                return Err(error::denied_on_all(role, one.words()));
             }
             Needs::Ownership if !access.is_owner => return Err(error::not_owner()),
             _ => {}
@@ -117,7 +117,7 @@ impl Call {
     /// The error of a caller that has a privilege on no queue. It names the queue that the call is
     /// about, if the caller may know it.
     fn denied_everywhere(&self, access: &Access, one: Privileges) -> Error {
-        let on_queue = |queue: Vec<u8>| error::denied_on_queue(&queue, one.words());
+        let on_queue = |queue: Vec<u8>| error::denied_on_queue(access.role, &queue, one.words());
         let error = match self.declaration.queue {
             NamedQueue::Argument(number) => {
                 // SAFETY: the declaration has a text there.
@@ -129,12 +129,12 @@ impl Call {
                 // SAFETY: the declaration has a uuid there.
                 let id = unsafe { Uuid::read(it) };
                 let queue = access.visible_queue_of(id)?;
-                Some(error::denied_on_task(role::current(), id, Some(&queue), one.words()))
+                Some(error::denied_on_task(access.role, id, Some(&queue), one.words()))
             }),
             NamedQueue::Sql => Some(on_queue(QUEUE.to_vec())),
             NamedQueue::None => None,
         };
-        error.unwrap_or_else(|| error::denied_everywhere(one.words()))
+        error.unwrap_or_else(|| error::denied_everywhere(access.role, one.words()))
     }
 
     /// The same call by what its caller may do now, for one that has waited.
@@ -144,6 +144,11 @@ impl Call {
             None => Ok(Call { access: None, ..*self }),
             Some(access) => Call::of_role(self.info, self.declaration, access.role),
         }
+    }
+
+    /// The role that calls, also while a session is open: see `again`.
+    pub fn role(&self) -> Oid {
+        self.access.as_ref().map_or_else(role::current, |access| access.role)
     }
 
     /// The privileges of which the function needs one on each of its queues.
@@ -186,7 +191,7 @@ impl Call {
     pub fn permit_with(&self, privilege: Privileges, queue: &[u8]) -> Result<()> {
         match self.may(privilege, queue) {
             true => Ok(()),
-            false => Err(error::denied_on_queue(queue, privilege.words())),
+            false => Err(error::denied_on_queue(self.role(), queue, privilege.words())),
         }
     }
 
@@ -222,9 +227,7 @@ impl Call {
     /// The error of a task on whose queue the caller lacks a privilege.
     pub fn denied_on_task(&self, id: Uuid, privilege: Privileges) -> Error {
         let queue = self.access.as_ref().and_then(|access| access.visible_queue_of(id));
-        // Not the current role: see `again`.
-        let asking = self.access.as_ref().map_or_else(role::current, |access| access.role);
-        error::denied_on_task(asking, id, queue.as_deref(), privilege.words())
+        error::denied_on_task(self.role(), id, queue.as_deref(), privilege.words())
     }
 
     /// Whether a procedure may end the transaction here: neither in a function nor in a transaction

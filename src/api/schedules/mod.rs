@@ -86,8 +86,12 @@ fn alter_schedule(call: &mut Call, args: AlterSchedule) -> Result<Option<Datum>>
 /// and what holds now decides, however long the call waited for that.
 fn permit_change(call: &Call, name: &[u8], found: &Existing) -> Result<()> {
     let call = call.again()?;
-    let may = call.acts_for(found.owner) || call.may(Privileges::MANAGE, &datum::text(found.queue));
-    if may { Ok(()) } else { Err(error::denied_on_schedule(name)) }
+    let queue = datum::text(found.queue);
+    if call.acts_for(found.owner) || call.may(Privileges::MANAGE, &queue) {
+        return Ok(());
+    }
+    let visible = call.may(Privileges::LOOK, &queue).then_some(&*queue);
+    Err(error::denied_on_schedule(call.role(), name, visible))
 }
 
 fn next_runs(call: &mut Call, args: NextRuns) -> Result<Option<Datum>> {

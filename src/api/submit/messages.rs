@@ -91,7 +91,7 @@ fn cancel_message(call: &mut Call, args: CancelMessage) -> Result<Option<Datum>>
     let may_cancel = call.may(Privileges::CANCEL, &queue);
     let permit = |sender: Oid| match may_cancel || call.has_those_of(sender) {
         true => Ok(()),
-        false => Err(error::denied_on_message(&queue, &id)),
+        false => Err(error::denied_on_message(call.role(), &queue, &id)),
     };
     Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id, permit)?)))
 }

@@ -1,4 +1,5 @@
-//! Ending all leases of a worker, as if they had expired.
+//! Ending all leases of a worker: their tasks are as after an expiry, but the worker cannot have
+//! them back.
 
 use crate::ops::maintenance::expire::{self, Due};
 use crate::pg::process;
@@ -33,7 +34,7 @@ fn take(db: &Database, worker: &[u8]) -> Due {
                 leases.push((ticket, lease));
             })
         });
-        xact::at_commit(db, leases[before..].iter().map(|(ticket, _)| Change::Expire(*ticket)));
+        xact::at_commit(db, leases[before..].iter().map(|(ticket, _)| Change::Revoke(*ticket)));
     }
     leases
 }

@@ -173,7 +173,7 @@ impl Matching<'_> {
     fn permit_again(&self, access: &Access) -> Result<()> {
         let Some(queue) = &self.filter.queue else { return Ok(()) };
         match self.needed.iter().find(|it| !access.on(queue).has_any(**it)) {
-            Some(missing) => Err(error::denied_on_queue(queue, missing.words())),
+            Some(missing) => Err(error::denied_on_queue(self.role, queue, missing.words())),
             None => Ok(()),
         }
     }

@@ -383,9 +383,19 @@ impl World<'_> {
 
     pub fn requeue(&mut self, right: Right, expired: bool) {
         self.board.requeue(right.ticket, expired);
+        self.note_requeued(right, expired, expired);
+    }
+
+    pub fn revoke(&mut self, right: Right) {
+        self.board.revoke(right.ticket);
+        self.note_requeued(right, false, true);
+    }
+
+    /// `expired`: its token is valid still; `told`: its worker is told.
+    fn note_requeued(&mut self, right: Right, expired: bool, told: bool) {
         self.spent.push((right, false));
         let mut expect = Expect::default();
-        if expired && self.settling(right).is_some() {
+        if told && self.settling(right).is_some() {
             self.signal(right.key);
         }
         let mut ended = false;

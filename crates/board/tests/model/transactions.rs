@@ -146,7 +146,7 @@ impl World<'_> {
                 match end.outcome {
                     Outcome::Finish => drop(self.rows.remove(key)),
                     Outcome::Delay => self.rows.get_mut(key).expect("a locked row").ready = false,
-                    Outcome::Requeue | Outcome::Stray => {}
+                    Outcome::Requeue | Outcome::Revoke | Outcome::Stray => {}
                 }
             }
         }
@@ -168,6 +168,7 @@ impl World<'_> {
                         self.withhold(right)
                     }
                     Outcome::Requeue => self.requeue(right, end.expired),
+                    Outcome::Revoke => self.revoke(right),
                     _ => self.finish(right),
                 },
             }

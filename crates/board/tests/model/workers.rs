@@ -128,8 +128,8 @@ impl World<'_> {
                 continue;
             }
             let is_ready = self.is_ready(right.key);
-            let outcome = if is_ready { Outcome::Requeue } else { Outcome::Stray };
-            let act = Act::Settle { right, end: End { outcome, expired: true } };
+            let outcome = if is_ready { Outcome::Revoke } else { Outcome::Stray };
+            let act = Act::Settle { right, end: End { outcome, expired: false } };
             self.transactions.entry(pid).or_default().acts.push(act);
         }
         if commits { self.commit(pid, false) } else { self.roll_back(pid, usize::MAX) }

@@ -84,6 +84,8 @@ pub struct Right {
 pub enum Outcome {
     Finish,
     Requeue,
+    /// Ready again, and its worker is told.
+    Revoke,
     /// Live, but not ready until it is fired.
     Delay,
     /// It was not ready in the table.

@@ -2,6 +2,7 @@
 
 use crate::{run, running, settled, submit, until_running};
 use client::*;
+use std::time::Duration;
 
 pub fn with_roles(s: &mut Session, roles: &[&str]) {
     for role in roles {
@@ -73,9 +74,10 @@ fn a_database_leaves_a_process_to_the_others() {
 }
 
 /// How many commands of one database began after a command of another one was submitted, and before
-/// that began. The first database has many commands to run.
+/// that began, and how long that took: the most and the least of some. The first database has many
+/// commands to run.
 #[track_caller]
-fn overtaken_by(server: &Server) -> i64 {
+fn overtaken_by(server: &Server) -> (i64, Duration) {
     let (busy, other) = (server.database(), server.database());
     let (mut b, mut s) = (busy.connect(), other.connect());
     b.run("create table t (at timestamptz)");
@@ -87,26 +89,65 @@ fn overtaken_by(server: &Server) -> i64 {
     eventually(seconds(20), "some have run", || {
         (b.count("select count(*) from t") > 3).then_some(())
     });
-    let begun = s.text("select clock_timestamp()::text");
-    let id = submit(&mut s, "insert into t values (clock_timestamp())", "");
-    assert_eq!(settled(&mut s, id)["status"], "completed");
-    let at = s.text("select at::text from t");
-    let between =
-        "select count(*) from t where at between $1::text::timestamptz and $2::text::timestamptz";
-    let count = b.value(between, &[&begun, &at]);
-    assert!(
-        b.count("select count(*) from scylla.tasks where status = 'ready'") > 100,
-        "it was early"
-    );
-    count
+    let (mut most, mut least) = (0, Duration::MAX);
+    for _ in 0..5 {
+        let begun = s.text("select clock_timestamp()::text");
+        let id = submit(&mut s, "insert into t values (clock_timestamp())", "");
+        assert_eq!(settled(&mut s, id)["status"], "completed");
+        let at = s.text("select max(at)::text from t");
+        let between = "select count(*), extract(epoch from $2::text::timestamptz - $1::text::timestamptz)::float8
+            from t where at between $1::text::timestamptz and $2::text::timestamptz";
+        let row = b.query_one(between, &[&begun, &at]).expect("a row");
+        most = most.max(row.get(0));
+        least = least.min(Duration::from_secs_f64(row.get(1)));
+    }
+    let left = b.count("select count(*) from scylla.tasks where status = 'ready'");
+    assert!(left > 100, "the other database has {left} left");
+    (most, least)
 }
 
 /// B125: databases that wait for a process get them in turn.
 #[test]
 fn a_database_with_many_commands_does_not_delay_another() {
     let server = Server::start(&["scylla.sql_workers = 1"]);
-    let count = overtaken_by(&server);
+    let (count, _) = overtaken_by(&server);
     assert!(count <= 2, "{count} of the other database's commands were first");
+}
+
+/// B125: of databases that all have commands to run, each has its turn before another has its
+/// second one.
+#[test]
+fn databases_with_many_commands_take_turns() {
+    const EACH: i64 = 40;
+    let server = Server::start(&["scylla.sql_workers = 1"]);
+    let databases = [(); 3].map(|()| server.database());
+    let mut sessions = databases.each_ref().map(|it| it.connect());
+    for s in &mut sessions {
+        s.run("create table t (at timestamptz); select scylla.pause('sql')");
+        s.run(&format!(
+            "select scylla.run_sql('insert into t values (clock_timestamp()); select pg_sleep(0.01)')
+               from generate_series(1, {EACH})"
+        ));
+    }
+    sessions.iter_mut().for_each(|s| s.run("select scylla.resume('sql')"));
+    let mut begun = Vec::new();
+    for (n, s) in sessions.iter_mut().enumerate() {
+        let done = "select count(*) from scylla.finished where status = 'completed'";
+        eventually(seconds(60), "all run", || (s.count(done) == EACH).then_some(()));
+        let rows = s.query("select extract(epoch from at)::float8 from t", &[]).expect("the times");
+        begun.extend(rows.iter().map(|row| (row.get::<_, f64>(0), n)));
+    }
+    begun.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let order: Vec<usize> = begun.into_iter().map(|(_, database)| database).collect();
+    // As long as each had something to run.
+    let places = [0, 1, 2]
+        .map(|n| -> Vec<usize> { (0..order.len()).filter(|at| order[*at] == n).collect() });
+    let first = places.iter().map(|it| it[0]).max().unwrap();
+    let last = places.iter().map(|it| *it.last().unwrap()).min().unwrap();
+    let steps = places.iter().flat_map(|it| it.windows(2));
+    let between = steps.filter(|two| first <= two[0] && two[1] <= last);
+    let most = between.map(|two| two[1] - two[0]).max().unwrap();
+    assert!(last - first > 60 && most <= 4, "{most} of {}: {order:?}", last - first);
 }
 
 /// B125: the same where the server has one place among its processes.
@@ -114,9 +155,11 @@ fn a_database_with_many_commands_does_not_delay_another() {
 fn idle_processes_make_room_among_the_server_s_processes() {
     // The launcher, two schedulers, PostgreSQL's own launcher for subscriptions: one place is left.
     let server = Server::start(&["max_worker_processes = 5", "max_parallel_workers = 0"]);
-    let count = overtaken_by(&server);
+    let (count, took) = overtaken_by(&server);
     // Each process that leaves must be gone before another one starts.
     assert!(count <= 2, "{count} of the other database's commands were first");
+    // Else an idle one leaves after two seconds.
+    assert!(took < milliseconds(1_500), "{took:?}");
 }
 
 /// B125: a command belongs to the group of its role, unless told: roles have their turns, and a

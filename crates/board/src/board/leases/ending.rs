@@ -127,6 +127,16 @@ impl Board<'_> {
         }
     }
 
+    /// The ending committed and the task is ready again: the lease was taken from its worker, which
+    /// is told so. Its token is not valid any more.
+    pub fn revoke(&mut self, ticket: Ticket) {
+        if self.is_at(ticket, State::Ending) {
+            self.signal_lease_ended(ticket.slot);
+            self.end_lease(ticket.slot, false);
+            self.requeue_slot(ticket.slot);
+        }
+    }
+
     /// As `requeue` of an expired lease, but the task is not handed out before `publish`, since the
     /// commit is not durable yet. Its worker may extend or return it.
     pub fn withhold(&mut self, ticket: Ticket) {
@@ -195,8 +205,8 @@ impl Board<'_> {
         }
     }
 
-    /// A task was not brought forward after all: it is not handed out.
-    pub fn undo_forward(&mut self, entry: u32, id: Id) {
+    /// A task was not submitted, or brought forward, after all: it is not handed out.
+    pub fn undo_offer(&mut self, entry: u32, id: Id) {
         let is_free = |at: &u32| {
             let it = &self.slots[*at];
             it.state == State::Queued && it.claimed_by == 0
