@@ -127,9 +127,9 @@ PGMQ_API = System(
     "pgmq-api",
     install_scylla,
     ledger="""
-        select count(id) - held, held, null, count(*) filter (where tries > 0)
-        from (select count(*) as held from scylla._leases()) l left join scylla.task on queue = 'messages'
-        group by held""",
+        select count(t.id) - l.held, l.held, null, count(*) filter (where t.tries > 0)
+        from (select count(*) as held from scylla._leases()) l left join scylla.task t on t.queue = 'messages'
+        group by l.held""",
     empty="""
         drop schema if exists pgmq_api cascade;
         do $$ begin
