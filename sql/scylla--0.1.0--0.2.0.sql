@@ -316,6 +316,7 @@ comment on trigger note_identity on scylla.incarnation is 'a restored row closes
 
 -- Operators and dashboards.
 
+\schema function scylla._live
 \schema function scylla.list_tasks
 \schema function scylla.cancel_matching
 \schema function scylla.resubmit_matching

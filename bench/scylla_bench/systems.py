@@ -122,6 +122,30 @@ PGMQ = System(
     peer=True,
 )
 
+# pgmq's functions as scylla has them, beside pgmq in one database: no function names its own schema.
+PGMQ_API = System(
+    "pgmq-api",
+    install_scylla,
+    ledger="""
+        select count(t.id) - l.held, l.held, null, count(*) filter (where t.tries > 0)
+        from (select count(*) as held from scylla._leases()) l left join scylla.task t on t.queue = 'messages'
+        group by l.held""",
+    empty="""
+        drop schema if exists pgmq_api cascade;
+        do $$ begin
+            if to_regnamespace('pgmq') is not null then
+                alter schema pgmq rename to pgmq_peer;
+            end if;
+            perform scylla.enable_pgmq_api();
+            perform pgmq.create('messages');
+            alter schema pgmq rename to pgmq_api;
+            if to_regnamespace('pgmq_peer') is not null then
+                alter schema pgmq_peer rename to pgmq;
+            end if;
+        end $$""",
+    release="select scylla.cancel_tasks(array(select id from scylla._leases()))",
+)
+
 GRAPHILE = System(
     "graphile",
     peers.install_graphile,
@@ -155,7 +179,7 @@ class Systems:
 
     def __init__(self, server: Server, key: str) -> None:
         self.server = server
-        every = (SCYLLA, plain(key), FLOOR, PGMQ, GRAPHILE, PGBOSS)
+        every = (SCYLLA, plain(key), FLOOR, PGMQ, PGMQ_API, GRAPHILE, PGBOSS)
         self.known = {system.name: system for system in every}
         self.installed: dict[str, System | BenchError] = {}
         self.used: set[str] = set()
@@ -178,7 +202,12 @@ class Systems:
         self.used.add(name)
         return found
 
+    def forget(self, name: str) -> None:
+        """A peer's schema is gone: it is installed again when it is asked for."""
+        self.installed.pop(name, None)
+        self.used.discard(name)
+
     def empty(self) -> None:
-        """Deletes the tasks of those that were used."""
-        for name in self.used:
+        """Deletes the tasks of those that were used; scylla's first, with what depends on them."""
+        for name in sorted(self.used, key=lambda name: name != SCYLLA.name):
             self.server.sql(self.known[name].empty)

@@ -15,6 +15,7 @@ from .special import (
     delays,
     dependencies,
     leases,
+    moving,
     operating,
     queues,
     schedules,
@@ -56,6 +57,16 @@ def work(size: int, clients: int, *targets: Target) -> Compare:
     script = "work-1" if size == 1 else "work-many"
     what = f"own and return {size:,} in two statements, {clients} clients"
     return Compare(f"work-{size}", "work", what, sides(EVERYONE, script, size, clients), targets)
+
+
+def messages(name: str, script: str, size: int, clients: int, asynchronous: bool = False) -> Compare:
+    """The same statement of a client of pgmq: against the schema that scylla has, and against pgmq."""
+    settings = ASYNC if asynchronous else {}
+    what = "send" if script.startswith("submit") else "read and delete"
+    number = "1 client" if clients == 1 else f"{clients} clients"
+    what = f"{what} {size:,} by pgmq's functions{' with synchronous_commit off' if asynchronous else ''}, {number}"
+    sides = tuple(Side(system, script, size, clients, settings=settings) for system in ("pgmq-api", "pgmq"))
+    return Compare(f"pgmq-{name}", "pgmq", what, sides, (Target("pgmq", 1),))
 
 
 def joined(size: int, clients: int, *targets: Target) -> Compare:
@@ -153,6 +164,18 @@ WORKLOADS: tuple[Workload, ...] = (
     joined(1000, 4),
     outcomes(100),
     outcomes(1000),
+    # ---- pgmq's functions ----
+    messages("send-1", "submit-1", 1, 16),
+    messages("send-1-alone", "submit-1", 1, 1),
+    messages("send-1-async", "submit-1", 1, 16, asynchronous=True),
+    messages("send-1000", "submit-many", 1000, 4),
+    messages("read-1", "work-1", 1, 16),
+    messages("read-1-alone", "work-1", 1, 1),
+    messages("read-1-async", "work-1", 1, 16, asynchronous=True),
+    messages("read-10", "work-many", 10, 8),
+    messages("read-100", "work-many", 100, 4),
+    messages("read-1000", "work-many", 1000, 4),
+    Special("pgmq-import", "pgmq", "move a queue of pgmq with 1,000,000 messages", moving.move),
     Special("binary-work", "binary", "own and return with binary parameters, against pgbench's text", binary.work),
     Special("binary-submit", "binary", "submit_many of 1,000 with binary parameters, against text", binary.submit),
     Special("worker", "worker", "tasks through the worker of the client in Rust, against its driver", clients.worker),
@@ -240,6 +263,7 @@ WORKLOADS: tuple[Workload, ...] = (
     # ---- operating ----
     Special("pages", "operating", "a page of list_tasks, of 10,000,000 tasks", operating.pages),
     Special("bulk", "operating", "cancel, resubmit and delete 100,000 tasks, a call each", operating.bulk),
+    Special("relay", "relay", "tasks from an outbox through the relay", moving.carry),
     # ---- what it takes ----
     Special("wal", "wal", "WAL from submit to completed, spec of 100 bytes", storage.wal),
     Special("memory", "memory", "the shared memory of the board", storage.memory),

@@ -19,6 +19,7 @@ drop function
     pgmq.create_non_partitioned(text),
     pgmq.create_unlogged(text),
     pgmq.create_partitioned(text, text, text, integer),
+    pgmq.acquire_queue_lock(text),
     pgmq.drop_queue(text),
     pgmq.drop_queue(text, boolean),
     pgmq.purge_queue(text),

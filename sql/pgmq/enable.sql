@@ -67,6 +67,12 @@ as 'select scylla._pgmq_create($1, true, false)';
 
 comment on function pgmq.create_partitioned(text, text, text, integer) is 'creates a queue';
 
+create function pgmq.acquire_queue_lock(queue_name text) returns void
+language sql volatile parallel unsafe
+as 'select';
+
+comment on function pgmq.acquire_queue_lock(text) is 'does nothing: it is there for clients that call it';
+
 create function pgmq.drop_queue(queue_name text) returns boolean
 language sql volatile parallel unsafe
 as 'select scylla._pgmq_drop($1)';
@@ -491,6 +497,7 @@ alter function pgmq.create(text) depends on extension scylla;
 alter function pgmq.create_non_partitioned(text) depends on extension scylla;
 alter function pgmq.create_unlogged(text) depends on extension scylla;
 alter function pgmq.create_partitioned(text, text, text, integer) depends on extension scylla;
+alter function pgmq.acquire_queue_lock(text) depends on extension scylla;
 alter function pgmq.drop_queue(text) depends on extension scylla;
 alter function pgmq.drop_queue(text, boolean) depends on extension scylla;
 alter function pgmq.purge_queue(text) depends on extension scylla;

@@ -19,6 +19,30 @@ end;
 
 comment on function scylla._history_with is 'a history with one more assignment at its end';
 
+-- The live tasks of a queue, each part through an index of its own. The planner takes the function apart, so that
+-- the conditions of a statement reach each part.
+create function scylla._live(queue text) returns setof scylla.task
+language sql stable parallel safe rows 1000
+as $$
+select t.*
+from scylla.task t
+where t.queue operator(pg_catalog.=) $1 and t.ready and not t.behind and t.group_key is null
+union all
+select t.*
+from scylla.task t
+where t.queue operator(pg_catalog.=) $1 and t.ready and not t.behind and t.group_key is not null
+union all
+select t.*
+from scylla.task t
+where t.queue operator(pg_catalog.=) $1 and t.behind
+union all
+select t.*
+from scylla.task t
+where t.queue operator(pg_catalog.=) $1 and not t.ready and not t.behind
+$$;
+
+comment on function scylla._live is 'the live tasks of a queue, for a role that may read the table';
+
 -- Each part has one status, so that a query by status reads no other part, and only what the caller
 -- may look at: a condition of the query cannot see the rest, but for PostgreSQL's leakproof operators. The first and the last queue are there
 -- for the indexes, which begin with the queue. Columns have the same type and collation in each part:

@@ -16,13 +16,14 @@ const LOCKED: &str =
 fn no_view_locks_tables_for_others() {
     let database = database();
     let mut s = database.connect();
-    s.run("create role locks_views; select scylla.enable_cron_api()");
+    s.run("create role locks_views; select scylla.enable_cron_api(), scylla.enable_pgmq_api()");
+    s.run("select pgmq.create('m')");
     s.run("grant usage on schema cron to locks_views");
     s.run("grant insert, update, delete on cron.job to locks_views");
     let views = "select oid::regclass::text from pg_class
-        where relnamespace::regnamespace::text in ('scylla', 'cron') and relkind = 'v' order by 1";
+        where relnamespace::regnamespace::text in ('scylla', 'cron', 'pgmq') and relkind = 'v' order by 1";
     let views: Vec<String> = s.query(views, &[]).unwrap().iter().map(|row| row.get(0)).collect();
-    assert!(views.len() > 8, "{views:?}");
+    assert!(views.len() > 12, "{views:?}");
     for view in views {
         for mode in ["row exclusive", "share row exclusive", "access exclusive"] {
             s.run("begin; set local role locks_views");
@@ -48,7 +49,9 @@ fn no_view_locks_tables_for_others() {
 fn no_call_takes_an_advisory_lock() {
     let database = database();
     let mut s = database.connect();
-    s.run("create role has_grants login; select scylla.enable_cron_api()");
+    s.run(
+        "create role has_grants login; select scylla.enable_cron_api(), scylla.enable_pgmq_api()",
+    );
     let [first, second] = [(); 2].map(|()| s.submit("q"));
     let settled = s.submit("q");
     s.end(settled, "aborted");
@@ -73,6 +76,13 @@ fn no_call_takes_an_advisory_lock() {
         "scylla.register_worker(), scylla.drain_worker('w'), scylla.release_worker('w')",
         "scylla.cancel_matching('{\"queue\": \"q\"}'), scylla.delete_matching('{\"queue\": \"q\"}')",
         "scylla.drop_queue('q')",
+        "pgmq.acquire_queue_lock('m'), pgmq.create('m'), pgmq.bind_topic('a.#', 'm')",
+        "pgmq.send('m', '1'), pgmq.send_batch('m', '{2, 3}', 60), pgmq.send_topic('a.b', '4')",
+        "pgmq.read('m', 0, 1), pgmq.read_with_poll('m', 0, 1), pgmq.set_vt('m', '{1}'::bigint[], 0)",
+        "pgmq.read_grouped('m', 0, 1), pgmq.read_grouped_rr('m', 0, 1), pgmq.pop('m')",
+        "pgmq.archive('m', array(select msg_id from pgmq.q_m limit 1)), pgmq.metrics('m')",
+        "pgmq.enable_notify_insert('m'), pgmq.send('m', '5'), pgmq.purge_queue('m')",
+        "pgmq.drop_queue('m')",
     ] {
         s.run(&format!("select {call}"));
         let taken = s.text(LOCKED);

@@ -3,27 +3,12 @@
 --   each; $3 how many.
 -- Result: ids, in that order.
 -- Reads scylla.task by its indexes of queues, and the board; changes and locks nothing.
-with part as (
-    select t.id, t.ready, t.meta
-    from scylla.task t
-    where t.queue = $1 and t.action = 'pgmq' and t.ready and not t.behind and t.group_key is null
-    union all
-    select t.id, t.ready, t.meta
-    from scylla.task t
-    where t.queue = $1 and t.action = 'pgmq' and t.ready and not t.behind and t.group_key is not null
-    union all
-    select t.id, t.ready, t.meta
-    from scylla.task t
-    where t.queue = $1 and t.action = 'pgmq' and t.behind
-    union all
-    select t.id, t.ready, t.meta
-    from scylla.task t
-    where t.queue = $1 and t.action = 'pgmq' and not t.ready and not t.behind
-), live as materialized (
+with live as materialized (
     select t.id, t.ready and l.id is null as is_visible,
         coalesce(t.meta ->> 'x-pgmq-group', '_default_fifo_group') as group_key
-    from part t
+    from scylla._live($1) t
     left join scylla._leases() l on l.id = t.id
+    where t.action = 'pgmq'
 ), firsts as (
     select distinct on (i.group_key) i.group_key, i.id, i.is_visible
     from live i

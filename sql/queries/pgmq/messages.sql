@@ -2,23 +2,6 @@
 -- Parameters: $1 queue. Result: id, how often it was read, when it was sent, when it was read last,
 --   null, when it is visible, the message, its headers.
 -- Reads scylla.task by its indexes of queues, and the board; changes and locks nothing.
-with live as (
-    select t.*
-    from scylla.task t
-    where t.queue = $1 and t.action = 'pgmq' and t.ready and not t.behind and t.group_key is null
-    union all
-    select t.*
-    from scylla.task t
-    where t.queue = $1 and t.action = 'pgmq' and t.ready and not t.behind and t.group_key is not null
-    union all
-    select t.*
-    from scylla.task t
-    where t.queue = $1 and t.action = 'pgmq' and t.behind
-    union all
-    select t.*
-    from scylla.task t
-    where t.queue = $1 and t.action = 'pgmq' and not t.ready and not t.behind
-)
 select t.id,
     t.tries + case when not l.recorded then 1 else 0 end as read_ct,
     t.created,
@@ -29,6 +12,7 @@ select t.id,
     case when l.id is null then coalesce(t.due, t.run_at, t.created)
         else coalesce(l.deadline, 'infinity') end as vt,
     t.spec, t.meta
-from live t
+from scylla._live($1) t
 left join scylla._leases() l on l.id = t.id
+where t.action = 'pgmq'
 order by t.id

@@ -1,4 +1,4 @@
 -- Which of some tasks are live.
--- Parameters: $1 ids. Result: the ids of those that are.
+-- Parameters: $1 ids. Result: id and queue of those that are.
 -- Reads scylla.task by primary key; changes and locks nothing.
-select t.id from scylla.task t where t.id = any ($1)
+select t.id, t.queue from scylla.task t where t.id = any ($1)

@@ -2,13 +2,13 @@
 
 use crate::error::{self, Error, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
+use crate::ops::finish::begin::{Busy, begin_each};
 use crate::ops::finish::retry;
 use crate::pg::process;
 use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{LOCK, Whereabouts, ids, session, whereabouts};
@@ -135,57 +135,36 @@ pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
     }
 }
 
-/// How often a worker waits for the scheduler to make the first partitions, up to 20 ms each time.
-const MOST_WAITS: usize = 50;
-
 /// A lease that this transaction ends, and whether its task is deleted when it completes.
 type Begun = (Lease, bool);
 
-/// Compares tokens and begins to end the leases (I7); waits for those that the scheduler is ending.
+/// Compares tokens and begins to end the leases (I7).
 fn begin_ends(
     db: &Database,
     returns: &[Return],
     some: &[usize],
 ) -> Vec<(usize, Result<Begun, Refusal>)> {
     let me = process::id();
-    let change = |settles| if settles { Change::Finish } else { Change::Release };
     let mut held = Vec::with_capacity(some.len());
-    let mut tickets = Vec::with_capacity(some.len());
-    let mut left: Vec<usize> = some.to_vec();
-    xact::reserve(some.len());
-    let mut waits = 0;
     let now = time::now().wall;
-    while !left.is_empty() {
-        db.on_board(|board, entry| {
-            // Without partitions the first settled tasks would go to the default partition.
-            if board.is_unprepared(entry) && waits < MOST_WAITS {
-                waits += 1;
-                return;
-            }
-            left.retain(|at| {
-                let it = &returns[*at];
-                let answer = board.begin_end(entry, it.id.0, &it.token_hash, me);
-                let busy = matches!(answer, Err(Refusal::Busy));
-                if !busy {
-                    held.push((
-                        *at,
-                        answer.map(|(ticket, lease)| {
-                            board.note_seen(ticket.slot, now);
-                            let settles = it.settles();
-                            tickets.push((settles, ticket, board.freed_place(&lease)));
-                            (lease, board.discards(&lease))
-                        }),
-                    ));
-                }
-                busy
-            });
-        });
-        let ends = tickets.drain(..);
-        xact::at_commit(db, ends.map(|(settles, ticket, place)| change(settles)(ticket, place)));
-        if !left.is_empty() {
-            segment::wait();
-        }
-    }
+    begin_each(db, some, |board, entry, at: usize| {
+        let it = &returns[at];
+        let begun = match board.begin_end(entry, it.id.0, &it.token_hash, me) {
+            Err(Refusal::Busy) => return Err(Busy),
+            begun => begun,
+        };
+        let mut change = None;
+        held.push((
+            at,
+            begun.map(|(ticket, lease)| {
+                board.note_seen(ticket.slot, now);
+                let end = if it.settles() { Change::Finish } else { Change::Release };
+                change = Some(end(ticket, board.freed_place(&lease)));
+                (lease, board.discards(&lease))
+            }),
+        ));
+        Ok(change)
+    });
     held
 }
 

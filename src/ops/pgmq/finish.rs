@@ -2,13 +2,14 @@
 
 use crate::error::{self, Result};
 use crate::ops::dependencies::count_down::settle_dependents;
+use crate::ops::finish::begin::{Busy, begin_each};
 use crate::ops::locking::lock::Locked;
 use crate::pg::datum::{self, TEXT};
 use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment::{self, with_board};
+use crate::shmem::segment::with_board;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{ROWS_PER_TX, distinct, ids_in, session};
@@ -52,8 +53,7 @@ pub fn end(db: &Database, queue: &[u8], wanted: &[Uuid], archive: bool) -> Resul
     Ok(ended.into_iter().map(|it| it.id).collect())
 }
 
-/// Begins to end the leases that some messages have; the commit makes the change to each. Waits for
-/// those that the scheduler is ending.
+/// Begins to end the leases that some messages have; the commit makes the change to each.
 pub fn begin_ends(
     db: &Database,
     some: &[Uuid],
@@ -61,26 +61,15 @@ pub fn begin_ends(
 ) -> Vec<Ending> {
     let me = process::id();
     let mut begun = Vec::with_capacity(some.len());
-    let mut tickets = Vec::with_capacity(some.len());
-    xact::reserve(some.len());
-    let mut left: Vec<Uuid> = some.to_vec();
-    while !left.is_empty() {
-        db.on_board(|board, entry| {
-            left.retain(|id| match board.begin_end_of_any(entry, id.0, me) {
-                Some(Ok((ticket, lease))) => {
-                    tickets.push((ticket, board.freed_place(&lease)));
-                    begun.push(Ending { lease: Some(lease), ..Ending::of(*id) });
-                    false
-                }
-                Some(Err(Refusal::Busy)) => true,
-                _ => false,
-            });
-        });
-        xact::at_commit(db, tickets.drain(..).map(|(ticket, place)| change(ticket, place)));
-        if !left.is_empty() {
-            segment::wait();
+    begin_each(db, some, |board, entry, id: Uuid| match board.begin_end_of_any(entry, id.0, me) {
+        Some(Ok((ticket, lease))) => {
+            let place = board.freed_place(&lease);
+            begun.push(Ending { lease: Some(lease), ..Ending::of(id) });
+            Ok(Some(change(ticket, place)))
         }
-    }
+        Some(Err(Refusal::Busy)) => Err(Busy),
+        _ => Ok(None),
+    });
     begun.sort_unstable_by_key(|it| it.id);
     begun
 }

@@ -5,13 +5,14 @@ use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::pgmq::finish;
 use crate::ops::pgmq::queues::MessageQueue;
 use crate::ops::submit::delay;
+use crate::pg::datum;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment;
 use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::ending::Ending;
-use crate::storage::rows::{LIVE, distinct, ids_of, session};
+use crate::storage::rows::{LIVE, distinct, id_at, ids, ids_in, ids_of, session};
 use crate::storage::settle::release as release_rows;
 use board::{EXPIRED, Extended, Wall};
 
@@ -32,14 +33,10 @@ pub fn set_vt(
     wanted: &[Uuid],
     until: Wall,
 ) -> Result<Vec<Uuid>> {
-    let live = distinct(ids_of(&session(db), &LIVE, wanted.iter().copied()).into_iter());
+    let live = live_of(db, queue, wanted)?;
     if until <= time::now().wall {
         release(db, &live);
     }
-    let permit = |id: Uuid, found: &[u8]| match *found == *queue.queue {
-        true => Ok(()),
-        false => Err(error::message_of_other_queue(id)),
-    };
     for id in &live {
         loop {
             pgrx::check_for_interrupts!();
@@ -47,13 +44,24 @@ pub fn set_vt(
                 Moved::Yes => break,
                 Moved::Busy => segment::wait(),
                 // Another transaction may read it, or delete it, in this moment.
-                Moved::Unread if delay::delay(db, *id, until, permit)? => break,
+                Moved::Unread if delay::delay(db, *id, until, |_, _| Ok(()))? => break,
                 Moved::Unread if !is_live(db, *id) => break,
                 Moved::Unread => segment::wait(),
             }
         }
     }
     Ok(live)
+}
+
+/// Those of some messages that are live; an error if one is another queue's.
+fn live_of(db: &Database, queue: &MessageQueue, wanted: &[Uuid]) -> Result<Vec<Uuid>> {
+    let session = session(db);
+    let rows = session.run(&LIVE, &[ids(wanted.iter().copied())]);
+    let is_other = |row: &usize| *datum::text(rows.get(*row, 1)) != *queue.queue;
+    match (0..rows.len()).find(is_other) {
+        Some(row) => Err(error::message_of_other_queue(id_at(&rows, row, 0))),
+        None => Ok(distinct(ids_in(&rows))),
+    }
 }
 
 fn is_live(db: &Database, id: Uuid) -> bool {

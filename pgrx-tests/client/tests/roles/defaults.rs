@@ -7,15 +7,15 @@ use client::*;
 /// What a role may do with the objects of both schemas, beyond what PUBLIC may.
 const MORE: &str = "select coalesce(string_agg(what, ', ' order by what), '') from (
         select c.oid::regclass::text as what from pg_class c, aclexplode(c.relacl) a
-        where c.relnamespace in (select oid from pg_namespace where nspname in ('scylla', 'cron'))
+        where c.relnamespace in (select oid from pg_namespace where nspname in ('scylla', 'cron', 'pgmq'))
             and a.grantee = $1::text::regrole
         union all
         select p.oid::regprocedure::text from pg_proc p, aclexplode(p.proacl) a
-        where p.pronamespace in (select oid from pg_namespace where nspname in ('scylla', 'cron'))
+        where p.pronamespace in (select oid from pg_namespace where nspname in ('scylla', 'cron', 'pgmq'))
             and a.grantee = $1::text::regrole
         union all
         select nspname::text from pg_namespace n, aclexplode(n.nspacl) a
-        where nspname in ('scylla', 'cron') and (a.grantee = $1::text::regrole
+        where nspname in ('scylla', 'cron', 'pgmq') and (a.grantee = $1::text::regrole
             or a.grantee = 0 and a.privilege_type = 'CREATE')
     ) t";
 
@@ -34,14 +34,15 @@ fn default_privileges_are_none_here() {
          alter default privileges grant all on tables to public;
          alter default privileges revoke execute on functions from public"
     ));
-    s.run("create extension scylla; select scylla.enable_cron_api()");
+    s.run("create extension scylla; select scylla.enable_cron_api(), scylla.enable_pgmq_api()");
+    s.run("select pgmq.create('m'), pgmq.send('m', '1')");
     // The scheduler makes the partitions.
     let partitions =
         "select count(*) from pg_inherits where inhparent = 'scylla.finished'::regclass";
     eventually(seconds(20), "there are partitions", || (s.count(partitions) > 3).then_some(()));
     assert_eq!(s.value::<String>(MORE, &[&format!("\"{reader}\"")]), "");
     let open = "select coalesce(string_agg(oid::regclass::text, ', '), '') from pg_class
-        where relnamespace::regnamespace::text in ('scylla', 'cron') and relkind in ('r', 'p', 'v', 'S')
+        where relnamespace::regnamespace::text in ('scylla', 'cron', 'pgmq') and relkind in ('r', 'p', 'v', 'S')
             -- Of runs that the caller sees, as with pg_cron.
             and oid <> 'cron.job_run_details'::regclass
             and (has_table_privilege('public', oid, 'insert, update, delete, truncate')
@@ -49,6 +50,7 @@ fn default_privileges_are_none_here() {
     assert_eq!(s.text(open), "");
     let mut r = connect_as(&database, &format!("\"{reader}\""));
     assert_eq!(r.count("select count(*) from scylla.queues"), 0);
+    assert_eq!(r.refused("select count(*) from pgmq.q_m"), "42501");
     s.run("grant usage on schema cron to public");
     assert_eq!(r.count("select count(*) from cron.job"), 0);
     assert_eq!(r.refused("select cron.alter_job(1, active => false)"), "42501");
@@ -109,7 +111,7 @@ fn every_view_is_a_barrier() {
     let mut s = database.connect();
     s.run("select scylla.enable_cron_api()");
     let without = "select coalesce(string_agg(oid::regclass::text, ', '), '') from pg_class
-        where relnamespace::regnamespace::text in ('scylla', 'cron') and relkind = 'v'
+        where relnamespace::regnamespace::text in ('scylla', 'cron', 'pgmq') and relkind = 'v'
             and reloptions is distinct from '{security_barrier=true}'";
     assert_eq!(s.text(without), "");
     s.run("select scylla.configure_queue('hidden', max_running => 7), scylla.submit('hidden')");

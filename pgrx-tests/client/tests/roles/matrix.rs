@@ -178,6 +178,7 @@ const CALLS: &[(&str, &str)] = &[
     ("_health", "select scylla._health()"),
     ("_known_workers", "select scylla._known_workers(now())"),
     ("_may_look", "select scylla._may_look('q')"),
+    ("_live", "select scylla._live('q')"),
     ("_newest", "select scylla._newest('[]')"),
     ("_history_with", "select scylla._history_with('[]', 'w', now())"),
     ("_role", "select 'none'::scylla.role"),

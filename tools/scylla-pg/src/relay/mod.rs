@@ -10,12 +10,13 @@ mod source;
 mod target;
 
 use crate::failure::Failure;
+use futures_util::future::try_join;
 use serde_json::json;
 use source::{Source, Window};
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
-use target::{Carried, Status, Target};
+use target::{Carried, Status, Target, Task};
 use tokio::time::sleep;
 use tokio_postgres::error::SqlState;
 
@@ -163,31 +164,48 @@ impl Relay {
         for rows in window.rows.chunks(size) {
             let rows =
                 if source.is_first() { new_rows(source, target, rows).await? } else { rows.into() };
-            for batch in rows.chunks(BATCH) {
-                let tasks = source.fetch(batch).await?;
+            let mut batches = rows.chunks(BATCH);
+            let mut tasks = source.fetch(batches.next().unwrap_or_default()).await?;
+            while !tasks.is_empty() {
                 progress.waiting = left;
                 progress.lag = window.lag + begun.elapsed().as_secs_f64();
                 self.report(target, progress, false).await?;
-                let done = loop {
-                    match target.carry(&tasks, window.round).await {
-                        // A queue or the board is full. Those who submit are not told.
-                        Err(failure)
-                            if failure.code == Some(SqlState::CONFIGURATION_LIMIT_EXCEEDED) =>
-                        {
-                            eprintln!("{failure}");
-                            progress.lag = window.lag + begun.elapsed().as_secs_f64();
-                            self.report(target, progress, false).await?;
-                            sleep(RETRY).await;
-                        }
-                        result => break result?,
-                    }
-                };
-                progress.total.new += done.new;
-                progress.total.refused += done.refused;
+                // One server finds tasks while the other takes those before.
+                let carried = self.carry_batch(target, &tasks, window, begun, progress);
+                let next = source.fetch(batches.next().unwrap_or_default());
+                ((), tasks) = try_join(carried, next).await?;
             }
             left -= rows.len().min(left);
         }
         Ok(())
+    }
+
+    /// Carries some tasks; waits while there is no room for them.
+    async fn carry_batch(
+        &self,
+        target: &Target,
+        tasks: &[Task],
+        window: &Window,
+        begun: Instant,
+        progress: &mut Progress,
+    ) -> Result<(), Failure> {
+        loop {
+            match target.carry(tasks, window.round).await {
+                // A queue or the board is full. Those who submit are not told.
+                Err(failure) if failure.code == Some(SqlState::CONFIGURATION_LIMIT_EXCEEDED) => {
+                    eprintln!("{failure}");
+                    progress.lag = window.lag + begun.elapsed().as_secs_f64();
+                    self.report(target, progress, false).await?;
+                    sleep(RETRY).await;
+                }
+                result => {
+                    let done = result?;
+                    progress.total.new += done.new;
+                    progress.total.refused += done.refused;
+                    return Ok(());
+                }
+            }
+        }
     }
 
     /// Notes the state now and then.

@@ -146,6 +146,9 @@ impl Source {
 
     /// The tasks of some rows.
     pub async fn fetch(&self, rows: &[i64]) -> Result<Vec<Task>, Failure> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
         let rows = within(async { Ok(self.client.query(&self.fetch, &[&rows]).await?) }).await?;
         let task = |row: &tokio_postgres::Row| Task { id: row.get(0), json: row.get(1) };
         Ok(rows.iter().map(task).collect())

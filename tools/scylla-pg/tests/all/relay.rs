@@ -371,6 +371,114 @@ fn wrong_arguments_and_databases() {
     );
 }
 
+/// What doctor says of relays: how bad, and of what.
+fn findings(jobs: &Database) -> Vec<(String, String)> {
+    let text = |it: &serde_json::Value| it.as_str().unwrap_or_default().to_owned();
+    let of_relays = |it: &serde_json::Value| it["check"] == "relay";
+    let found = jobs.json(&["doctor"]).into_iter().filter(of_relays);
+    found.map(|it| (text(&it["severity"]), text(&it["message"]))).collect()
+}
+
+#[track_caller]
+fn is_found(jobs: &Database, severity: &str, words: &str) {
+    let mut last = Vec::new();
+    for _ in 0..100 {
+        last = findings(jobs);
+        if last.iter().any(|(it, message)| it == severity && message.contains(words)) {
+            return;
+        }
+        sleep(Duration::from_millis(200));
+    }
+    panic!("no {severity}: {words} in {last:?}");
+}
+
+#[test]
+fn doctor_tells_of_a_relay_that_is_late_or_gone() {
+    let pair = Pair::of(shared(), shared());
+    assert!(findings(&pair.jobs).is_empty());
+    let relay = pair.start(&[]);
+    is_found(&pair.jobs, "ok", "");
+    // Its queue is full: everything waits.
+    pair.jobs.sql("select scylla.configure_queue('q', max_ready => 1)");
+    pair.app.sql("select scylla.submit_many('q', array_fill('{}'::jsonb, array[2500]))");
+    let late = "update scylla_relay.source set lag = interval '5 min'";
+    is_found(&pair.jobs, "ok", "");
+    eventually("it waits", || {
+        (pair.jobs.sql("select waiting from scylla_relay.source") == "2500").then_some(())
+    });
+    // As if that had been so for a while.
+    eventually("it is late", || {
+        pair.jobs.sql(late);
+        findings(&pair.jobs).iter().any(|it| it.1.contains("late, 2500 tasks wait")).then_some(())
+    });
+    pair.jobs.sql("select scylla.configure_queue('q', max_ready => 5000)");
+    eventually("it has caught up", || {
+        (pair.jobs.sql("select waiting || ' ' || lag from scylla_relay.source") == "0 00:00:00")
+            .then_some(())
+    });
+    is_found(&pair.jobs, "ok", "");
+    drop(relay);
+    pair.jobs.sql("update scylla_relay.source set seen = seen - interval '5 min'");
+    is_found(&pair.jobs, "error", "has had no relay for");
+}
+
+/// The page, with the addresses of the tests' databases. Roles connect without passwords here.
+#[test]
+fn the_guide_leads_to_a_task_that_arrives() {
+    const PAGE: &str = include_str!("../../../../docs/guides/server/managed.md");
+    let (app, jobs) = (Database::bare(shared()), Database::bare(shared()));
+    for role in ["owner", "application", "relay"] {
+        app.sql(&format!(
+            "do $$ begin create role {role} login; exception when others then end $$"
+        ));
+    }
+    app.sql(&format!("alter database {} owner to owner", app.name));
+    let reach = |of: &Database| {
+        let host = of.server.variable("PGHOST").replace('/', "%2F");
+        format!("@{host}:{}/{}", of.server.variable("PGPORT"), of.name)
+    };
+    let page = PAGE
+        .replace("@app.example.com/app", &reach(&app))
+        .replace("@scylla.example.com/jobs", &reach(&jobs));
+    let steps = page.split_once("## Step by step").unwrap().1.split_once("\n## ").unwrap().0;
+    let blocks: Vec<&str> = steps.split("```").skip(1).step_by(2).collect();
+    let kinds: Vec<&str> = blocks.iter().map(|it| it.lines().next().unwrap()).collect();
+    assert_eq!(kinds, ["sh", "text", "sh"]);
+    let block = |at: usize| -> String {
+        blocks[at].lines().skip(1).map(|line| format!("{}\n", line.trim())).collect()
+    };
+    // What is between backquotes, by how it begins.
+    let code = |begin: &str| {
+        let flat = steps.split_whitespace().collect::<Vec<_>>().join(" ");
+        let found = flat.split('`').find(|it| it.starts_with(begin)).map(str::to_owned);
+        found.unwrap_or_else(|| panic!("the page has no {begin}"))
+    };
+    let shell = |script: String| {
+        let bin = app.server.variable("SCYLLA_BIN");
+        let own = std::path::Path::new(PROGRAM).parent().unwrap().to_str().unwrap();
+        let path = format!("{own}:{bin}:{}", env::var("PATH").unwrap());
+        let mut command = Command::new("bash");
+        command.args(["-euo", "pipefail", "-c", &format!("exec 2>&1; {script}")]);
+        command.env("PATH", path).env("HOME", &app.server.folder);
+        command
+    };
+    jobs.sql(&code("create extension"));
+    let installed = ran(&mut shell(block(0)));
+    assert_eq!(installed.status, 0, "{}", installed.out);
+    app.sql(&format!("set session authorization owner; {}", block(1)));
+    assert!(steps.contains("needs CREATE on the\n   database"));
+    jobs.sql(&format!("grant create on database {} to relay", jobs.name));
+    jobs.sql(&format!("select {}", code("scylla.grant(")));
+    let mut command = shell(format!("exec {}", block(2)));
+    let _relay = Relay(command.stdout(Stdio::null()).spawn().unwrap());
+    app.sql("set session authorization application; select scylla.submit('mail', '{\"to\": 1}')");
+    eventually("it has arrived", || {
+        (jobs.sql("select string_agg(queue || spec, ' ') from scylla.tasks") == "mail{\"to\": 1}")
+            .then_some(())
+    });
+    assert_eq!(findings(&jobs)[0].0, "ok");
+}
+
 /// Servers and relays that are killed, and connections that are cut, while four clients submit,
 /// each to its queue, and a worker for each runs what it finds. SCYLLA_RELAY_ROUNDS: how many
 /// times.

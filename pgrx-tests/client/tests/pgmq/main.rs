@@ -1,5 +1,7 @@
 //! The schema `pgmq`: what its functions do with messages.
 
+mod clients;
+
 use client::*;
 use std::collections::BTreeSet;
 use std::thread;
@@ -462,4 +464,42 @@ fn queue_of_pgmq_is_imported() {
     assert_eq!(numbers(&mut s, "delete('old', array[1, 2])"), [1, 2]);
     assert!(numbers(&mut s, "send('old', '1')")[0] > 25_000);
     assert!(s.check_indexes("i.indrelid = 'scylla.task'::regclass") > 0);
+}
+
+/// B135: a dump has the schema with its queues, and the messages with their numbers.
+#[test]
+fn dump_has_the_queues_and_their_messages() {
+    let (database, mut s) = with_queue();
+    s.run("select pgmq.create('Other'), pgmq.create_partitioned('parts'), pgmq.bind_topic('a.#', 'q')");
+    s.run("select pgmq.enable_notify_insert('q', 700); drop view pgmq.a_parts");
+    let [one, two, three] = ["1", "2", "3"].map(|it| send(&mut s, it));
+    s.run("select pgmq.send('q', '4', '{\"h\": 1}'::jsonb, 3600), pgmq.send('other', '5')");
+    assert_eq!(numbers(&mut s, "read('q', 3600, 2)"), [one, two]);
+    s.until_leases_are_written(2);
+    s.run(&format!("select pgmq.archive('q', {two})"));
+    let server = Server::shared();
+    let path = server.path(&format!("{}.dump", database.name)).to_str().unwrap().to_owned();
+    server.tool("pg_dump", &["-Fc", "-f", &path, &database.name]);
+    let restored = server.bare_database();
+    server.tool("pg_restore", &["-e", "-d", &restored.name, &path]);
+    let mut r = restored.connect();
+    for look in [
+        "select string_agg(concat_ws(' ', msg_id, message, headers, enqueued_at), ', ') from pgmq.q_q",
+        "select string_agg(concat_ws(' ', msg_id, message, archived_at), ', ') from pgmq.a_q",
+        "select string_agg(concat_ws(' ', queue_name, is_partitioned, created_at), ', ') from pgmq.list_queues()",
+        "select string_agg(concat_ws(' ', pattern, queue_name, bound_at), ', ') from pgmq.list_topic_bindings()",
+        "select string_agg(concat_ws(' ', queue_name, throttle_interval_ms), ', ')
+            from pgmq.list_notify_insert_throttles()",
+    ] {
+        assert_eq!(r.text(look), s.text(look), "{look}");
+    }
+    // As with each restored database, nothing runs before an administrator says so.
+    assert!(messages(&mut r, "read('q', 30, 9)").is_empty());
+    r.run("select scylla.open()");
+    assert_eq!(messages(&mut r, "read_with_poll('q', 30, 9, 10)").last().unwrap(), "3");
+    assert_eq!(messages(&mut r, "pop('Other')"), ["5"]);
+    assert!(send(&mut r, "6") > three);
+    assert_eq!(numbers(&mut r, &format!("delete('q', array[{one}, {two}])")), [one]);
+    r.run("select pgmq.drop_queue('parts'), scylla.disable_pgmq_api()");
+    r.run("select scylla.enable_pgmq_api(); drop schema pgmq cascade; drop extension scylla");
 }
