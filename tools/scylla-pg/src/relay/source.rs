@@ -28,8 +28,8 @@ set tcp_keepalives_count = 3;
 listen scylla_outbox";
 
 /// The rows of transactions that have ended since a snapshot, whose unfinished transactions are
-/// those from $1 on, and $2. In order, from beyond the number $3. By the index of transactions, also
-/// in a plan for an empty partition: not by that of the numbers, which has all rows.
+/// those from $1 on, and $2. In order, from beyond the number $3. By the index of transactions,
+/// also in a plan for an empty partition: not by that of the numbers, which has all rows.
 const POLL: &str = "
 select pg_current_snapshot()::text, coalesce(array_agg(seq order by seq), '{}'),
     (select last_value from scylla.outbox_round),
