@@ -322,7 +322,7 @@ comment on trigger note_identity on scylla.incarnation is 'a restored row closes
 \schema function scylla.resubmit_matching
 \schema function scylla.delete_matching
 \schema function scylla.drop_queue
-grant execute on function scylla.list_tasks, scylla.cancel_matching, scylla.resubmit_matching,
+grant execute on function scylla._live, scylla.list_tasks, scylla.cancel_matching, scylla.resubmit_matching,
     scylla.delete_matching, scylla.drop_queue to public;
 
 alter table scylla.queue_total

@@ -100,14 +100,22 @@ def carry(bench: Bench, special: Special) -> Iterator[Row]:
             pgbench.run(app, Load("scylla/submit-1", 4, seconds=seconds, rate=500, define={"queue": "paced"}))
             workers.result()
         submitted = times(app, "select id, extract(epoch from submitted) from scylla.outbox where queue = 'paced'")
+        there = times(bench.server, "select id, extract(epoch from created) from scylla.finished")
         owned = times(bench.server, "select id, extract(epoch from owned_at) from scylla.finished")
     bench.server.sql("drop schema scylla_relay cascade")
-    late = sorted(1000 * (owned[task] - at) for task, at in submitted.items() if task in owned)
+    row, p99 = lateness(special, "submitted to carried", submitted, there)
+    yield at_most(row, 50, p99, "p99 ")
+    yield lateness(special, "submitted to owned", submitted, owned)[0]
+
+
+def lateness(special: Special, side: str, begun: dict[str, float], ended: dict[str, float]) -> tuple[Row, float]:
+    """A row with the median of what passed for each task, and the 99th percentile."""
+    late = sorted(1000 * (ended[task] - at) for task, at in begun.items() if task in ended)
     p50, p99 = percentile(late, 0.5), percentile(late, 0.99)
-    note = f"p50; p99 {p99:.2f} ms, longest {late[-1]:.1f} ms, of {len(submitted):,}"
-    if len(late) < len(submitted):
-        note += f"; {len(submitted) - len(late)} were left over"
-    yield at_most(special.row("submitted to owned", p50, "ms", note=note), 50, p99, "p99 ")
+    note = f"p50; p99 {p99:.2f} ms, longest {late[-1]:.1f} ms, of {len(begun):,}"
+    if len(late) < len(begun):
+        note += f"; {len(begun) - len(late)} were left over"
+    return special.row(side, p50, "ms", note=note), p99
 
 
 def times(server: Server, query: str) -> dict[str, float]:
