@@ -5,6 +5,7 @@ use super::snapshot::Snapshot;
 use crate::connection::{Login, connect_as};
 use crate::failure::Failure;
 use futures_util::future::{join, join4};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -13,11 +14,14 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
+use uuid::Uuid;
 
 /// How many connections all viewers have at most.
 const CONNECTIONS: usize = 24;
 /// How long a connection is kept that no page needs.
 const IDLE: Duration = Duration::from_secs(60);
+/// Of how many tasks, at most, the snapshots tell.
+const WATCHED: usize = 500;
 /// How old what a role may see and do can be.
 const RIGHTS_AGE: Duration = Duration::from_secs(10);
 
@@ -54,6 +58,10 @@ pub struct Database {
     pub wake: Notify,
     /// As which role the snapshots are taken.
     pub observer: Identity,
+    /// The snapshots have what Prometheus reads, too.
+    pub has_metrics: bool,
+    /// The tasks whose pages are open, and how often.
+    watched: Mutex<HashMap<Uuid, usize>>,
 }
 
 impl Database {
@@ -63,6 +71,7 @@ impl Database {
         dbname: Option<String>,
         writable: bool,
         observer: Identity,
+        has_metrics: bool,
     ) -> Database {
         Database {
             name,
@@ -76,6 +85,8 @@ impl Database {
             snapshot: watch::Sender::new(Arc::default()),
             wake: Notify::new(),
             observer,
+            has_metrics,
+            watched: Mutex::default(),
         }
     }
 
@@ -93,7 +104,7 @@ impl Database {
             .batch_execute(&format!(
                 "set statement_timeout = '15s'; set datestyle = 'ISO, YMD'; set timezone = 'UTC';
                  set intervalstyle = 'postgres'; set bytea_output = 'hex';
-                 set default_transaction_read_only = {read_only}"
+                 set jit = off; set default_transaction_read_only = {read_only}"
             ))
             .await?;
         if let Identity::Role(role) = identity {
@@ -153,6 +164,17 @@ impl Database {
         if !client.is_closed() {
             lock(&self.idle).entry(identity.clone()).or_default().push((client, Instant::now()));
         }
+    }
+
+    /// Tasks whose pages are open.
+    pub fn watched(&self) -> Vec<Uuid> {
+        lock(&self.watched).keys().copied().take(WATCHED).collect()
+    }
+
+    /// Has the snapshots tell of a task until this is dropped.
+    pub fn watch(self: &Arc<Database>, id: Uuid) -> Watch {
+        *lock(&self.watched).entry(id).or_default() += 1;
+        Watch { database: self.clone(), id }
     }
 
     /// Closes the connections of a role that has left.
@@ -247,6 +269,24 @@ impl Database {
         };
         lock(&self.rights).insert(key, (Instant::now(), rights));
         Ok(rights)
+    }
+}
+
+/// A page of a task that is open.
+pub struct Watch {
+    database: Arc<Database>,
+    pub id: Uuid,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut watched = lock(&self.database.watched);
+        if let Entry::Occupied(mut entry) = watched.entry(self.id) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
     }
 }
 
