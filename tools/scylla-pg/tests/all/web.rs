@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
 
 /// The program, serving.
 pub struct Site {
@@ -12,6 +13,7 @@ pub struct Site {
     pub address: String,
     /// Where `--metrics` serves.
     pub metrics: String,
+    log: Arc<Mutex<String>>,
 }
 
 impl Drop for Site {
@@ -75,9 +77,18 @@ impl Site {
         };
         let own = address();
         let metrics = if arguments.contains(&"--metrics") { address() } else { String::new() };
-        // Its log goes on, and nothing waits for a reader.
-        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
-        Site { child, address: own, metrics }
+        let log = Arc::new(Mutex::new(String::new()));
+        let to = log.clone();
+        std::thread::spawn(move || {
+            let lines = lines.lines().map_while(Result::ok);
+            lines.for_each(|line| *to.lock().unwrap() += &(line + "\n"));
+        });
+        Site { child, address: own, metrics, log }
+    }
+
+    /// What it has logged since it listens.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
     }
 
     pub fn call(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
@@ -504,6 +515,7 @@ fn a_role_logs_in_by_its_password() {
     site.pushed(&task, &[&cookie], ">cancelled<", || {
         d.sql("select scylla.cancel_tasks(array(select id from scylla.tasks))");
     });
+    assert!(!site.log().contains("right"), "{}", site.log());
     let statuses: Vec<u16> = (0..5).map(|_| log_in("wrong").status).collect();
     assert_eq!(statuses[0], 401);
     assert_eq!(statuses[4], 429, "{statuses:?}");
@@ -511,6 +523,53 @@ fn a_role_logs_in_by_its_password() {
         tasks.body.split_once("name=\"token\" value=\"").unwrap().1.split('"').next().unwrap();
     assert_eq!(site.call("POST", "/logout", &[&cookie], &format!("token={token}")).status, 303);
     assert_eq!(site.get("/db/tasks", &[&cookie]).status, 303);
+    let log = objects(&site.log());
+    let logins: Vec<_> = log.iter().filter(|it| it["event"] == "login").collect();
+    let succeeded = logins.iter().filter(|it| it["succeeded"] == true).count();
+    assert!(succeeded == 1 && logins.len() > 3, "{log:?}");
+    assert!(logins.iter().all(|it| it["role"] == "web_user" && it["peer"] == "127.0.0.1"));
+    assert!(!site.log().contains("wrong"), "{log:?}");
+}
+
+/// Who did what, on how many; and no lease's token, on no page and in no line.
+#[test]
+fn actions_are_logged_and_tokens_are_nowhere() {
+    let d = Database::of(shared());
+    roles(&d);
+    let id = d.sql("select id from scylla.tasks where queue = 'mail'");
+    let token = d.sql(&format!("select token from scylla.own_task('{id}', 'w')"));
+    let site = proxied(&d, &[]);
+    let role = "X-Role: web_all";
+    let by = "X-Forwarded-For: 10.9.9.9, 192.0.2.7";
+    for path in ["/", "/db/workers", "/db/tasks", &format!("/db/tasks/{id}"), "/db/groups"] {
+        assert!(!site.get(path, &[role]).body.contains(&token), "{path}");
+    }
+    let (cookie, form) = proof(&site.get("/db/tasks", &[role]));
+    let act = |body: &str| {
+        let body = format!("token={form}&{body}");
+        site.call("POST", "/db/act", &[role, by, &cookie], &body)
+    };
+    assert_eq!(act("action=pause&name=mail").status, 303);
+    assert_eq!(act("action=grant&name=web_none&queue=*&privilege=look").status, 403);
+    let job = location(&act("action=cancel&filter=%7B%7D&count=2"));
+    eventually("both are cancelled", || {
+        site.get(&job, &[role]).body.contains("2 of 2 cancelled").then_some(())
+    });
+    let log = eventually("it is logged", || Some(objects(&site.log())).filter(|it| it.len() == 3));
+    for (line, action, number) in [
+        (&log[0], "pause", Some(1)),
+        (&log[1], "grant", None),
+        (&log[2], "cancel_matching", Some(2)),
+    ] {
+        let found = [&line["event"], &line["action"], &line["role"], &line["peer"]];
+        assert_eq!(
+            found.map(|it| it.as_str().unwrap()),
+            ["action", action, "web_all", "192.0.2.7"]
+        );
+        assert_eq!((line["number"].as_i64(), line["error"].is_null()), (number, number.is_some()));
+        assert!(line["time"].as_f64() > Some(1.7e9) && line["database"] == "db", "{line}");
+    }
+    assert!(!site.log().contains(&token) && !site.log().contains(&form));
 }
 
 #[test]
