@@ -30,6 +30,8 @@ const RIGHTS_AGE: Duration = Duration::from_secs(10);
 pub struct Visible {
     pub queues: HashSet<String>,
     pub idle_workers: HashSet<String>,
+    /// The queues that there were when it was asked.
+    asked: HashSet<String>,
 }
 
 /// What a role may do with a queue; without a queue, with any.
@@ -199,12 +201,15 @@ impl Database {
         if *identity == self.observer {
             return Ok(None);
         }
+        let snapshot = self.snapshot.borrow().clone();
         if let Some((since, known)) = lock(&self.visible).get(identity)
             && since.elapsed() < RIGHTS_AGE
+            && snapshot.queues.iter().all(|it| known.asked.contains(&it.name))
         {
             return Ok(Some(known.clone()));
         }
         let client = self.lend(identity).await?;
+        let asked = snapshot.queues.iter().map(|it| it.name.clone()).collect();
         let rows = client
             .query(
                 "select queue, null from scylla.queues
@@ -213,7 +218,7 @@ impl Database {
             )
             .await?;
         let column = |n| rows.iter().filter_map(|row| row.get(n)).collect();
-        let visible = Arc::new(Visible { queues: column(0), idle_workers: column(1) });
+        let visible = Arc::new(Visible { queues: column(0), idle_workers: column(1), asked });
         lock(&self.visible).insert(identity.clone(), (Instant::now(), visible.clone()));
         Ok(Some(visible))
     }

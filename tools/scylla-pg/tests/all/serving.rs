@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
@@ -291,6 +291,12 @@ fn open_pages_are_told_what_changes() {
         // A task that has settled changes no more.
         assert!(!task().body.contains("data-events"));
     }
+    // A new queue is there with its first task, also for a role of its own.
+    let begun = Instant::now();
+    site.pushed(&site.get("/", &["X-Role: web_all"]), &["X-Role: web_all"], "of-late", || {
+        d.sql("select scylla.submit('of-late')");
+    });
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     // Who may not look at a queue is told nothing of it.
     let none = "X-Role: web_none";
     let mut page = site.get("/db/queue?name=mail", &[none]);
