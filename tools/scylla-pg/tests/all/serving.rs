@@ -304,3 +304,32 @@ fn open_pages_are_told_what_changes() {
     page.body = "data-events=\"/events?view=queue&amp;db=db&amp;name=mail\"".into();
     site.pushed(&page, &[none], "there is no such queue", || ());
 }
+
+/// The buttons of one task's page.
+#[test]
+fn one_task_is_cancelled_submitted_again_and_deleted() {
+    let d = Database::of(shared());
+    let id = d.sql("select scylla.submit('mail')");
+    let site = Site::start(&d, &["--role", "postgres", "--access", "full"]);
+    let (cookie, token) = proof(&site.get(&format!("/db/tasks/{id}"), &[]));
+    let act = |action: &str, id: &str| {
+        let body = format!("token={token}&id={id}&action={action}");
+        let answer = site.call("POST", "/db/act", &[&cookie], &body);
+        assert_eq!(answer.status, 303, "{action}: {}", answer.body);
+        location(&answer)
+    };
+    let page = format!("/db/tasks/{id}");
+    assert_eq!(act("delay&by=1+hour", &id), page);
+    assert_eq!(act("delay&by=0", &id), page);
+    assert_eq!(act("cancel", &id), page);
+    let again = act("resubmit", &id);
+    let new = again.strip_prefix("/db/tasks/").unwrap();
+    assert_eq!(d.sql(&format!("select resubmitted_from from scylla.tasks where id = '{new}'")), id);
+    act("delete", &id);
+    assert_eq!(site.get(&page, &[]).status, 404);
+    // What waits for a task is in its picture.
+    let after = d.sql(&format!("select scylla.submit('mail', after => '{{{new}}}')"));
+    let graph = site.get(&format!("{again}/graph"), &[]).body;
+    assert!(graph.contains(&format!("/db/tasks/{after}")), "{graph}");
+    assert!(site.get(&again, &[]).body.contains(&format!("data-later=\"{again}/graph\"")));
+}

@@ -370,6 +370,8 @@ fn what_users_write_is_text() {
         &format!("/db/tasks/{done}"),
         &format!("/db/tasks/{command}"),
         &format!("/db/tasks/{held}"),
+        &format!("/db/tasks/{held}/graph"),
+        &format!("/db/tasks/{name}/graph"),
         &format!("/login?next={name}"),
         &format!("/db/tasks?after={name}"),
         &format!("/events?view={name}&db={name}"),
@@ -391,7 +393,8 @@ fn what_users_write_is_text() {
     for (path, number) in [
         (format!("/db/tasks/{done}"), 3),
         (format!("/db/tasks/{command}"), 1),
-        (format!("/db/tasks/{held}"), 4),
+        (format!("/db/tasks/{held}"), 2),
+        (format!("/db/tasks/{held}/graph"), 3),
         ("/db/workers".to_owned(), 3),
         ("/db/roles".to_owned(), 2),
     ] {

@@ -229,6 +229,8 @@ def actions(site):
 def open_task(site):
     """A task's page changes while it is open, and what is typed there stays."""
     page = site.page("light")
+    page.goto(f"{URL}/db/tasks/" + sql("select id from scylla.tasks where queue = 'report' and action = 'sum' limit 1"))
+    expect(page.locator("svg rect.node")).to_have_count(3)
     task = sql("select scylla.submit('watched')")
     page.goto(f"{URL}/db/tasks/{task}")
     page.get_by_label("For how long").fill("3 days")

@@ -1,7 +1,7 @@
 //! One task: all that is known of it.
 
 use super::super::database::{Database, Rights};
-use super::super::frame::Page;
+use super::super::frame::{Page, shown};
 use super::super::html::{maybe_time, name, notice, query, status, time};
 use super::super::part::{Part, id_of};
 use super::super::poller::stamp;
@@ -71,7 +71,6 @@ pub async fn look(
     let state: &str = task.get("status");
     let is_live = ["waiting", "ready", "running"].contains(&state);
     let why = if is_live { why(&client, id).await? } else { None };
-    let graph = graph::of(&client, viewer, &database.name, id).await?;
     drop(client);
     let rights = database.rights(&viewer.identity, Some(queue)).await?;
     let to = |path: &str| viewer.url(&format!("/{}/{path}", database.name));
@@ -127,7 +126,10 @@ pub async fn look(
             @for entry in &history { li.(kind(entry)) { (event(entry)) } }
             @if !is_live { li.(super::super::html::status_class(state)) { (state) " " (maybe_time(text("updated"))) } }
         }
-        (graph)
+        // Finding them can take a while where many tasks wait.
+        div id="graph" data-later=(to(&format!("tasks/{id}/graph"))) {
+            noscript { p { a href=(to(&format!("tasks/{id}/graph"))) { "Dependencies" } } }
+        }
     };
     let part =
         Part::new(id_of(&["t", &database.name, &id.to_string()]), body, html! {}, Vec::new());
@@ -207,9 +209,24 @@ fn event(entry: &Row) -> Markup {
     html! { (what) (name(worker)) " " (time(at)) @if !progress.is_empty() && progress != "0" { ", progress " (progress) } }
 }
 
-/// JSON as the database has it, as a file.
+async fn dependencies(at: &At, id: &str) -> Result<Markup, Refusal> {
+    let id: Uuid = id.parse().map_err(|_| missing())?;
+    let client = at.database.lend(&at.viewer.identity).await?;
+    let graph = graph::of(&client, &at.viewer, &at.database.name, id).await?;
+    let to = at.viewer.url(&format!("/{}/tasks/{id}", at.database.name));
+    Ok(html! {
+        h1 { "Task " a.id href=(to) { (id.to_string()) } }
+        div id="graph" { (graph) }
+    })
+}
+
+/// A part of a task: its dependencies as a picture, or JSON as the database has it, as a file.
 pub async fn download(at: At, Path((_, id, part)): Path<(String, String, String)>) -> Response {
     let sql = match part.as_str() {
+        "graph" => {
+            let page = Page::new("Dependencies", Some(&at.database), "tasks");
+            return shown(dependencies(&at, &id).await, &page, &at.viewer);
+        }
         "spec" => "select spec::text from scylla.tasks where id = $1",
         "result" => "select result::text from scylla.tasks where id = $1",
         "meta" => "select meta::text from scylla.tasks where id = $1",
