@@ -6,7 +6,7 @@ use crate::error::{self, Result};
 use crate::ops::maintenance::identity;
 use crate::ops::query::{health, inspect, owned, unserved};
 use crate::ops::queues::max_tries;
-use crate::ops::stats::{queues, workers};
+use crate::ops::stats::{oldest, queues, workers};
 use crate::pg::datum::{self, BIGINTS, UUIDS};
 use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, relcache};
@@ -185,11 +185,12 @@ fn front(call: &mut Call, args: Front) -> Result<Option<Datum>> {
 
 /// Takes the name of a queue. Returns since when its oldest task is ready that no worker owns; null
 /// when there is no such task, or when the caller may not see the queue's numbers.
-fn oldest_ready(_: &mut Call, args: OldestReady) -> Result<Option<Datum>> {
+fn oldest_ready(call: &mut Call, args: OldestReady) -> Result<Option<Datum>> {
     let queue = args.queue.required()?;
     let db = current_database();
     let may_see = access(&db).may_monitor(&queue);
-    let oldest = may_see.then(|| inspect::oldest_ready(&db, &queue)).flatten();
+    let oldest = || oldest::oldest_ready(&db, &queue, call.statement());
+    let oldest = may_see.then(oldest).flatten();
     Ok(oldest.map(datum::timestamptz))
 }
 

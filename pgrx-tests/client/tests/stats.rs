@@ -354,6 +354,52 @@ fn the_oldest_ready_task_is_found_behind_those_that_run() {
     assert_eq!(age(&mut s), "none");
 }
 
+/// A statement that asks for many queues is told of each what one is told that asks for it alone.
+#[test]
+fn the_oldest_ready_tasks_of_many_queues_are_those_of_each() {
+    let server = Server::start(&["scylla.board_size = 1024"]);
+    let database = server.database();
+    let mut s = database.connect();
+    // Of each fifth queue: several actions and priorities; groups; one group behind another task of
+    // it; only tasks that run; as the first, without settled tasks in between.
+    s.run(
+        "select scylla.configure_queue('q' || n, max_running_per_group => 1)
+         from generate_series(1, 100) n where n % 5 in (1, 2);
+         insert into scylla.task
+             (id, queue, action, priority, group_key, ready, post_result, created, updated, spec)
+         select gen_random_uuid(), 'q' || n, case n % 5 when 0 then 'a' || m % 3 else '' end, m % 2,
+             case n % 5 when 1 then 'g' || m when 2 then '' end, true, false,
+             now() - n * interval '100 s' - m * interval '5 s', now(), '{}'
+         from generate_series(1, 100) n, generate_series(1, 7) m;
+         select scylla.refresh()",
+    );
+    agree(&mut s);
+    for n in (1..=100).filter(|n| n % 5 == 3) {
+        assert_eq!(s.own("w", &format!("q{n}"), 7).len(), 7);
+    }
+    let some = (1..=100).filter(|n| n % 5 != 3 && n % 3 == 0);
+    some.for_each(|n| assert!(!s.own("w", &format!("q{n}"), 2).is_empty()));
+    let one_by_one = "select string_agg(format('%s %s', q, date_trunc('second', scylla._oldest_ready(q))), ', ' order by q)
+        from unnest($1::text[]) q";
+    let queues: Vec<String> = (0..=101).map(|n| format!("q{n}")).collect();
+    let together: String = s.value(one_by_one, &[&queues]);
+    let alone: Vec<String> =
+        queues.chunks(1).map(|it| s.value::<String>(one_by_one, &[&it.to_vec()])).collect();
+    let mut alone: Vec<_> = alone.iter().map(String::as_str).collect();
+    alone.sort_by_key(|it| it.split(' ').next().unwrap().to_owned());
+    assert_eq!(together, alone.join(", "));
+    // Queues whose tasks all run, and those that are not there.
+    assert_eq!(alone.iter().filter(|it| it.ends_with(' ')).count(), 22, "{alone:?}");
+    let shown = "select count(*) from scylla.queues where oldest_ready > '1 min'";
+    assert_eq!(s.count(shown), 80);
+    // It is told of what the role may see.
+    s.run("create role narrow; select scylla.grant('q5', 'narrow', '{look}'); set role narrow");
+    let told: String = s.value(one_by_one, &[&queues]);
+    assert_eq!(told.matches(':').count(), 2, "{told}");
+    assert_eq!(s.count(shown), 1);
+    s.run("reset role; drop owned by narrow; drop role narrow");
+}
+
 /// The query for psql's \watch shows what holds a queue up, and from the second time on how fast it
 /// is.
 #[test]

@@ -13,10 +13,9 @@ use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{id_at, session};
-use board::{Blocked, Board, LaneName, Lease, Micros, Name, QUEUE_MAX, Rank, Slot, State, Wall};
+use board::{Blocked, Board, LaneName, Lease, Micros, Name, QUEUE_MAX, Rank, Slot, State};
 use pgrx::pg_sys::Datum;
 
-statement!(OLDEST_READY, "query/oldest_ready", [TEXT]);
 statement!(ENTRY, "query/entry", [UUID, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, FLOAT, BOOL]);
 statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
 
@@ -241,12 +240,6 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<(Lease, Name<QUEUE_MAX>)
         }
         pgrx::check_for_interrupts!();
     }
-}
-
-/// Since when the oldest task of a queue is ready that no worker owns.
-pub fn oldest_ready(db: &Database, queue: &[u8]) -> Option<Wall> {
-    let session = session(db);
-    session.run(&OLDEST_READY, &[Some(datum::varlena(queue))]).first().map(datum::wall)
 }
 
 /// The rank of the next task in the lane of an action and priority, or the lowest that one in the

@@ -43,6 +43,16 @@ pub fn all(db: &Database) -> HashMap<Vec<u8>, QueueNumbers> {
     }
 }
 
+/// The queues that have ready tasks, in the order of their names; `None`: not known now.
+pub fn with_ready_tasks(db: &Database) -> Option<Vec<Vec<u8>>> {
+    let (counted, others) = on_board(db);
+    others?;
+    let ready = counted.iter().filter(|(_, gauges, _)| gauges.is_some_and(|it| it.ready > 0));
+    let mut queues: Vec<_> = ready.map(|(stats, ..)| stats.queue().to_vec()).collect();
+    queues.sort_unstable();
+    Some(queues)
+}
+
 /// How often totals were written, and whether they are being written now.
 fn writes(db: &Database) -> Option<(u32, bool)> {
     with_board(|board| {

@@ -1,11 +1,8 @@
 //! `metrics`
 
 use crate::failure::Failure;
-use crate::metrics::{Exporter, router};
-use axum::http::StatusCode;
-use axum::routing::get;
+use crate::metrics::{Exporter, MAX_NAMES, router};
 use clap::Args;
-use std::sync::Arc;
 use tokio::net::TcpListener;
 
 /// Serve the numbers of the queues to Prometheus
@@ -28,7 +25,7 @@ pub struct Metrics {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9733")]
     listen: String,
     /// Queues, and schedules, to tell of; of more, the first by name
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = max_names)]
+    #[arg(long, value_name = "N", default_value_t = MAX_NAMES, value_parser = max_names)]
     max_names: usize,
 }
 
@@ -48,17 +45,6 @@ impl Metrics {
         })?;
         println!("listening on http://{}/metrics", listener.local_addr()?);
         let exporter = Exporter::new(dbname, self.max_names);
-        let health = {
-            let exporter = exporter.clone();
-            move || healthz(exporter.clone())
-        };
-        Ok(axum::serve(listener, router(exporter).route("/healthz", get(health))).await?)
-    }
-}
-
-async fn healthz(exporter: Arc<Exporter>) -> (StatusCode, &'static str) {
-    match exporter.is_up().await {
-        true => (StatusCode::OK, "ok\n"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n"),
+        Ok(axum::serve(listener, router(exporter)).await?)
     }
 }

@@ -18,7 +18,7 @@ For the last two, the role that the program connects as must be a member of the 
 
 Examples:
   scylla-pg web -d postgresql://monitor@localhost/jobs
-  scylla-pg web --role viewer --listen 0.0.0.0:8080
+  scylla-pg web --role viewer --listen 0.0.0.0:8080 --metrics 127.0.0.1:9733
   scylla-pg web --database live,#c33=postgresql://db1/jobs --database test=postgresql://db2/jobs
   scylla-pg web --trusted-proxy 10.0.0.5 --role-header X-Remote-User --public-url https://ops.example.com/scylla")]
 pub struct Web {
@@ -43,6 +43,9 @@ pub struct Web {
     /// What browsers call the page, also below a path: https://example.com/scylla
     #[arg(long, value_name = "URL", value_parser = public_url)]
     public_url: Option<PublicUrl>,
+    /// Address and port of the numbers for Prometheus, which anyone who reaches it may read
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     /// Certificate for TLS, a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -69,7 +72,7 @@ fn database(text: &str) -> Result<Named, String> {
     let is_letter = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "-_".contains(it);
     if name.is_empty()
         || !name.chars().all(is_letter)
-        || ["events", "login", "logout", "assets", "metrics"].contains(&name)
+        || ["events", "login", "logout", "assets", "metrics", "healthz"].contains(&name)
     {
         return Err("a name has the letters a to z, 0 to 9, - and _".into());
     }
@@ -143,6 +146,7 @@ impl Web {
             base,
             trusted: self.trusted_proxy,
             tls: self.tls_cert.zip(self.tls_key),
+            metrics: self.metrics,
         })
         .await
     }

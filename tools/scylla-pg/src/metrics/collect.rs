@@ -1,4 +1,4 @@
-//! What the server tells, in three statements.
+//! What the server tells, in three statements, for Prometheus and for the web page.
 
 use crate::failure::Failure;
 use std::collections::HashMap;
@@ -10,12 +10,13 @@ const BEGIN: &str = "begin read only; set local statement_timeout = '5s'; set lo
 
 /// The server's own view counts transactions. Time is known of sessions and of prepared
 /// transactions.
-const HEALTH: &str = "
-select h.version, h.protocol, pg_is_in_recovery() as standby, coalesce(h.open, false) as open,
+pub const HEALTH: &str = "
+select h.version, h.protocol, pg_is_in_recovery() as standby, h.open,
     h.scheduler_pid is not null as scheduled, extract(epoch from h.scheduler_lag)::float8 as lag,
     coalesce(extract(epoch from h.oldest_due)::float8, 0) as due,
     h.board_size::int8, h.board_used::int8, h.lanes::int8, h.lanes_used::int8,
     case when m.sees_all then coalesce(h.xmin_age, 0) else h.xmin_age end as xmin_transactions,
+    h.xmin_holder,
     case when m.sees_all then greatest(extract(epoch from clock_timestamp() - least(
         (select min(xact_start) from pg_stat_activity
             where datname = current_database() and pid <> pg_backend_pid()
@@ -25,13 +26,14 @@ select h.version, h.protocol, pg_is_in_recovery() as standby, coalesce(h.open, f
         clock_timestamp()))::float8, 0) end as xmin_seconds
 from scylla.health h, (select pg_has_role('pg_monitor', 'usage') as sees_all) m";
 
-const QUEUES: &str = "
+pub const QUEUES: &str = "
 select q.queue, q.waiting, q.ready, q.running, extract(epoch from q.oldest_ready)::float8 as oldest,
-    q.paused, q.max_running, q.max_per_second, q.max_ready, q.max_running_per_group,
+    q.paused, q.critical, q.max_running, q.max_per_second, q.max_ready, q.max_running_per_group,
     coalesce(w.workers, 0) as workers, extract(epoch from s.since)::float8 as since,
     array[s.submitted, s.owned, s.completed, s.aborted, s.cancelled, s.retried, s.yielded, s.expired, s.fired]
         as events,
     s.ready_to_owned, s.ready_to_owned_sum, s.owned_to_settled, s.owned_to_settled_sum,
+    extract(epoch from clock_timestamp())::float8 as now,
     count(*) over () as queues, sum(q.running) over ()::int8 as leased
 from scylla.queues q
 left join scylla.stats s on s.queue = q.queue
@@ -42,7 +44,7 @@ left join (
 ) w on w.queue = q.queue
 order by q.queue limit $1";
 
-const SCHEDULES: &str = "
+pub const SCHEDULES: &str = "
 select name, extract(epoch from next_run)::float8 as next, skipped, count(*) over () as schedules
 from scylla.schedules
 order by name limit $1";
@@ -60,39 +62,47 @@ pub const EVENTS: [&str; 9] = [
     "fired",
 ];
 
+#[derive(Clone)]
 pub struct Snapshot {
-    pub version: String,
-    pub protocol: i32,
-    pub server: Server,
+    pub health: Health,
+    /// The tasks that run, of all queues.
+    pub leased: i64,
     pub queues: Vec<Queue>,
     pub schedules: Vec<Schedule>,
     pub queues_omitted: i64,
     pub schedules_omitted: i64,
 }
 
-pub struct Server {
+#[derive(Clone)]
+pub struct Health {
+    pub version: String,
+    pub protocol: i32,
     /// A standby hands out nothing, and has no scheduler.
     pub standby: bool,
-    pub open: bool,
+    /// None: the board is not built yet.
+    pub open: Option<bool>,
     pub scheduled: bool,
     pub lag: Option<f64>,
     pub due: f64,
     pub board_size: i64,
     pub board_used: i64,
-    pub leased: i64,
     pub lanes: i64,
     pub lanes_used: i64,
     /// None: the role may not see them.
     pub xmin_transactions: Option<i64>,
+    pub xmin_holder: Option<String>,
     pub xmin_seconds: Option<f64>,
 }
 
+#[derive(Clone)]
 pub struct Queue {
     pub name: String,
     /// Waiting, ready and running; None: the server is still counting.
     pub tasks: [Option<i64>; 3],
     pub oldest_ready: Option<f64>,
     pub paused: bool,
+    pub critical: bool,
+    /// As they are named in `page`.
     pub limits: [Option<f64>; 4],
     pub workers: i64,
     /// None: nothing has happened.
@@ -115,6 +125,7 @@ pub struct Histogram {
     pub sum: f64,
 }
 
+#[derive(Clone)]
 pub struct Schedule {
     pub name: String,
     /// None: it is not active.
@@ -139,11 +150,9 @@ async fn statements(client: &Client, most: i64) -> Result<Snapshot, Failure> {
     let omitted = |rows: &[Row], of: &str| {
         rows.first().map_or(0, |row| row.get::<_, i64>(of)) - rows.len() as i64
     };
-    let leased = queues.first().and_then(|row| row.get("leased")).unwrap_or(0);
     Ok(Snapshot {
-        version: health.get("version"),
-        protocol: health.get("protocol"),
-        server: server(&health, leased),
+        health: self::health(&health),
+        leased: queues.first().and_then(|row| row.get("leased")).unwrap_or(0),
         queues: queues.iter().map(queue).collect(),
         schedules: schedules.iter().map(schedule).collect(),
         queues_omitted: omitted(&queues, "queues"),
@@ -151,8 +160,10 @@ async fn statements(client: &Client, most: i64) -> Result<Snapshot, Failure> {
     })
 }
 
-fn server(row: &Row, leased: i64) -> Server {
-    Server {
+pub fn health(row: &Row) -> Health {
+    Health {
+        version: row.get("version"),
+        protocol: row.get("protocol"),
         standby: row.get("standby"),
         open: row.get("open"),
         scheduled: row.get("scheduled"),
@@ -160,15 +171,15 @@ fn server(row: &Row, leased: i64) -> Server {
         due: row.get("due"),
         board_size: row.get("board_size"),
         board_used: row.get("board_used"),
-        leased,
         lanes: row.get("lanes"),
         lanes_used: row.get("lanes_used"),
         xmin_transactions: row.get("xmin_transactions"),
+        xmin_holder: row.get("xmin_holder"),
         xmin_seconds: row.get("xmin_seconds"),
     }
 }
 
-fn queue(row: &Row) -> Queue {
+pub fn queue(row: &Row) -> Queue {
     let number = |name: &str| row.get::<_, Option<i32>>(name).map(f64::from);
     let since: Option<f64> = row.get("since");
     let histogram =
@@ -178,6 +189,7 @@ fn queue(row: &Row) -> Queue {
         tasks: ["waiting", "ready", "running"].map(|state| row.get(state)),
         oldest_ready: row.get("oldest"),
         paused: row.get("paused"),
+        critical: row.get("critical"),
         limits: [
             number("max_running"),
             row.get("max_per_second"),
@@ -194,11 +206,19 @@ fn queue(row: &Row) -> Queue {
     }
 }
 
-fn schedule(row: &Row) -> Schedule {
+pub fn schedule(row: &Row) -> Schedule {
     Schedule { name: row.get("name"), next: row.get("next"), skipped: row.get("skipped") }
 }
 
 impl Snapshot {
+    /// Leaves the first queues and schedules by name.
+    pub fn limit(&mut self, most: usize) {
+        self.queues_omitted += self.queues.len().saturating_sub(most) as i64;
+        self.queues.truncate(most);
+        self.schedules_omitted += self.schedules.len().saturating_sub(most) as i64;
+        self.schedules.truncate(most);
+    }
+
     /// A crash of the server takes some seconds off its counters. Prometheus would take a counter
     /// that falls for one that begins at zero, and add all of it: such a counter keeps its value
     /// until it is reached again.

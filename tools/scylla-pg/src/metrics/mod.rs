@@ -1,6 +1,6 @@
 //! The numbers of one database, as Prometheus reads them.
 
-mod collect;
+pub mod collect;
 mod page;
 
 use crate::commands;
@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -25,9 +26,22 @@ const SHARED_FOR: Duration = Duration::from_secs(1);
 /// How long one round may take. Prometheus waits for 10 s, unless it is told otherwise.
 const MOST: Duration = Duration::from_secs(5);
 
+/// Of how many queues, and schedules, is told by default.
+pub const MAX_NAMES: usize = 1000;
+
+type Read = dyn Fn() -> Result<Snapshot, Failure> + Send + Sync;
+
+/// Where the numbers are from.
+enum Source {
+    /// A connection of its own to the database that `--dbname` names.
+    Own(Option<String>),
+    /// What another part of the program has read.
+    Shared(Box<Read>),
+}
+
 /// What asks one database, and remembers what it has told.
 pub struct Exporter {
-    dbname: Option<String>,
+    source: Source,
     max_names: usize,
     state: Mutex<Scraped>,
 }
@@ -50,10 +64,19 @@ struct Page {
     text: Bytes,
 }
 
-/// The path `/metrics`, for a database as `--dbname` names it. Of more than `max_names` queues or
-/// schedules, it tells of the first by name.
+/// The paths `/metrics` and `/healthz`.
 pub fn router(exporter: Arc<Exporter>) -> Router {
-    Router::new().route("/metrics", get(metrics)).with_state(exporter)
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .with_state(exporter)
+}
+
+async fn healthz(State(exporter): State<Arc<Exporter>>) -> (StatusCode, &'static str) {
+    match exporter.page().await.is_up {
+        true => (StatusCode::OK, "ok\n"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n"),
+    }
 }
 
 async fn metrics(State(exporter): State<Arc<Exporter>>) -> impl IntoResponse {
@@ -62,13 +85,19 @@ async fn metrics(State(exporter): State<Arc<Exporter>>) -> impl IntoResponse {
 }
 
 impl Exporter {
+    /// For a database as `--dbname` names it. Of more than `max_names` queues or schedules, it
+    /// tells of the first by name.
     pub fn new(dbname: Option<String>, max_names: usize) -> Arc<Exporter> {
-        Arc::new(Exporter { dbname, max_names, state: Mutex::default() })
+        Arc::new(Exporter { source: Source::Own(dbname), max_names, state: Mutex::default() })
     }
 
-    /// Whether the database answers.
-    pub async fn is_up(&self) -> bool {
-        self.page().await.is_up
+    /// For what another part of the program reads, which also writes its failures.
+    pub fn of(
+        read: impl Fn() -> Result<Snapshot, Failure> + Send + Sync + 'static,
+        max_names: usize,
+    ) -> Arc<Exporter> {
+        let source = Source::Shared(Box::new(read));
+        Arc::new(Exporter { source, max_names, state: Mutex::default() })
     }
 
     /// The numbers, at most a second old. One round serves all who wait meanwhile.
@@ -85,7 +114,8 @@ impl Exporter {
         });
         let snapshot = match found {
             Ok(snapshot) => {
-                if state.failing.take().is_some() {
+                let is_own = matches!(self.source, Source::Own(_));
+                if state.failing.take().is_some() && is_own {
                     eprintln!("scylla-pg: the database answers");
                 }
                 Some(snapshot)
@@ -93,7 +123,8 @@ impl Exporter {
             Err(failure) => {
                 state.client = None;
                 let failure = failure.to_string();
-                if state.failing.as_ref() != Some(&failure) {
+                let is_own = matches!(self.source, Source::Own(_));
+                if is_own && state.failing.as_ref() != Some(&failure) {
                     eprintln!("{failure}");
                 }
                 state.failing = Some(failure);
@@ -107,20 +138,11 @@ impl Exporter {
     }
 
     async fn round(&self, state: &mut Scraped) -> Result<Snapshot, Failure> {
-        // A server that was restarted since has closed the connection.
-        let open = state.client.take().filter(|client| !client.is_closed());
-        let reused = open.is_some();
-        let mut client = self.connected(open).await?;
-        let mut found = collect::snapshot(&client, self.max_names).await;
-        if reused && found.is_err() && client.is_closed() {
-            client = self.connected(None).await?;
-            found = collect::snapshot(&client, self.max_names).await;
-        }
-        let mut snapshot = match found {
-            Err(failure) => return Err(commands::explain(&client, failure).await),
-            Ok(snapshot) => snapshot,
+        let mut snapshot = match &self.source {
+            Source::Own(dbname) => self.ask(dbname.as_deref(), state).await?,
+            Source::Shared(read) => read()?,
         };
-        state.client = Some(client);
+        snapshot.limit(self.max_names);
         snapshot.keep_counting(&mut state.told);
         if state.told.len() > 2 * self.max_names {
             let there: HashMap<_, _> =
@@ -130,10 +152,27 @@ impl Exporter {
         Ok(snapshot)
     }
 
-    async fn connected(&self, open: Option<Client>) -> Result<Client, Failure> {
-        match open {
-            Some(client) => Ok(client),
-            None => connection::connect(self.dbname.as_deref()).await,
+    async fn ask(&self, dbname: Option<&str>, state: &mut Scraped) -> Result<Snapshot, Failure> {
+        // A server that was restarted since has closed the connection.
+        let open = state.client.take().filter(|client| !client.is_closed());
+        let reused = open.is_some();
+        let mut client = connected(dbname, open).await?;
+        let mut found = collect::snapshot(&client, self.max_names).await;
+        if reused && found.is_err() && client.is_closed() {
+            client = connected(dbname, None).await?;
+            found = collect::snapshot(&client, self.max_names).await;
         }
+        if let Err(failure) = found {
+            return Err(commands::explain(&client, failure).await);
+        }
+        state.client = Some(client);
+        found
+    }
+}
+
+async fn connected(dbname: Option<&str>, open: Option<Client>) -> Result<Client, Failure> {
+    match open {
+        Some(client) => Ok(client),
+        None => connection::connect(dbname).await,
     }
 }

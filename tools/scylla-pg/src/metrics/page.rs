@@ -68,14 +68,14 @@ impl Page {
     }
 
     fn server(&mut self, snapshot: &Snapshot) {
-        let server = &snapshot.server;
+        let server = &snapshot.health;
         self.family("scylla_info", "gauge", "The versions of the server's library.");
-        let version = label("version", &snapshot.version);
-        let protocol = label("protocol", &snapshot.protocol.to_string());
+        let version = label("version", &server.version);
+        let protocol = label("protocol", &server.protocol.to_string());
         self.sample("scylla_info", &[&version, &protocol], 1);
         if !server.standby {
             let help = "Whether the database hands out tasks.";
-            self.gauge("scylla_open", help, u8::from(server.open));
+            self.gauge("scylla_open", help, u8::from(server.open == Some(true)));
             let help = "Whether a scheduler serves the database.";
             self.gauge("scylla_scheduler_up", help, u8::from(server.scheduled));
             if let Some(lag) = server.lag {
@@ -84,11 +84,11 @@ impl Page {
             let help = "For how long the oldest task is due that has not fired.";
             self.gauge("scylla_oldest_due_seconds", help, server.due);
         }
-        let queued = (server.board_used - server.leased).max(0);
+        let queued = (server.board_used - snapshot.leased).max(0);
         let free = (server.board_size - server.board_used).max(0);
         let name = "scylla_board_slots";
         self.family(name, "gauge", "The slots of the board, for all databases of the server.");
-        for (state, slots) in [("leased", server.leased), ("queued", queued), ("free", free)] {
+        for (state, slots) in [("leased", snapshot.leased), ("queued", queued), ("free", free)] {
             self.sample(name, &[&label("state", state)], slots);
         }
         let name = "scylla_board_lanes";

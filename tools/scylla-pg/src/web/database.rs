@@ -5,6 +5,7 @@ use super::snapshot::Snapshot;
 use crate::connection::{Login, connect_as};
 use crate::failure::Failure;
 use futures_util::future::{join, join4};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -13,11 +14,14 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
+use uuid::Uuid;
 
 /// How many connections all viewers have at most.
 const CONNECTIONS: usize = 24;
 /// How long a connection is kept that no page needs.
 const IDLE: Duration = Duration::from_secs(60);
+/// Of how many tasks, at most, the snapshots tell.
+const WATCHED: usize = 500;
 /// How old what a role may see and do can be.
 const RIGHTS_AGE: Duration = Duration::from_secs(10);
 
@@ -26,6 +30,8 @@ const RIGHTS_AGE: Duration = Duration::from_secs(10);
 pub struct Visible {
     pub queues: HashSet<String>,
     pub idle_workers: HashSet<String>,
+    /// The queues that there were when it was asked.
+    asked: HashSet<String>,
 }
 
 /// What a role may do with a queue; without a queue, with any.
@@ -54,6 +60,10 @@ pub struct Database {
     pub wake: Notify,
     /// As which role the snapshots are taken.
     pub observer: Identity,
+    /// The snapshots have what Prometheus reads, too.
+    pub has_metrics: bool,
+    /// The tasks whose pages are open, and how often.
+    watched: Mutex<HashMap<Uuid, usize>>,
 }
 
 impl Database {
@@ -63,6 +73,7 @@ impl Database {
         dbname: Option<String>,
         writable: bool,
         observer: Identity,
+        has_metrics: bool,
     ) -> Database {
         Database {
             name,
@@ -76,6 +87,8 @@ impl Database {
             snapshot: watch::Sender::new(Arc::default()),
             wake: Notify::new(),
             observer,
+            has_metrics,
+            watched: Mutex::default(),
         }
     }
 
@@ -93,7 +106,7 @@ impl Database {
             .batch_execute(&format!(
                 "set statement_timeout = '15s'; set datestyle = 'ISO, YMD'; set timezone = 'UTC';
                  set intervalstyle = 'postgres'; set bytea_output = 'hex';
-                 set default_transaction_read_only = {read_only}"
+                 set jit = off; set default_transaction_read_only = {read_only}"
             ))
             .await?;
         if let Identity::Role(role) = identity {
@@ -155,6 +168,17 @@ impl Database {
         }
     }
 
+    /// Tasks whose pages are open.
+    pub fn watched(&self) -> Vec<Uuid> {
+        lock(&self.watched).keys().copied().take(WATCHED).collect()
+    }
+
+    /// Has the snapshots tell of a task until this is dropped.
+    pub fn watch(self: &Arc<Database>, id: Uuid) -> Watch {
+        *lock(&self.watched).entry(id).or_default() += 1;
+        Watch { database: self.clone(), id }
+    }
+
     /// Closes the connections of a role that has left.
     pub fn forget(&self, identity: &Identity) {
         lock(&self.idle).remove(identity);
@@ -177,12 +201,15 @@ impl Database {
         if *identity == self.observer {
             return Ok(None);
         }
+        let snapshot = self.snapshot.borrow().clone();
         if let Some((since, known)) = lock(&self.visible).get(identity)
             && since.elapsed() < RIGHTS_AGE
+            && snapshot.queues.iter().all(|it| known.asked.contains(&it.name))
         {
             return Ok(Some(known.clone()));
         }
         let client = self.lend(identity).await?;
+        let asked = snapshot.queues.iter().map(|it| it.name.clone()).collect();
         let rows = client
             .query(
                 "select queue, null from scylla.queues
@@ -191,7 +218,7 @@ impl Database {
             )
             .await?;
         let column = |n| rows.iter().filter_map(|row| row.get(n)).collect();
-        let visible = Arc::new(Visible { queues: column(0), idle_workers: column(1) });
+        let visible = Arc::new(Visible { queues: column(0), idle_workers: column(1), asked });
         lock(&self.visible).insert(identity.clone(), (Instant::now(), visible.clone()));
         Ok(Some(visible))
     }
@@ -247,6 +274,24 @@ impl Database {
         };
         lock(&self.rights).insert(key, (Instant::now(), rights));
         Ok(rights)
+    }
+}
+
+/// A page of a task that is open.
+pub struct Watch {
+    database: Arc<Database>,
+    pub id: Uuid,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut watched = lock(&self.database.watched);
+        if let Entry::Occupied(mut entry) = watched.entry(self.id) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod request;
 mod snapshot;
 
 use crate::failure::Failure;
+use crate::metrics;
 pub use access::Network;
 use access::{Identity, Sessions, Signer, Throttle};
 use app::App;
@@ -54,6 +55,8 @@ pub struct Options {
     pub base: String,
     pub trusted: Vec<Network>,
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Where Prometheus finds the numbers.
+    pub metrics: Option<SocketAddr>,
 }
 
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
@@ -69,7 +72,9 @@ pub async fn serve(options: Options) -> Result<(), Failure> {
     };
     let database = |it: Named| {
         let Named { name, colour, dbname } = it;
-        Arc::new(Database::new(name, colour, dbname, options.writable, observer.clone()))
+        let has_metrics = options.metrics.is_some();
+        let observer = observer.clone();
+        Arc::new(Database::new(name, colour, dbname, options.writable, observer, has_metrics))
     };
     let app = Arc::new(App {
         databases: options.databases.into_iter().map(database).collect(),
@@ -86,10 +91,11 @@ pub async fn serve(options: Options) -> Result<(), Failure> {
         jobs: Jobs::default(),
         ticks: watch::Sender::new(0),
     });
-    let listener = TcpListener::bind(options.listen).await.map_err(|error| {
-        Failure::new(format!("could not listen on {}: {error}", options.listen))
-            .hint("Name another address and port by --listen.")
-    })?;
+    let listener = bind(options.listen, "--listen").await?;
+    let metrics = match options.metrics {
+        Some(address) => Some(bind(address, "--metrics").await?),
+        None => None,
+    };
     let address = listener.local_addr()?;
     for database in &app.databases {
         tokio::spawn(poller::poll(database.clone(), app.ticks.clone()));
@@ -99,7 +105,17 @@ pub async fn serve(options: Options) -> Result<(), Failure> {
         Some(origin) => format!("{origin}{}/", app.base),
         None => format!("{scheme}://{address}{}/", app.base),
     };
-    eprintln!("{}", serde_json::json!({ "time": html::now(), "event": "listening", "url": url }));
+    let listening = |url: String| {
+        eprintln!(
+            "{}",
+            serde_json::json!({ "time": html::now(), "event": "listening", "url": url })
+        );
+    };
+    listening(url);
+    if let Some(listener) = metrics {
+        listening(format!("http://{}/metrics", listener.local_addr()?));
+        tokio::spawn(axum::serve(listener, numbers(&app)).into_future());
+    }
     let service = router(app).into_make_service_with_connect_info::<Peer>();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let served = std::pin::pin!(axum::serve(listen::accept(listener, tls)?, service).into_future());
@@ -109,6 +125,32 @@ pub async fn serve(options: Options) -> Result<(), Failure> {
     });
     futures_util::future::select(served, ended).await;
     Ok(())
+}
+
+async fn bind(address: SocketAddr, option: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::new(format!("could not listen on {address}: {error}"))
+            .hint(format!("Name another address and port by {option}."))
+    })
+}
+
+/// For Prometheus: each database below its name, and the first one without it.
+fn numbers(app: &App) -> Router {
+    let mut router = Router::new();
+    for (n, database) in app.databases.iter().enumerate() {
+        let of = database.clone();
+        let read = move || {
+            let snapshot = of.snapshot.borrow().clone();
+            let numbers = snapshot.numbers.as_deref().filter(|_| snapshot.error.is_none());
+            numbers.cloned().ok_or_else(|| Failure::new("the database does not answer"))
+        };
+        let exporter = metrics::Exporter::of(read, metrics::MAX_NAMES);
+        router = router.nest(&format!("/{}", database.name), metrics::router(exporter.clone()));
+        if n == 0 {
+            router = router.merge(metrics::router(exporter));
+        }
+    }
+    router
 }
 
 fn router(app: Arc<App>) -> Router {
@@ -123,8 +165,13 @@ fn router(app: Arc<App>) -> Router {
         .route(&frame::asset("app.css"), asset("text/css; charset=utf-8", frame::CSS))
         .route(&frame::asset("app.js"), asset("text/javascript; charset=utf-8", frame::JS))
         .route(&frame::asset("icon.svg"), asset("image/svg+xml", frame::ICON))
-        .with_state(app);
-    let pages = if base.is_empty() { pages } else { Router::new().nest(&base, pages) };
+        .fallback(pages::lost);
+    let pages = match base.as_str() {
+        "" => pages,
+        // A nested route of "/" is the base without a slash at its end.
+        base => Router::new().route(&format!("{base}/"), pages::home()).nest(base, pages),
+    };
+    let pages = pages.with_state(app);
     pages.layer(from_fn(guarded))
 }
 

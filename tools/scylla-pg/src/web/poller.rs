@@ -1,15 +1,15 @@
 //! Takes the snapshots of a database: one poller for all viewers.
 
 use super::database::Database;
-use super::snapshot::{
-    HISTORY_SECONDS, Health, POINTS, Point, Queue, Snapshot, Worker, percentiles,
-};
+use super::snapshot::{HISTORY_SECONDS, POINTS, Point, Queue, Snapshot, Worker, percentiles};
 use crate::failure::Failure;
+use crate::metrics::collect::{self, Counters, Schedule};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 /// From one look to the next: with viewers, without, and when the server is away.
@@ -22,24 +22,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const RATE_SECONDS: f64 = 5.0;
 const PERCENTILE_MINUTES: usize = 5;
 
-const QUEUES: &str = "
-select q.queue, q.waiting::bigint, q.ready::bigint, q.running::bigint,
-    extract(epoch from q.oldest_ready)::float8 as oldest, q.paused, q.critical,
-    q.max_running::bigint, q.max_ready::bigint, coalesce(s.submitted, 0)::bigint as submitted,
-    coalesce(s.completed + s.aborted + s.cancelled, 0)::bigint as settled,
-    coalesce(s.aborted, 0)::bigint as aborted, s.ready_to_owned, s.owned_to_settled,
-    extract(epoch from clock_timestamp())::float8 as now
-from scylla.queues q left join scylla.stats s on s.queue = q.queue
-order by q.queue";
-
 const WORKERS: &str = "
-select worker, queue, running::bigint, last_seen::text, next_deadline::text, meta::text, draining,
-    last_seen > clock_timestamp() - interval '1 minute' as active
+select worker, queue, running::bigint, last_seen::text, next_deadline::text, meta::text, draining
 from scylla.workers order by worker, queue";
 
-const HEALTH: &str = "
-select version, open, scheduler_pid, extract(epoch from oldest_due)::float8, board_size, board_used, xmin_age, xmin_holder
-from scylla.health";
+/// Changes when what a page of the task shows does.
+macro_rules! stamp {
+    () => {
+        "hashtextextended(concat_ws(' ', t.status, t.owner, t.deadline, t.progress, t.tries, t.num_failures, t.run_at, t.updated, t.priority), 0)::text"
+    };
+}
+pub(super) use stamp;
+
+const TASKS: &str =
+    concat!("select t.id, ", stamp!(), " from scylla.tasks t where t.id = any ($1)");
 
 type Histograms = [Vec<i64>; 2];
 
@@ -58,7 +54,7 @@ struct Poller {
     past: HashMap<String, Past>,
     snapshot: Snapshot,
     look: u64,
-    workers: HashMap<String, i64>,
+    schedules: Vec<Schedule>,
     point: Option<Instant>,
     minute: Option<Instant>,
 }
@@ -115,13 +111,24 @@ impl Poller {
             }
         };
         // Few statements: what changes slowly is not read each time.
+        let all = (&i64::MAX as &(dyn ToSql + Sync), Type::INT8);
         if self.look.is_multiple_of(5) {
-            self.snapshot.health = client.query_opt(HEALTH, &[]).await?.map(|row| health(&row));
+            let row = client.query_opt(collect::HEALTH, &[]).await?;
+            self.snapshot.health = row.map(|row| collect::health(&row));
         }
-        if self.look.is_multiple_of(3) {
+        if self.look.is_multiple_of(4) {
             self.see_workers(&client.query(WORKERS, &[]).await?);
         }
-        let rows = client.query(QUEUES, &[]).await?;
+        if database.has_metrics && self.look.is_multiple_of(30) {
+            let rows = client.query_typed(collect::SCHEDULES, std::slice::from_ref(&all)).await?;
+            self.schedules = rows.iter().map(collect::schedule).collect();
+        }
+        let watched = database.watched();
+        if !watched.is_empty() && self.look.is_multiple_of(2) {
+            let rows = client.query(TASKS, &[&watched]).await?;
+            self.snapshot.tasks = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        }
+        let rows = client.query_typed(collect::QUEUES, &[all]).await?;
         self.see_queues(&rows);
         self.look += 1;
         self.client = Some(client);
@@ -129,23 +136,16 @@ impl Poller {
     }
 
     fn see_workers(&mut self, rows: &[Row]) {
-        self.workers.clear();
-        self.snapshot.workers.clear();
-        for row in rows {
-            let queue: Option<String> = row.get(1);
-            if let (Some(queue), Some(true)) = (&queue, row.get("active")) {
-                *self.workers.entry(queue.clone()).or_default() += 1;
-            }
-            self.snapshot.workers.push(Worker {
-                name: row.get(0),
-                queue,
-                running: row.get(2),
-                last_seen: row.get(3),
-                next_deadline: row.get(4),
-                meta: row.get(5),
-                draining: row.get(6),
-            });
-        }
+        let worker = |row: &Row| Worker {
+            name: row.get(0),
+            queue: row.get(1),
+            running: row.get(2),
+            last_seen: row.get(3),
+            next_deadline: row.get(4),
+            meta: row.get(5),
+            draining: row.get(6),
+        };
+        self.snapshot.workers = rows.iter().map(worker).collect();
     }
 
     fn see_queues(&mut self, rows: &[Row]) {
@@ -153,96 +153,108 @@ impl Poller {
             is_time(&mut self.point, Duration::from_secs(HISTORY_SECONDS / POINTS as u64));
         let is_minute = is_time(&mut self.minute, Duration::from_secs(60));
         let mut past = std::mem::take(&mut self.past);
-        let queues = rows.iter().map(|row| {
-            let name: String = row.get(0);
-            let mut of = past.remove(&name).unwrap_or_default();
-            let queue = self.queue(row, &mut of, is_point, is_minute);
-            self.past.insert(name, of);
+        let numbers: Vec<collect::Queue> = rows.iter().map(collect::queue).collect();
+        let queues = rows.iter().zip(&numbers).map(|(row, it)| {
+            let mut of = past.remove(&it.name).unwrap_or_default();
+            let queue = queue(it, row.get("now"), &mut of, is_point, is_minute);
+            self.past.insert(it.name.clone(), of);
             queue
         });
-        let queues = queues.collect();
-        self.snapshot.queues = queues;
-    }
-
-    fn queue(&self, row: &Row, past: &mut Past, is_point: bool, is_minute: bool) -> Queue {
-        let now: f64 = row.get("now");
-        let counts = ["submitted", "settled", "aborted"].map(|name| row.get::<_, i64>(name));
-        let histograms = ["ready_to_owned", "owned_to_settled"]
-            .map(|name| row.get::<_, Option<Vec<i64>>>(name).unwrap_or_default());
-        // A queue that was dropped counts from the beginning.
-        if past.counts.back().is_some_and(|(_, then)| then[0] > counts[0]) {
-            *past = Past::default();
-        }
-        let is_new = past.counts.is_empty();
-        past.counts.push_back((now, counts));
-        while past.counts.len() > 2 && past.counts[1].0 < now - RATE_SECONDS {
-            past.counts.pop_front();
-        }
-        let (then, before) = past.counts[0];
-        let seconds = (now - then).max(0.001);
-        let rates = [0, 1, 2].map(|n| (counts[n] - before[n]).max(0) as f64 / seconds);
-        if is_minute || past.histograms.is_empty() {
-            past.histograms.push_back(histograms.clone());
-            if past.histograms.len() > PERCENTILE_MINUTES {
-                past.histograms.pop_front();
-            }
-        }
-        let recent = |n: usize| {
-            let before = &past.histograms[0][n];
-            let since = histograms[n].iter().enumerate();
-            let since = since.map(|(step, count)| count - before.get(step).unwrap_or(&0));
-            percentiles(&since.map(|count| count.max(0)).collect::<Vec<_>>())
-        };
-        let (waited, ran) = (recent(0), recent(1));
-        let ready: Option<i64> = row.get(2);
-        if is_new {
-            past.last = counts;
-        }
-        if is_point {
-            let every = HISTORY_SECONDS as f64 / POINTS as f64;
-            let rate = |n: usize| (counts[n] - past.last[n]).max(0) as f64 / every;
-            let point = Point {
-                ready: ready.unwrap_or(0) as f64,
-                submitted: rate(0),
-                settled: rate(1),
-                aborted: rate(2),
-            };
-            past.last = counts;
-            let history = Arc::make_mut(&mut past.history);
-            history.push_back(point);
-            if history.len() > POINTS {
-                history.pop_front();
-            }
-        }
-        let name: String = row.get(0);
-        Queue {
-            workers: self.workers.get(&name).copied().unwrap_or(0),
-            name,
-            waiting: row.get(1),
-            ready,
-            running: row.get(3),
-            oldest: row.get("oldest"),
-            paused: row.get("paused"),
-            critical: row.get("critical"),
-            max_running: row.get(7),
-            max_ready: row.get(8),
-            rates,
-            waited,
-            ran,
-            history: past.history.clone(),
-        }
+        self.snapshot.queues = queues.collect();
+        self.snapshot.numbers = self.snapshot.health.clone().map(|health| {
+            Arc::new(collect::Snapshot {
+                health,
+                leased: rows.first().and_then(|row| row.get("leased")).unwrap_or(0),
+                queues: numbers,
+                schedules: self.schedules.clone(),
+                queues_omitted: 0,
+                schedules_omitted: 0,
+            })
+        });
     }
 }
 
-fn health(row: &Row) -> Health {
-    Health {
-        version: row.get(0),
-        open: row.get(1),
-        scheduler: row.get(2),
-        overdue: row.get(3),
-        board_size: row.get(4),
-        board_used: row.get(5),
-        xmin_age: row.get(6),
-        xmin_holder: row.get(7),
+fn queue(
+    numbers: &collect::Queue,
+    now: f64,
+    past: &mut Past,
+    is_point: bool,
+    is_minute: bool,
+) -> Queue {
+    let (counts, histograms) = match &numbers.counters {
+        Some(it) => counted(it),
+        None => Default::default(),
+    };
+    // A queue that was dropped counts from the beginning.
+    if past.counts.back().is_some_and(|(_, then)| then[0] > counts[0]) {
+        *past = Past::default();
     }
+    let is_new = past.counts.is_empty();
+    past.counts.push_back((now, counts));
+    while past.counts.len() > 2 && past.counts[1].0 < now - RATE_SECONDS {
+        past.counts.pop_front();
+    }
+    let (then, before) = past.counts[0];
+    let seconds = (now - then).max(0.001);
+    let rates = [0, 1, 2].map(|n| (counts[n] - before[n]).max(0) as f64 / seconds);
+    if is_minute || past.histograms.is_empty() {
+        past.histograms.push_back(histograms.clone());
+        if past.histograms.len() > PERCENTILE_MINUTES {
+            past.histograms.pop_front();
+        }
+    }
+    let recent = |n: usize| {
+        let before = &past.histograms[0][n];
+        let since = histograms[n].iter().enumerate();
+        let since = since.map(|(step, count)| count - before.get(step).unwrap_or(&0));
+        percentiles(&since.map(|count| count.max(0)).collect::<Vec<_>>())
+    };
+    let (waited, ran) = (recent(0), recent(1));
+    let [waiting, ready, running] = numbers.tasks;
+    if is_new {
+        past.last = counts;
+    }
+    if is_point {
+        let every = HISTORY_SECONDS as f64 / POINTS as f64;
+        let rate = |n: usize| (counts[n] - past.last[n]).max(0) as f64 / every;
+        let point = Point {
+            ready: ready.unwrap_or(0) as f64,
+            submitted: rate(0),
+            settled: rate(1),
+            aborted: rate(2),
+        };
+        past.last = counts;
+        let history = Arc::make_mut(&mut past.history);
+        history.push_back(point);
+        if history.len() > POINTS {
+            history.pop_front();
+        }
+    }
+    let limit = |n: usize| numbers.limits[n].map(|it| it as i64);
+    Queue {
+        name: numbers.name.clone(),
+        waiting,
+        ready,
+        running,
+        oldest: numbers.oldest_ready,
+        paused: numbers.paused,
+        critical: numbers.critical,
+        max_running: limit(0),
+        max_ready: limit(2),
+        rates,
+        waited,
+        ran,
+        workers: numbers.workers,
+        history: past.history.clone(),
+    }
+}
+
+/// How many tasks were submitted, settled and aborted, and the histograms.
+fn counted(counters: &Counters) -> ([i64; 3], Histograms) {
+    let [submitted, _, completed, aborted, cancelled, ..] = counters.events[..] else {
+        return Default::default();
+    };
+    let settled = completed + aborted + cancelled;
+    let histograms = [&counters.ready_to_owned, &counters.owned_to_settled];
+    ([submitted, settled, aborted], histograms.map(|it| it.counts.clone()))
 }

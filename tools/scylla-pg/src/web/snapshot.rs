@@ -1,7 +1,9 @@
 //! What is known of a database at one time, for all viewers.
 
-use std::collections::VecDeque;
+use crate::metrics::collect::{self, Health};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// How far a plot goes back, and how many points it has.
 pub const HISTORY_SECONDS: u64 = 3600;
@@ -14,18 +16,10 @@ pub struct Snapshot {
     pub health: Option<Health>,
     pub queues: Vec<Queue>,
     pub workers: Vec<Worker>,
-}
-
-#[derive(Clone)]
-pub struct Health {
-    pub version: String,
-    pub open: Option<bool>,
-    pub scheduler: Option<i32>,
-    pub overdue: Option<f64>,
-    pub board_size: i32,
-    pub board_used: i32,
-    pub xmin_age: Option<i64>,
-    pub xmin_holder: Option<String>,
+    /// The stamps of the tasks that viewers look at, as far as the observer sees them.
+    pub tasks: HashMap<Uuid, String>,
+    /// All of it, for Prometheus.
+    pub numbers: Option<Arc<collect::Snapshot>>,
 }
 
 /// 50, 95 and 99 of a hundred took less than these seconds.

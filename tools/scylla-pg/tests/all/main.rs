@@ -7,6 +7,7 @@ mod metrics;
 mod monitoring;
 mod relay;
 mod server;
+mod serving;
 mod tasks;
 mod watching;
 mod web;

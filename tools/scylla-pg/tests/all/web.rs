@@ -5,11 +5,15 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
 
 /// The program, serving.
-struct Site {
+pub struct Site {
     child: Child,
-    address: String,
+    pub address: String,
+    /// Where `--metrics` serves.
+    pub metrics: String,
+    log: Arc<Mutex<String>>,
 }
 
 impl Drop for Site {
@@ -19,53 +23,104 @@ impl Drop for Site {
     }
 }
 
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
 }
 
-impl Site {
-    fn start(d: &Database, arguments: &[&str]) -> Site {
-        let arguments = [&["web", "--listen", "127.0.0.1:0"], arguments].concat();
-        let mut child = d.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let mut lines = BufReader::new(child.stderr.take().unwrap());
-        lines.read_line(&mut line).unwrap();
-        // Its log goes on, and nothing waits for a reader.
-        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
-        let url = objects(&line)[0]["url"].as_str().expect(&line).to_owned();
-        let address = url.split('/').nth(2).unwrap().to_owned();
-        Site { child, address }
-    }
-
-    fn call(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let has_host = headers.iter().any(|it| it.starts_with("Host:"));
-        let host = if has_host { String::new() } else { format!("Host: {}\r\n", self.address) };
-        let more: String = headers.iter().map(|it| format!("{it}\r\n")).collect();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\n{host}{more}Connection: close\r\n\
-             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+impl Answer {
+    pub fn of(bytes: &[u8]) -> Answer {
+        let text = String::from_utf8_lossy(bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").expect(&text);
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Answer { status, head: head.to_owned(), body: body.to_owned() }
     }
+}
 
-    fn get(&self, path: &str, headers: &[&str]) -> Answer {
+fn send(address: &str, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let has_host = headers.iter().any(|it| it.starts_with("Host:"));
+    let host = if has_host { String::new() } else { format!("Host: {address}\r\n") };
+    let more: String = headers.iter().map(|it| format!("{it}\r\n")).collect();
+    let length = body.len();
+    // Where the head was enough for an answer, the rest may find no reader.
+    let _ = write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\n{host}{more}Connection: close\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{body}",
+    );
+    stream
+}
+
+/// What is served at an address.
+pub fn get(address: &str, path: &str, headers: &[&str]) -> Answer {
+    let mut bytes = Vec::new();
+    send(address, "GET", path, headers, "").read_to_end(&mut bytes).unwrap();
+    Answer::of(&bytes)
+}
+
+impl Site {
+    pub fn start(d: &Database, arguments: &[&str]) -> Site {
+        let own: &[&str] = match arguments.contains(&"--listen") {
+            true => &["web"],
+            false => &["web", "--listen", "127.0.0.1:0"],
+        };
+        let arguments = [own, arguments].concat();
+        let mut child = d.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut address = || {
+            let mut line = String::new();
+            lines.read_line(&mut line).unwrap();
+            let url = objects(&line)[0]["url"].as_str().expect(&line).to_owned();
+            url.split('/').nth(2).unwrap().to_owned()
+        };
+        let own = address();
+        let metrics = if arguments.contains(&"--metrics") { address() } else { String::new() };
+        let log = Arc::new(Mutex::new(String::new()));
+        let to = log.clone();
+        std::thread::spawn(move || {
+            let lines = lines.lines().map_while(Result::ok);
+            lines.for_each(|line| *to.lock().unwrap() += &(line + "\n"));
+        });
+        Site { child, address: own, metrics, log }
+    }
+
+    /// What it has logged since it listens.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn call(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+        let mut bytes = Vec::new();
+        let _ = send(&self.address, method, path, headers, body).read_to_end(&mut bytes);
+        Answer::of(&bytes)
+    }
+
+    /// Waits until a text is pushed to an open page.
+    pub fn pushed(&self, page: &Answer, headers: &[&str], text: &str, do_it: impl FnOnce()) {
+        let events = page.body.split_once("data-events=\"").expect(&page.body).1;
+        let events = events.split('"').next().unwrap().replace("&amp;", "&");
+        let stream = send(&self.address, "GET", &events, headers, "");
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(15))).unwrap();
+        do_it();
+        let mut all = String::new();
+        for line in BufReader::new(stream).lines() {
+            all += &line.unwrap_or_else(|error| panic!("no {text}: {error}: {all}"));
+            if all.contains(text) {
+                return;
+            }
+        }
+        panic!("no {text}: {all}");
+    }
+
+    pub fn get(&self, path: &str, headers: &[&str]) -> Answer {
         self.call("GET", path, headers, "")
     }
 }
 
 /// The cookie that an answer gives, and the token of its first form.
-fn proof(answer: &Answer) -> (String, String) {
+pub fn proof(answer: &Answer) -> (String, String) {
     let after = |text: &str, start: &str, end: char| {
         let rest = text.split_once(start).unwrap_or_else(|| panic!("no {start} in {text}")).1;
         rest.split(end).next().unwrap().to_owned()
@@ -75,9 +130,15 @@ fn proof(answer: &Answer) -> (String, String) {
     (format!("Cookie: {cookie}"), token)
 }
 
+/// Where an answer leads to.
+pub fn location(answer: &Answer) -> String {
+    let rest = answer.head.split_once("location: ").expect(&answer.head).1;
+    rest.lines().next().unwrap().to_owned()
+}
+
 const EVIL: &str = "<script>alert(1)</script>";
 
-fn roles(d: &Database) {
+pub fn roles(d: &Database) {
     for role in ["web_all", "web_one", "web_look", "web_none"] {
         d.sql(&format!(
             "do $$ begin create role {role} login; exception when duplicate_object then end $$"
@@ -90,7 +151,7 @@ fn roles(d: &Database) {
 }
 
 /// A trusted proxy says the role of each request.
-fn proxied<'a>(d: &Database, more: &[&'a str]) -> Site {
+pub fn proxied<'a>(d: &Database, more: &[&'a str]) -> Site {
     let own = ["--trusted-proxy", "127.0.0.1", "--role-header", "X-Role"];
     Site::start(d, &[&own as &[&'a str], more].concat())
 }
@@ -158,14 +219,34 @@ fn actions_without_rights_change_nothing() {
                 "action=cancel_group&queue=mail&name=g",
                 "action=grant&name=web_none&queue=*&privilege=look",
                 "action=revoke&name=web_all&queue=*&privilege=look",
+                "action=cancel&filter={}&count=9",
+                "action=resubmit&filter={}&count=9",
+                "action=delete&filter={}&count=9",
                 "action=nothing",
             ] {
                 let body = format!("token={token}&id={id}&{action}");
                 let answer = site.call("POST", "/db/act", &[&header, &cookie], &body);
+                // What is done batch by batch fails on the page of its progress.
+                if answer.status == 303 && action.contains("filter") {
+                    let page = location(&answer);
+                    eventually("it fails", || {
+                        site.get(&page, &[&header]).body.contains("role=\"alert\"").then_some(())
+                    });
+                    continue;
+                }
                 assert!(
                     [400, 403, 404].contains(&answer.status),
                     "{role}: {action}: {}",
                     answer.status
+                );
+            }
+            for deed in ["cancel", "resubmit", "delete"] {
+                let body = format!("token={token}&deed=all+{deed}");
+                let answer = site.call("POST", "/db/confirm", &[&header, &cookie], &body);
+                assert!(
+                    answer.status == 403 || answer.body.contains("No task matches"),
+                    "{role}: {deed}: {}",
+                    answer.body
                 );
             }
         }
@@ -191,6 +272,13 @@ fn forged_requests_are_refused() {
     ] {
         let answer = site.call("POST", "/db/act", &headers, &body);
         assert_eq!(answer.status, 403, "{headers:?} {body}");
+    }
+    for path in ["/db/act", "/db/confirm", "/db/jobs/0123456789abcdef", "/login", "/logout"] {
+        assert_eq!(site.call("POST", path, &[&cookie], "name=mail").status, 403, "{path}");
+    }
+    for method in ["GET", "PUT", "DELETE", "PATCH"] {
+        let path = format!("/db/act?{good}");
+        assert_eq!(site.call(method, &path, &[&cookie], &good).status, 405, "{method}");
     }
     let paused = "select coalesce(bool_or(paused), false) from scylla.queues where queue = 'mail'";
     assert_eq!(d.sql(paused), "f");
@@ -227,6 +315,16 @@ fn a_role_header_counts_only_from_a_trusted_proxy() {
     let answer = site.get("/db/tasks", &["X-Role: postgres"]);
     assert_eq!(answer.status, 303);
     assert!(answer.head.contains("location: /login?next=%2Fdb%2Ftasks"), "{}", answer.head);
+    // That a password came by TLS is believed of a trusted proxy only.
+    let login = |headers: &[&str]| site.get("/login", headers).body;
+    assert!(login(&[]).contains("type=\"password\""));
+    for headers in [
+        ["X-Forwarded-For: 10.0.0.9", "X-Forwarded-Proto: https"],
+        ["Forwarded: for=10.0.0.9;proto=https", "X-Forwarded-Proto: https"],
+    ] {
+        let page = login(&headers);
+        assert!(page.contains("readable on its way") && !page.contains("type=\"password\""));
+    }
     let ran = d.run(&["web", "--role-header", "X-Role"]);
     assert_eq!(ran.status, 2, "{}", ran.err);
     let ran = d.run(&["web", "--listen", "0.0.0.0:0"]);
@@ -243,6 +341,15 @@ fn what_users_write_is_text() {
         "select scylla.schedule('{EVIL}', '@daily', '{EVIL}', '{{\"a\": \"{EVIL}\"}}')"
     ));
     d.sql(&format!("select scylla.return_task(id, token, 'aborted', error => '{{\"code\": \"{EVIL}\", \"description\": \"{EVIL}\", \"args\": {{\"traceback\": \"{EVIL}\"}}}}') from scylla.own_tasks('{EVIL}', '{EVIL}')"));
+    let done = d.sql(&format!("select scylla.submit('{EVIL}', post_result => true)"));
+    d.sql(&format!("select scylla.return_task(id, token, result => '{{\"{EVIL}\": \"{EVIL}\"}}') from scylla.own_tasks('{EVIL}', '{EVIL}')"));
+    d.sql(&format!("set application_name = '{EVIL}'; select scylla.register_worker('{{\"{EVIL}\": \"{EVIL}\"}}')"));
+    let command = d.sql(&format!("select scylla.run_sql('select 1 as \"{EVIL}\"')"));
+    d.sql(&format!(
+        "do $$ begin create role \"{EVIL}\"; exception when duplicate_object then end $$"
+    ));
+    d.sql(&format!("select scylla.grant('{EVIL}', '\"{EVIL}\"', '{{look}}')"));
+    let held = d.sql(&format!("select scylla.submit('{EVIL}', action => '{EVIL}', after => array[scylla.submit('{EVIL}')])"));
     let site = Site::start(&d, &["--role", "postgres", "--access", "full"]);
     eventually("the first look is done", || {
         site.get("/", &[]).body.contains("&lt;script&gt;").then_some(())
@@ -259,6 +366,15 @@ fn what_users_write_is_text() {
         &format!("/db/queue?name={name}"),
         "/db/groups",
         "/db/roles",
+        "/db/sql",
+        &format!("/db/tasks/{done}"),
+        &format!("/db/tasks/{command}"),
+        &format!("/db/tasks/{held}"),
+        &format!("/db/tasks/{held}/graph"),
+        &format!("/db/tasks/{name}/graph"),
+        &format!("/login?next={name}"),
+        &format!("/db/tasks?after={name}"),
+        &format!("/events?view={name}&db={name}"),
         &format!("/db/tasks/{name}"),
         &format!("/{name}/tasks"),
         &format!("/db/{name}"),
@@ -273,6 +389,70 @@ fn what_users_write_is_text() {
         );
     }
     assert!(site.get(&format!("/db/tasks/{id}"), &[]).body.contains("12345678901234567890.50"));
+    // Each of them was shown.
+    for (path, number) in [
+        (format!("/db/tasks/{done}"), 3),
+        (format!("/db/tasks/{command}"), 1),
+        (format!("/db/tasks/{held}"), 2),
+        (format!("/db/tasks/{held}/graph"), 3),
+        ("/db/workers".to_owned(), 3),
+        ("/db/roles".to_owned(), 2),
+    ] {
+        let shown = || site.get(&path, &[]).body.matches("&lt;script&gt;").count();
+        eventually(&path, || (shown() >= number).then_some(()));
+    }
+}
+
+/// Paths and bytes that no page has made.
+#[test]
+fn odd_requests_are_refused_and_the_site_goes_on() {
+    let d = Database::of(shared());
+    d.sql("select scylla.submit('q')");
+    let site = Site::start(&d, &["--role", "postgres", "--access", "full"]);
+    let (cookie, token) = proof(&site.get("/db/tasks", &[]));
+    for path in [
+        "/../../etc/passwd",
+        "/assets/../../../etc/passwd",
+        "/assets/%2e%2e/%2e%2e/etc/passwd",
+        "/db/tasks/../../secret",
+        "/db/tasks/x",
+        "/db/tasks/01990000-0000-7000-8000-000000000000/errors",
+        "/nowhere/tasks",
+        "/db/jobs/..%2Fact",
+        "/events?view=queue&db=nowhere",
+        "/events",
+    ] {
+        assert_eq!(site.get(path, &[]).status, 404, "{path}");
+    }
+    for path in [
+        "/db/queue?name=%00",
+        "/db/queue?name=%FF",
+        "/db/tasks?queue=%00",
+        "/db/tasks?spec=%7B",
+        "/db/tasks?status=none",
+        "/db/schedule?name=%00",
+        "/db/%FF",
+    ] {
+        let answer = site.get(path, &[]);
+        let refuses = [400, 404].contains(&answer.status)
+            || answer.status == 200 && answer.body.contains("role=\"alert\"");
+        assert!(refuses, "{path}: {} {}", answer.status, answer.body);
+    }
+    let act = |body: &str| site.call("POST", "/db/act", &[&cookie], body).status;
+    let huge = format!("token={token}&action=pause&name={}", "q".repeat(3 << 20));
+    assert_eq!(act(&huge), 413);
+    for odd in [
+        "action=pause&name=%00",
+        "action=delay&id=x",
+        "action=cancel&id=%FF",
+        "action=set&name=q&setting=max_running)--&value=1",
+    ] {
+        assert_eq!(act(&format!("token={token}&{odd}")), 400, "{odd}");
+    }
+    let long = format!("X-Long: {}", "x".repeat(1 << 20));
+    assert_eq!(site.get("/", &[&long]).status, 431);
+    assert_eq!(site.get("/db/tasks", &[]).status, 200);
+    assert_eq!(d.sql("select count(*) from scylla.queues where paused"), "0");
 }
 
 #[test]
@@ -297,7 +477,9 @@ fn a_role_logs_in_by_its_password() {
     d.sql("select scylla.grant('mail', 'web_user', '{look}')");
     d.sql("select scylla.submit('mail')");
     let hba = format!("{}/pg_hba.conf", server.folder.display());
-    let site = Site::start(&d, &[]);
+    // The program sees the numbers, and may not look at tasks.
+    d.sql("create role web_program login in role pg_monitor");
+    let site = Site::start(&d, &["--database", "db=user=web_program"]);
     let log_in = |password: &str| {
         let (cookie, token) = proof(&site.get("/login", &[]));
         let body =
@@ -331,6 +513,12 @@ fn a_role_logs_in_by_its_password() {
     );
     let tasks = site.get("/db/tasks", &[&cookie]);
     assert!(tasks.status == 200 && tasks.body.contains("<bdi>mail</bdi>"), "{}", tasks.body);
+    let id = d.sql("select id from scylla.tasks");
+    let task = site.get(&format!("/db/tasks/{id}"), &[&cookie]);
+    site.pushed(&task, &[&cookie], ">cancelled<", || {
+        d.sql("select scylla.cancel_tasks(array(select id from scylla.tasks))");
+    });
+    assert!(!site.log().contains("right"), "{}", site.log());
     let statuses: Vec<u16> = (0..5).map(|_| log_in("wrong").status).collect();
     assert_eq!(statuses[0], 401);
     assert_eq!(statuses[4], 429, "{statuses:?}");
@@ -338,6 +526,53 @@ fn a_role_logs_in_by_its_password() {
         tasks.body.split_once("name=\"token\" value=\"").unwrap().1.split('"').next().unwrap();
     assert_eq!(site.call("POST", "/logout", &[&cookie], &format!("token={token}")).status, 303);
     assert_eq!(site.get("/db/tasks", &[&cookie]).status, 303);
+    let log = objects(&site.log());
+    let logins: Vec<_> = log.iter().filter(|it| it["event"] == "login").collect();
+    let succeeded = logins.iter().filter(|it| it["succeeded"] == true).count();
+    assert!(succeeded == 1 && logins.len() > 3, "{log:?}");
+    assert!(logins.iter().all(|it| it["role"] == "web_user" && it["peer"] == "127.0.0.1"));
+    assert!(!site.log().contains("wrong"), "{log:?}");
+}
+
+/// Who did what, on how many; and no lease's token, on no page and in no line.
+#[test]
+fn actions_are_logged_and_tokens_are_nowhere() {
+    let d = Database::of(shared());
+    roles(&d);
+    let id = d.sql("select id from scylla.tasks where queue = 'mail'");
+    let token = d.sql(&format!("select token from scylla.own_task('{id}', 'w')"));
+    let site = proxied(&d, &[]);
+    let role = "X-Role: web_all";
+    let by = "X-Forwarded-For: 10.9.9.9, 192.0.2.7";
+    for path in ["/", "/db/workers", "/db/tasks", &format!("/db/tasks/{id}"), "/db/groups"] {
+        assert!(!site.get(path, &[role]).body.contains(&token), "{path}");
+    }
+    let (cookie, form) = proof(&site.get("/db/tasks", &[role]));
+    let act = |body: &str| {
+        let body = format!("token={form}&{body}");
+        site.call("POST", "/db/act", &[role, by, &cookie], &body)
+    };
+    assert_eq!(act("action=pause&name=mail").status, 303);
+    assert_eq!(act("action=grant&name=web_none&queue=*&privilege=look").status, 403);
+    let job = location(&act("action=cancel&filter=%7B%7D&count=2"));
+    eventually("both are cancelled", || {
+        site.get(&job, &[role]).body.contains("2 of 2 cancelled").then_some(())
+    });
+    let log = eventually("it is logged", || Some(objects(&site.log())).filter(|it| it.len() == 3));
+    for (line, action, number) in [
+        (&log[0], "pause", Some(1)),
+        (&log[1], "grant", None),
+        (&log[2], "cancel_matching", Some(2)),
+    ] {
+        let found = [&line["event"], &line["action"], &line["role"], &line["peer"]];
+        assert_eq!(
+            found.map(|it| it.as_str().unwrap()),
+            ["action", action, "web_all", "192.0.2.7"]
+        );
+        assert_eq!((line["number"].as_i64(), line["error"].is_null()), (number, number.is_some()));
+        assert!(line["time"].as_f64() > Some(1.7e9) && line["database"] == "db", "{line}");
+    }
+    assert!(!site.log().contains(&token) && !site.log().contains(&form));
 }
 
 #[test]

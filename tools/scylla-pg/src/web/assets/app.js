@@ -44,6 +44,8 @@ function morph(old, now) {
     return;
   }
   if (old.nodeType !== Node.ELEMENT_NODE) return;
+  // It was read later than the page.
+  if (old.dataset.later) return;
   // What the reader has typed or opened is the reader's.
   if (old.matches("input, select, textarea")) return;
   for (const { name } of [...old.attributes]) {
@@ -71,6 +73,20 @@ function put(id, now) {
   if (old && now) morph(old, now);
 }
 
+// Parts that take longer than the page.
+async function readLater() {
+  for (const place of document.querySelectorAll("[data-later]")) {
+    try {
+      const response = await fetch(place.dataset.later, { headers: { accept: "text/html" } });
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      const now = page.getElementById(place.id);
+      if (now) place.replaceChildren(...now.childNodes);
+    } catch {
+      // The rest of the page is there.
+    }
+  }
+}
+
 // ---- live ----
 
 const live = document.querySelector("button.live");
@@ -96,6 +112,7 @@ function listen() {
   source.onmessage = ({ data }) => {
     for (const [id, html] of Object.entries(JSON.parse(data))) put(id, read(html));
     tellAll();
+    readLater();
   };
 }
 
@@ -172,4 +189,5 @@ if (all && count) {
 }
 
 tellAll();
+readLater();
 setInterval(() => document.hidden || tellAll(), 1000);

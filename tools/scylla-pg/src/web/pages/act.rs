@@ -188,7 +188,7 @@ async fn one(at: &At, posted: &Posted, action: &str) -> Result<(i64, String), Re
             let to = match (ids.as_slice(), deed) {
                 ([id], Deed::Cancel) => format!("tasks/{id}"),
                 ([id], Deed::Resubmit) => {
-                    let row = client.query_one("select (scylla.resubmit(array[$1]))[1]", &[id]).await?;
+                    let row = client.query_one("select (scylla.resubmit(array[$1::uuid]))[1]", &[id]).await?;
                     return match row.get::<_, Option<Uuid>>(0) {
                         Some(new) => Ok((1, format!("tasks/{new}"))),
                         None => Err(wrong("the task is neither aborted nor cancelled")),

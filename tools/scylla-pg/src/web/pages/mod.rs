@@ -15,14 +15,22 @@ mod tasks;
 use super::app::App;
 use super::request::{Refusal, Viewer};
 use axum::Router;
-use axum::routing::{get, post};
+use axum::response::Response;
+use axum::routing::{MethodRouter, get, post};
 use std::sync::Arc;
 
+/// The first page.
+pub fn home() -> MethodRouter<Arc<App>> {
+    get(overview::page)
+}
+
+pub async fn lost(viewer: Viewer) -> Response {
+    Refusal::not_found("there is no such page").show(&viewer, None, "")
+}
+
 pub fn router() -> Router<Arc<App>> {
-    let lost =
-        async |viewer: Viewer| Refusal::not_found("there is no such page").show(&viewer, None, "");
     Router::new()
-        .route("/", get(overview::page))
+        .route("/", home())
         .route("/login", get(log_in::page).post(log_in::log_in))
         .route("/logout", post(log_in::log_out))
         .route("/events", get(live::events))
@@ -39,5 +47,4 @@ pub fn router() -> Router<Arc<App>> {
         .route("/{db}/confirm", post(act::confirm))
         .route("/{db}/act", post(act::act))
         .route("/{db}/jobs/{id}", get(act::job).post(act::stop))
-        .fallback(lost)
 }

@@ -7,7 +7,8 @@ use super::super::html::{
 };
 use super::super::part::{Part, id_of};
 use super::super::request::Viewer;
-use super::super::snapshot::{Health, Queue, Snapshot};
+use super::super::snapshot::{Queue, Snapshot};
+use crate::metrics::collect::Health;
 use crate::output::duration;
 use axum::response::Response;
 use maud::{Markup, html};
@@ -73,22 +74,21 @@ fn state(health: &Health, queues: &[&Queue]) -> Markup {
     let sum = |value: fn(&Queue) -> Option<i64>| {
         number(queues.iter().filter_map(|it| value(it)).sum::<i64>())
     };
-    let full = f64::from(health.board_used) / f64::from(health.board_size.max(1));
-    let is_late = health.overdue.is_some_and(|it| it > 5.0);
+    let full = health.board_used as f64 / health.board_size.max(1) as f64;
+    let is_late = health.due > 5.0;
+    // A standby hands out nothing, and has no scheduler.
+    let is_down = !health.scheduled && !health.standby;
     html! {
         dl.tiles {
             div { dt { "Ready" } dd { (sum(|it| it.ready)) } }
             div { dt { "Running" } dd { (sum(|it| it.running)) } }
             div { dt { "Waiting" } dd { (sum(|it| it.waiting)) } }
             div { dt { "Out/s" } dd { (rate(queues.iter().map(|it| it.rates[1]).sum())) } }
-            div.bad[health.scheduler.is_none() || is_late] {
+            div.bad[is_down || is_late] {
                 dt { "Scheduler" }
                 dd {
-                    @match (health.scheduler, health.overdue) {
-                        (None, _) => "down",
-                        (_, Some(overdue)) if overdue > 5.0 => { (duration(overdue)) " late" },
-                        _ => "up",
-                    }
+                    @if health.standby { "on the primary" } @else if is_down { "down" }
+                    @else if is_late { (duration(health.due)) " late" } @else { "up" }
                 }
             }
             div.bad[full >= 0.9] {
@@ -97,10 +97,10 @@ fn state(health: &Health, queues: &[&Queue]) -> Markup {
             }
             div { dt { "scylla" } dd { (health.version) } }
         }
-        @if health.open == Some(false) {
+        @if health.open == Some(false) && !health.standby {
             (notice("error", "This database is closed: it hands out and fires nothing.", None, Some("Where its tasks should run here, call scylla.open().")))
         }
-        @if let (Some(age), Some(holder)) = (health.xmin_age, &health.xmin_holder) {
+        @if let (Some(age), Some(holder)) = (health.xmin_transactions, &health.xmin_holder) {
             @if age > 10_000_000 {
                 (notice("warning", &format!("Dead rows are kept for {} transactions.", number(age)), Some(holder), Some("End what holds them, so that tables do not grow.")))
             }

@@ -1,10 +1,11 @@
 //! One task: all that is known of it.
 
-use super::super::database::Rights;
-use super::super::frame::Page;
-use super::super::frame::shown;
+use super::super::database::{Database, Rights};
+use super::super::frame::{Page, shown};
 use super::super::html::{maybe_time, name, notice, query, status, time};
-use super::super::request::{At, Refusal};
+use super::super::part::{Part, id_of};
+use super::super::poller::stamp;
+use super::super::request::{At, Refusal, Viewer};
 use super::graph;
 use axum::extract::Path;
 use axum::http::header;
@@ -16,13 +17,16 @@ use uuid::Uuid;
 /// Longer JSON is cut on the page, and whole as a file.
 const SHOWN: usize = 20_000;
 
-const TASK: &str = "
-select t.id, t.queue, t.status, t.action, t.key, t.group_key, t.priority, t.progress, t.created::text,
+const TASK: &str = concat!(
+    "select ",
+    stamp!(),
+    " as stamp, t.id, t.queue, t.status, t.action, t.key, t.group_key, t.priority, t.progress, t.created::text,
     t.updated::text, t.run_at::text, t.deadline::text, t.owner, t.tries, t.max_tries, t.num_failures,
     t.resubmitted_from, t.role, t.database, t.command, cardinality(t.after) as predecessors,
     left(jsonb_pretty(t.spec), 20001) as spec, left(jsonb_pretty(t.result), 20001) as result,
     left(jsonb_pretty(t.meta), 20001) as meta, (select resubmitted_as from scylla.failed f where f.id = t.id) as resubmitted_as
-from scylla.tasks t where t.id = $1";
+from scylla.tasks t where t.id = $1"
+);
 
 const ERRORS: &str = "
 select e ->> 'code', e ->> 'description', coalesce(e -> 'args' ->> 'traceback', e ->> 'traceback', e -> 'args' ->> 'stack', e ->> 'stack'),
@@ -37,15 +41,27 @@ where t.id = $1 order by n";
 
 pub async fn page(at: At, Path((_, id)): Path<(String, String)>) -> Response {
     let page = Page::new("Task", Some(&at.database), "tasks");
-    shown(body(&at, &id).await, &page, &at.viewer)
+    match look(&at.viewer, &at.database, &id).await {
+        Ok((part, None)) => page.show(&at.viewer, part.whole()),
+        Ok((part, Some(stamp))) => {
+            let pairs =
+                [("view", "task"), ("db", &at.database.name), ("id", &id), ("stamp", &stamp)];
+            page.live(&query(&pairs)[1..]).show(&at.viewer, part.whole())
+        }
+        Err(refusal) => refusal.show(&at.viewer, Some(&at.database), "tasks"),
+    }
 }
 
 fn missing() -> Refusal {
     Refusal::not_found("there is no such task, or you may not look at it")
 }
 
-async fn body(at: &At, id: &str) -> Result<Markup, Refusal> {
-    let (viewer, database) = (&at.viewer, &at.database);
+/// All of the page, and the task's stamp while it may change.
+pub async fn look(
+    viewer: &Viewer,
+    database: &Database,
+    id: &str,
+) -> Result<(Part, Option<String>), Refusal> {
     let id: Uuid = id.parse().map_err(|_| Refusal::not_found("this is not the id of a task"))?;
     let client = database.lend(&viewer.identity).await?;
     let task = client.query_opt(TASK, &[&id]).await?.ok_or_else(missing)?;
@@ -55,66 +71,69 @@ async fn body(at: &At, id: &str) -> Result<Markup, Refusal> {
     let state: &str = task.get("status");
     let is_live = ["waiting", "ready", "running"].contains(&state);
     let why = if is_live { why(&client, id).await? } else { None };
-    let graph = graph::of(&client, viewer, &database.name, id).await?;
     drop(client);
     let rights = database.rights(&viewer.identity, Some(queue)).await?;
     let to = |path: &str| viewer.url(&format!("/{}/{path}", database.name));
     let text = |column: &str| task.get::<_, Option<&str>>(column);
-    Ok(html! {
-        div id="fresh" data-refresh=[is_live.then_some("2")] {
-            div.heading {
-                h1 { "Task " span.id { (id.to_string()) } }
-                (status(state))
+    let body = html! {
+        div.heading {
+            h1 { "Task " span.id { (id.to_string()) } }
+            (status(state))
+        }
+        @if let Some(why) = why { p.why { (why) } }
+        (buttons(viewer, &database.name, id, state, rights))
+        dl.facts {
+            div { dt { "Queue" } dd { a href=(to(&format!("queue{}", query(&[("name", queue)])))) { (name(queue)) } } }
+            @for (label, column) in [("Action", "action"), ("Key", "key")] {
+                @if let Some(value) = text(column).filter(|it| !it.is_empty()) { div { dt { (label) } dd { (name(value)) } } }
             }
-            @if let Some(why) = why { p.why { (why) } }
-            (buttons(at, id, state, rights))
-            dl.facts {
-                div { dt { "Queue" } dd { a href=(to(&format!("queue{}", query(&[("name", queue)])))) { (name(queue)) } } }
-                @for (label, column) in [("Action", "action"), ("Key", "key")] {
-                    @if let Some(value) = text(column).filter(|it| !it.is_empty()) { div { dt { (label) } dd { (name(value)) } } }
-                }
-                @if let Some(group) = text("group_key") { div { dt { "Group" } dd { a href=(to(&format!("tasks{}", query(&[("queue", queue), ("group_key", group)])))) { (name(group)) } } } }
-                div { dt { "Priority" } dd { (task.get::<_, i64>("priority")) } }
-                div { dt { "Tries" } dd { (task.get::<_, i32>("tries")) @match task.get::<_, Option<i32>>("max_tries") { Some(0) => " of any number", Some(most) => { " of " (most) }, None => "" } } }
-                @if let Some(owner) = text("owner") { div { dt { "Worker" } dd { a href=(to(&format!("tasks{}", query(&[("worker", owner)])))) { (name(owner)) } } } }
-                @if state == "running" { div { dt { "Lease ends" } dd { @if let Some(deadline) = text("deadline") { (time(deadline)) } @else { "never" } } } }
-                @if state == "running" { div { dt { "Progress" } dd { (progress(&task)) } } }
-                @if let Some(run_at) = text("run_at").filter(|_| is_live) { div { dt { "Not before" } dd { (time(run_at)) } } }
-                div { dt { "Submitted" } dd { (maybe_time(text("created"))) } }
-                @if !is_live { div { dt { "Settled" } dd { (maybe_time(text("updated"))) } } }
-                @for (label, column) in [("Repeats", "resubmitted_from"), ("Repeated by", "resubmitted_as")] {
-                    @if let Some(other) = task.get::<_, Option<Uuid>>(column) { div { dt { (label) } dd { a.id href=(to(&format!("tasks/{other}"))) { (other.to_string()) } } } }
-                }
-                @for (label, column) in [("Runs as", "role"), ("In database", "database")] {
-                    @if let Some(value) = text(column) { div { dt { (label) } dd { (name(value)) } } }
-                }
+            @if let Some(group) = text("group_key") { div { dt { "Group" } dd { a href=(to(&format!("tasks{}", query(&[("queue", queue), ("group_key", group)])))) { (name(group)) } } } }
+            div { dt { "Priority" } dd { (task.get::<_, i64>("priority")) } }
+            div { dt { "Tries" } dd { (task.get::<_, i32>("tries")) @match task.get::<_, Option<i32>>("max_tries") { Some(0) => " of any number", Some(most) => { " of " (most) }, None => "" } } }
+            @if let Some(owner) = text("owner") { div { dt { "Worker" } dd { a href=(to(&format!("tasks{}", query(&[("worker", owner)])))) { (name(owner)) } } } }
+            @if state == "running" { div { dt { "Lease ends" } dd { @if let Some(deadline) = text("deadline") { (time(deadline)) } @else { "never" } } } }
+            @if state == "running" { div { dt { "Progress" } dd { (progress(&task)) } } }
+            @if let Some(run_at) = text("run_at").filter(|_| is_live) { div { dt { "Not before" } dd { (time(run_at)) } } }
+            div { dt { "Submitted" } dd { (maybe_time(text("created"))) } }
+            @if !is_live { div { dt { "Settled" } dd { (maybe_time(text("updated"))) } } }
+            @for (label, column) in [("Repeats", "resubmitted_from"), ("Repeated by", "resubmitted_as")] {
+                @if let Some(other) = task.get::<_, Option<Uuid>>(column) { div { dt { (label) } dd { a.id href=(to(&format!("tasks/{other}"))) { (other.to_string()) } } } }
             }
-            @if let Some(command) = text("command") { h2 { "Command" } pre tabindex="0" { (command) } }
-            @for (label, column) in [("Spec", "spec"), ("Result", "result"), ("Meta", "meta")] {
-                @if let Some(json) = text(column) { (block(label, json, &to(&format!("tasks/{id}/{column}")))) }
+            @for (label, column) in [("Runs as", "role"), ("In database", "database")] {
+                @if let Some(value) = text(column) { div { dt { (label) } dd { (name(value)) } } }
             }
-            @if !errors.is_empty() {
-                h2 { "Errors" }
-                ol.errors {
-                    @for error in &errors {
-                        @let [code, description, traceback, more] = [0, 1, 2, 3].map(|n| error.get::<_, Option<&str>>(n).unwrap_or_default());
-                        li {
-                            p { @if !code.is_empty() { code { (code) } " " } (name(description)) }
-                            @if !traceback.is_empty() { details { summary { "Traceback" } pre tabindex="0" { (traceback) } } }
-                            @if !["", "{}", "{\n    \"args\": {\n    }\n}"].contains(&more) { pre tabindex="0" { (more) } }
-                        }
+        }
+        @if let Some(command) = text("command") { h2 { "Command" } pre tabindex="0" { (command) } }
+        @for (label, column) in [("Spec", "spec"), ("Result", "result"), ("Meta", "meta")] {
+            @if let Some(json) = text(column) { (block(label, json, &to(&format!("tasks/{id}/{column}")))) }
+        }
+        @if !errors.is_empty() {
+            h2 { "Errors" }
+            ol.errors {
+                @for error in &errors {
+                    @let [code, description, traceback, more] = [0, 1, 2, 3].map(|n| error.get::<_, Option<&str>>(n).unwrap_or_default());
+                    li {
+                        p { @if !code.is_empty() { code { (code) } " " } (name(description)) }
+                        @if !traceback.is_empty() { details { summary { "Traceback" } pre tabindex="0" { (traceback) } } }
+                        @if !["", "{}", "{\n    \"args\": {\n    }\n}"].contains(&more) { pre tabindex="0" { (more) } }
                     }
                 }
             }
-            h2 { "History" }
-            ol.timeline {
-                li { "submitted " (maybe_time(text("created"))) }
-                @for entry in &history { li.(kind(entry)) { (event(entry)) } }
-                @if !is_live { li.(super::super::html::status_class(state)) { (state) " " (maybe_time(text("updated"))) } }
-            }
-            (graph)
         }
-    })
+        h2 { "History" }
+        ol.timeline {
+            li { "submitted " (maybe_time(text("created"))) }
+            @for entry in &history { li.(kind(entry)) { (event(entry)) } }
+            @if !is_live { li.(super::super::html::status_class(state)) { (state) " " (maybe_time(text("updated"))) } }
+        }
+        // Finding them can take a while where many tasks wait.
+        div id="graph" data-later=(to(&format!("tasks/{id}/graph"))) {
+            noscript { p { a href=(to(&format!("tasks/{id}/graph"))) { "Dependencies" } } }
+        }
+    };
+    let part =
+        Part::new(id_of(&["t", &database.name, &id.to_string()]), body, html! {}, Vec::new());
+    Ok((part, is_live.then(|| task.get("stamp"))))
 }
 
 async fn why(client: &Client, id: Uuid) -> Result<Option<String>, Refusal> {
@@ -131,8 +150,7 @@ fn progress(task: &Row) -> Markup {
     html! { progress max="1" value=(value) aria-label="Progress" {} " " (format!("{:.0} %", value * 100.0)) }
 }
 
-fn buttons(at: &At, id: Uuid, state: &str, rights: Rights) -> Markup {
-    let (viewer, database) = (&at.viewer, &at.database.name);
+fn buttons(viewer: &Viewer, database: &str, id: Uuid, state: &str, rights: Rights) -> Markup {
     let is_live = ["waiting", "ready", "running"].contains(&state);
     let is_failed = ["aborted", "cancelled"].contains(&state);
     let form = |path: &str, inner: Markup| {
@@ -191,9 +209,24 @@ fn event(entry: &Row) -> Markup {
     html! { (what) (name(worker)) " " (time(at)) @if !progress.is_empty() && progress != "0" { ", progress " (progress) } }
 }
 
-/// JSON as the database has it, as a file.
+async fn dependencies(at: &At, id: &str) -> Result<Markup, Refusal> {
+    let id: Uuid = id.parse().map_err(|_| missing())?;
+    let client = at.database.lend(&at.viewer.identity).await?;
+    let graph = graph::of(&client, &at.viewer, &at.database.name, id).await?;
+    let to = at.viewer.url(&format!("/{}/tasks/{id}", at.database.name));
+    Ok(html! {
+        h1 { "Task " a.id href=(to) { (id.to_string()) } }
+        div id="graph" { (graph) }
+    })
+}
+
+/// A part of a task: its dependencies as a picture, or JSON as the database has it, as a file.
 pub async fn download(at: At, Path((_, id, part)): Path<(String, String, String)>) -> Response {
     let sql = match part.as_str() {
+        "graph" => {
+            let page = Page::new("Dependencies", Some(&at.database), "tasks");
+            return shown(dependencies(&at, &id).await, &page, &at.viewer);
+        }
         "spec" => "select spec::text from scylla.tasks where id = $1",
         "result" => "select result::text from scylla.tasks where id = $1",
         "meta" => "select meta::text from scylla.tasks where id = $1",
