@@ -276,9 +276,7 @@ fn a_held_snapshot_makes_nothing_grow() {
             where relkind = 'r' and relnamespace = 'scylla'::regnamespace";
         pair.app.sql(sizes).parse().unwrap()
     };
-    let arrived = || -> i64 {
-        pair.jobs.sql("select count(*) from scylla.task").parse().unwrap()
-    };
+    let arrived = || -> i64 { pair.jobs.sql("select count(*) from scylla.task").parse().unwrap() };
     // The transaction has a row in the second partition: the first is written until it ends.
     one.run("commit; begin isolation level repeatable read; select count(*) from pg_class");
     let begun = Instant::now();
