@@ -56,18 +56,46 @@ class Server:
         environment = dict(word.split("=", 1) for word in words if "=" in word)
         self.port = int(environment["PGPORT"].rstrip(";"))
         self.user, self.database = (environment[name].rstrip(";") for name in ("PGUSER", "PGDATABASE"))
+        self._bin = environment["SCYLLA_BIN"].rstrip(";")
+        self._standby: Path | None = None
+        self._ports = [self.port]
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute("create extension scylla")
         self._frozen: list[int] = []
 
     def url(self, port: int | None = None) -> str:
-        return f"postgresql://{self.user}@127.0.0.1:{port or self.port}/{self.database}"
+        hosts = ",".join(f"127.0.0.1:{it}" for it in ([port] if port else self._ports))
+        attributes = "?target_session_attrs=read-write" if len(self._ports) > 1 else ""
+        return f"postgresql://{self.user}@{hosts}/{self.database}{attributes}"
 
-    def _pg(self, command: str, *arguments: str) -> str:
-        done = subprocess.run([PG, command, self.folder, *arguments], capture_output=True, text=True)
+    def _pg(self, command: str, *arguments: str, folder: Path | None = None) -> str:
+        done = subprocess.run([PG, command, folder or self.folder, *arguments], capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"scripts/pg {command}: {done.stderr}")
         return done.stdout
+
+    def _stand_by(self) -> None:
+        """A standby that has what the server has committed."""
+        self._standby = self.folder.with_name(f"{self.folder.name}-standby")
+        reach = ["-h", "127.0.0.1", "-p", str(self.port), "-U", self.user]
+        copy = [f"{self._bin}/pg_basebackup", *reach, "-D", str(self._standby), "-R", "-N", "-c", "fast"]
+        subprocess.run([PG, "run-as-server", *copy], check=True, capture_output=True)
+        told = self._pg("start", folder=self._standby)
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute("alter system set synchronous_standby_names = '*'")
+            connection.execute("select pg_reload_conf()")
+            end = time.monotonic() + 20
+            while connection.execute("select count(*) from pg_stat_replication where sync_state = 'sync'").fetchone() != (1,):
+                if time.monotonic() > end:
+                    raise RuntimeError("the standby does not follow")
+                time.sleep(0.05)
+        self._ports.append(int(re.search(r"PGPORT=(\d+)", told)[1]))
+
+    def _fail_over(self) -> None:
+        self._pg("stop", "immediate")
+        self.port = self._ports[-1]
+        with psycopg.connect(f"postgresql://{self.user}@127.0.0.1:{self.port}/{self.database}", autocommit=True) as standby:
+            standby.execute("select pg_promote()")
 
     def do(self, what: str) -> None:
         match what:
@@ -86,6 +114,10 @@ class Server:
                             os.kill(self._frozen[-1], signal.SIGSTOP)
             case "thaw":
                 self.thaw()
+            case "standby":
+                self._stand_by()
+            case "fail over":
+                self._fail_over()
             case _:
                 raise ValueError(f"server = {what!r}")
 
@@ -97,7 +129,9 @@ class Server:
 
     def remove(self) -> None:
         self.thaw()
-        self._pg("remove")
+        for folder in (self._standby, self.folder):
+            if folder is not None:
+                self._pg("remove", folder=folder)
 
 
 class Pooler:
@@ -478,7 +512,7 @@ class Run:
     ) -> None:
         self.scenario, self.folder, self.wrong = scenario, folder, wrong
         self._variables = {**scenario.get("short", {}), **(scenario.get("long", {}) if LONG else {})}
-        self.crashes = sum(step.get("server") == "stop" for step in scenario["steps"])
+        self.crashes = sum(step.get("server") in ("stop", "fail over") for step in scenario["steps"])
         self.server = shared
         self._own = any("server" in step for step in scenario["steps"]) or scenario.get("own_server", False)
         self.way: Pooler | Proxy | None = None

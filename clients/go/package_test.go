@@ -2,6 +2,7 @@ package scylla_test
 
 import (
 	"archive/zip"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -162,4 +163,59 @@ func TestConsumer(t *testing.T) {
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
 	return strings.TrimSpace(string(must(exec.Command("go", "env", name).Output())(t)))
+}
+
+// TestPages: the pages of docs with Go in them, followed as a reader would.
+func TestPages(t *testing.T) {
+	repo := os.Getenv("SCYLLA_REPO")
+	docs := filepath.Join(repo, "docs")
+	pages := map[string]string{}
+	err := filepath.WalkDir(docs, func(path string, _ os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			if text := read(t, path); strings.Contains(text, "\n```go\n") {
+				pages[must(filepath.Rel(docs, path))(t)] = text
+			}
+		}
+		return err
+	})
+	if err != nil || pages["tutorial/go.md"] == "" {
+		t.Fatal("the tutorial is missing", err)
+	}
+	for page, text := range pages {
+		t.Run(page, func(t *testing.T) {
+			module := "app"
+			if named := regexp.MustCompile(`(?m)^go mod init (\S+)$`).FindStringSubmatch(text); named != nil {
+				module = named[1]
+			}
+			folder := t.TempDir()
+			here := must(os.Getwd())(t)
+			db := database(t)
+			program := func(name string, args ...string) {
+				t.Helper()
+				cmd := exec.Command(name, args...)
+				cmd.Dir = folder
+				cmd.Env = append(os.Environ(), "PGDATABASE="+db, "GOFLAGS=-mod=mod", "GOWORK=off",
+					"PATH="+os.Getenv("SCYLLA_BIN")+":"+os.Getenv("PATH"))
+				if output, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%s %v: %s", name, args, output)
+				}
+			}
+			program("go", "mod", "init", module)
+			for _, sub := range []string{"", "/scyllaotel"} {
+				name := "scylla.example/scylla" + sub
+				program("go", "mod", "edit", "-require="+name+"@v"+scylla.Version, "-replace="+name+"="+here+sub)
+			}
+			program(filepath.Join(repo, "scripts/check/follow"), "go", filepath.Join(docs, page), folder)
+		})
+	}
+}
+
+// database is a new one on the server of all tests.
+func database(t *testing.T) string {
+	t.Helper()
+	name := "page_" + strings.ToLower(rand.Text()[:8])
+	if err := createDatabase(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }

@@ -3,7 +3,7 @@ import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import pg from "pg";
 import { Abort, Client, parseJson, Snooze, sqlState, toJson, Worker, type Task } from "scylla-pg";
-import { pgConnector } from "scylla-pg/pg";
+import { eachHost, pgConnector } from "scylla-pg/pg";
 
 interface Spec {
   ms?: number;
@@ -13,7 +13,7 @@ interface Spec {
 }
 
 const config = { connectionString: process.argv[2] };
-const pool = new pg.Pool(config);
+const pool = new pg.Pool({ connectionString: eachHost(process.argv[2]!)[0] });
 pool.on("error", () => {}); // it connects again
 const client = new Client(pool);
 const snoozed = new Set<string>();

@@ -45,7 +45,8 @@ def is_lost(error: BaseException, connection: Any) -> bool:
     code = sqlstate(error)
     if code is None:
         return isinstance(error, (psycopg.OperationalError, OSError))
-    return code[:2] == "08" or code in ("57P01", "57P02", "57P05")
+    # a standby refuses with 25006: the next connection may find the primary
+    return code[:2] == "08" or code in ("57P01", "57P02", "57P05", "25006")
 
 
 def is_temporary(error: BaseException) -> bool:
