@@ -3,6 +3,7 @@
 mod commands;
 mod connection;
 mod failure;
+mod import;
 mod metrics;
 mod output;
 mod relay;
@@ -10,6 +11,7 @@ mod web;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use commands::import::Import;
 use commands::metrics::Metrics;
 use commands::web::Web;
 use commands::{bulk, doctor, list, submit, top, why};
@@ -63,6 +65,7 @@ enum Command {
     Retry(bulk::Retry),
     Delete(bulk::Delete),
     Top(top::Top),
+    Import(Import),
     Relay(commands::relay::Relay),
     Doctor(doctor::Doctor),
     Metrics(Metrics),
@@ -105,6 +108,9 @@ async fn run(cli: Cli) -> Result<(), Failure> {
     if let Command::Web(web) = cli.command {
         return web.run(dbname).await;
     }
+    if let Command::Import(import) = cli.command {
+        return import.run(dbname, json).await;
+    }
     if let Command::Relay(relay) = cli.command {
         return relay.run(dbname, json).await;
     }
@@ -127,7 +133,11 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Delete(delete) => delete.run(&client, json).await,
         Command::Top(top) => top.run(&client, connect, json).await,
         Command::Doctor(doctor) => return doctor.run(&client, json).await,
-        Command::Metrics(_) | Command::Relay(_) | Command::Web(_) | Command::Completion { .. } => {
+        Command::Import(_)
+        | Command::Metrics(_)
+        | Command::Relay(_)
+        | Command::Web(_)
+        | Command::Completion { .. } => {
             unreachable!("they have ended before")
         }
     };

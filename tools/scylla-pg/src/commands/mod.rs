@@ -3,6 +3,7 @@
 pub mod bulk;
 pub mod doctor;
 mod filter;
+pub mod import;
 pub mod list;
 pub mod metrics;
 pub mod relay;

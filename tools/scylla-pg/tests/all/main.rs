@@ -3,6 +3,7 @@
 mod bulk;
 mod connecting;
 mod doctor;
+mod importing;
 mod metrics;
 mod monitoring;
 mod relay;
