@@ -2,7 +2,7 @@
 export PG ?= 15
 export PG_CONFIG ?= /usr/lib/postgresql/$(PG)/bin/pg_config
 export DESTDIR
-.PHONY: help docs demo web psql test test-clients faults test-all deb packages packages-test bench install lint clean
+.PHONY: help docs demo web psql test test-clients test-router faults test-all deb packages packages-test bench install lint clean
 
 help: ## this list
 	@echo 'make TARGET [PG=15] [PG_CONFIG=path]'
@@ -22,6 +22,9 @@ test: ## every test
 
 test-clients: ## the tests of the client libraries
 	@scripts/test-clients
+
+test-router: ## the router: 50 kills of its shards, 100,000 tasks, a queue of a million moved
+	@SCYLLA_LONG=1 pgrx-tests/router/run
 
 faults: ## torments a server, and proves that nothing is lost [SEED=n] [ONLY=name] [MINUTES=60]
 	@pgrx-tests/faults/run $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES))

@@ -112,8 +112,8 @@ fn settings_of_a_database_leave_the_duties_alone() {
     server.assert_log_is_clean();
 }
 
-/// B150: the last byte of an id that scylla makes is the shard of its database, whichever call makes
-/// it; an id that the caller gives stays as it is.
+/// B150: the last byte of an id that scylla makes is the shard of its database, whichever call
+/// makes it; an id that the caller gives stays as it is.
 #[test]
 fn shard_is_the_last_byte_of_an_id() {
     let server = Server::start(&[]);

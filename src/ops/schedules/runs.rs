@@ -139,7 +139,12 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
     let mut runs = Vec::new();
     for step in steps {
         for at in &step.fire {
-            runs.push((Uuid::timed(time::unix_millis(created), guc::shard()), step.schedule, *at, created));
+            runs.push((
+                Uuid::timed(time::unix_millis(created), guc::shard()),
+                step.schedule,
+                *at,
+                created,
+            ));
             created = created + Micros(1);
         }
     }

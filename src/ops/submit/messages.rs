@@ -57,7 +57,9 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
         .zip(messages)
         .enumerate()
         .filter(|(_, (_, message))| seen.insert(message.id.as_slice()))
-        .map(|(at, (created, _))| (at, Uuid::timed(time::unix_millis(created), guc::shard()), created))
+        .map(|(at, (created, _))| {
+            (at, Uuid::timed(time::unix_millis(created), guc::shard()), created)
+        })
         .collect();
     // Message ids are taken in order, so that two calls with the same ids do not deadlock.
     firsts.sort_unstable_by_key(|(at, ..)| &messages[*at].id);
