@@ -23,7 +23,7 @@ test: ## every test
 test-clients: ## the tests of the client libraries
 	@scripts/test-clients
 
-test-router: ## the router: 50 kills of its shards, 100,000 tasks, a queue of a million moved
+test-router: ## the router: 100,000 tasks, 50 kills of its shards
 	@SCYLLA_LONG=1 pgrx-tests/router/run
 
 faults: ## torments a server, and proves that nothing is lost [SEED=n] [ONLY=name] [MINUTES=60]

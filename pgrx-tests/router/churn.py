@@ -4,8 +4,8 @@
 DIR is one that `start` made; the environment says how to reach the router. Tasks go to a spread queue and
 to queues of one shard each. Every submission names its id and is repeated until it is acknowledged.
 
-  SCYLLA_TASKS=N   how many tasks (3000)
-  SCYLLA_KILLS=N   how often a shard is killed (4)
+  SCYLLA_TASKS=N   how many tasks (2000)
+  SCYLLA_KILLS=N   how often a shard is killed (3)
 
 With more than ten kills a shard is added and one is drained in the middle. The last line is `churn: ok`.
 """
@@ -21,8 +21,8 @@ import uuid
 import psycopg
 
 REPO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-TASKS = int(os.environ.get("SCYLLA_TASKS", "3000"))
-KILLS = int(os.environ.get("SCYLLA_KILLS", "4"))
+TASKS = int(os.environ.get("SCYLLA_TASKS", "2000"))
+KILLS = int(os.environ.get("SCYLLA_KILLS", "3"))
 WORKERS, BATCH, SEED = 8, 25, int(os.environ.get("SCYLLA_SEED", "0")) or random.randrange(1 << 30)
 QUEUES = ["spread"] + [f"single{n}" for n in range(6)]
 
@@ -144,7 +144,8 @@ def main():
         left, deadline = 1, time.monotonic() + 120
         while left and not faults and time.monotonic() < deadline:
             time.sleep(0.2)
-            left = router.execute("select sum(waiting + ready + running) from scylla.queues").fetchone()[0]
+            counted = "select sum(coalesce(waiting + ready, 1) + running) from scylla.queues where queue = any (%s)"
+            left = router.execute(counted, (QUEUES,)).fetchone()[0]
         ended.set()
         for thread in workers:
             thread.join()
