@@ -2,7 +2,7 @@
 export PG ?= 15
 export PG_CONFIG ?= /usr/lib/postgresql/$(PG)/bin/pg_config
 export DESTDIR
-.PHONY: help docs demo web psql test test-core test-board test-clients test-tools faults test-all deb packages packages-test bench install lint clean
+.PHONY: help docs demo web psql test test-core test-board test-clients test-tools test-router faults test-all deb packages packages-test bench install lint clean
 
 help: ## this list
 	@echo 'make TARGET [PG=15] [PG_CONFIG=path]'
@@ -31,6 +31,9 @@ test-clients: ## the tests of the client libraries; SCYLLA_NO_BUILD=1 compiles n
 
 test-tools: ## the tests of the command line; SCYLLA_NO_BUILD=1 compiles no extension
 	@scripts/test tools
+
+test-router: ## the router: 100,000 tasks, 50 kills of its shards
+	@SCYLLA_LONG=1 pgrx-tests/router/run
 
 faults: ## torments a server, and proves that nothing is lost [SEED=n] [ONLY=name] [MINUTES=60]
 	@pgrx-tests/faults/run $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES))

@@ -21,6 +21,7 @@ static MAX_TRIES: GucSetting<i32> = GucSetting::<i32>::new(25);
 static RETRY_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
 static RETRY_JITTER: GucSetting<i32> = GucSetting::<i32>::new(0);
 static RETRY_MAX_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(3_600_000);
+static SHARD: GucSetting<i32> = GucSetting::<i32>::new(0);
 
 /// Defines the settings; called while the library is preloaded.
 pub fn define() {
@@ -187,6 +188,16 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::empty(),
     );
+    GucRegistry::define_int_guc(
+        c"scylla.shard",
+        c"Sets the number of this database among the shards of a router.",
+        c"It is the last byte of the ids that scylla makes. Valid range is 0 to 255.",
+        &SHARD,
+        0,
+        u8::MAX.into(),
+        GucContext::Suset,
+        GucFlags::empty(),
+    );
     // Refuses other settings that begin with `scylla.`.
     server::reserve_setting_prefix(c"scylla");
 }
@@ -262,6 +273,11 @@ pub fn retry_max_interval() -> Micros {
 /// `scylla.sql_workers`, in processes.
 pub fn sql_workers() -> usize {
     SQL_WORKERS.get() as usize
+}
+
+/// `scylla.shard`.
+pub fn shard() -> u8 {
+    SHARD.get() as u8
 }
 
 /// Whether `scylla.sql_databases` has a name.

@@ -3,6 +3,7 @@
 use crate::api::call::Call;
 use crate::api::call::declared::*;
 use crate::error::{self, Result};
+use crate::guc;
 use crate::ops::maintenance::identity;
 use crate::ops::query::{health, inspect, owned, unserved};
 use crate::ops::queues::max_tries;
@@ -59,9 +60,10 @@ const FEATURES: &[&str] = &[
 fn about(_: &mut Call, _: About) -> Result<Option<Datum>> {
     let features: Vec<String> = FEATURES.iter().map(|it| format!("\"{it}\"")).collect();
     Ok(Some(jsonb::parse(&format!(
-        r#"{{"edition": "extension", "version": "{}", "protocol": {PROTOCOL}, "shard": null,
+        r#"{{"edition": "extension", "version": "{}", "protocol": {PROTOCOL}, "shard": {},
             "features": [{}]}}"#,
         database::VERSION,
+        guc::shard(),
         features.join(", ")
     ))))
 }

@@ -65,10 +65,12 @@ impl Uuid {
         Uuid(with_version(u128::from_be_bytes(random()), 4))
     }
 
-    /// A uuid that sorts by time (version 7), of a time in milliseconds since 1970.
-    pub fn timed(unix_millis: i64) -> Uuid {
+    /// A uuid that sorts by time (version 7), of a time in milliseconds since 1970. Its last byte
+    /// is the shard's number, the rest is random.
+    pub fn timed(unix_millis: i64, shard: u8) -> Uuid {
         let time = (unix_millis as u128 & 0xffff_ffff_ffff) << 80;
-        Uuid(with_version(time | u128::from_be_bytes(random()) & (u128::MAX >> 48), 7))
+        let random = u128::from_be_bytes(random()) & (u128::MAX >> 48) & !0xff;
+        Uuid(with_version(time | random | u128::from(shard), 7))
     }
 }
 

@@ -1,4 +1,5 @@
-//! The settings of a database change nothing that its scheduler's duties depend on.
+//! The settings of a database change nothing that its scheduler's duties depend on; its shard is in
+//! the ids.
 
 use client::*;
 
@@ -112,4 +113,40 @@ fn settings_of_a_database_leave_the_duties_alone() {
     let log = server.log();
     assert!(!log.contains("could not"), "{log}");
     server.assert_log_is_clean();
+}
+
+/// B150: the last byte of an id that scylla makes is the shard of its database, whichever call
+/// makes it; an id that the caller gives stays as it is.
+#[test]
+fn shard_is_the_last_byte_of_an_id() {
+    let server = Server::start(&[]);
+    let database = server.database();
+    let other = server.database();
+    let mut s = server.connect();
+    for (name, shard) in [(&database.name, 171), (&other.name, 255)] {
+        s.run(&format!("alter database {name} set scylla.shard = {shard}"));
+    }
+    server.terminate_scheduler(&database);
+    let mut d = database.connect();
+    let given = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
+    let sql = "select scylla.submit('given', id => $1)";
+    assert_eq!(d.value::<Uuid>(sql, &[&given]), given);
+    d.run("select scylla.schedule('tick', 'every 1 s', 'scheduled')");
+    d.run("select scylla.delay('m', now() + interval '100 ms', 'messages', 'v')");
+    d.run("select scylla.submit('q') from generate_series(1, 50)");
+    d.run("select scylla.submit_many('many', array_fill('{}'::jsonb, '{50}'))");
+    d.run("select scylla.submit_tasks('[{\"queue\": \"array\"}, {\"queue\": \"array\"}]')");
+    d.run("select scylla.resubmit(array[id]) from (select scylla.submit('again') as id) s where scylla.cancel(id)");
+    let queues = "select count(distinct queue) from scylla.tasks where queue <> 'given'";
+    eventually(seconds(10), "each call has made an id", || (d.count(queues) == 6).then_some(()));
+    let made = d.query("select id from scylla.tasks where queue <> 'given'", &[]).unwrap();
+    let ids: Vec<Uuid> = made.iter().map(|row| row.get(0)).collect();
+    assert!(ids.len() > 104, "{ids:?}");
+    for id in ids {
+        assert_eq!((id.get_version_num(), id.as_bytes()[15]), (7, 171), "{id}");
+    }
+    assert_eq!(d.value::<Value>("select scylla.about() -> 'shard'", &[]), json!(171));
+    assert_eq!(other.connect().submit("q").as_bytes()[15], 255);
+    let outside = format!("alter database {} set scylla.shard = 256", database.name);
+    assert_eq!(s.refusal(&outside, &[]).code().code(), "22023");
 }

@@ -12,7 +12,7 @@ use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::database::Database;
 use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{ids, ids_in, rank};
-use crate::{error, error::Error};
+use crate::{error, error::Error, guc};
 use board::{Event, Micros, Wall};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
@@ -139,7 +139,12 @@ pub fn take(db: &Database, session: &Session, steps: &[Step]) -> u64 {
     let mut runs = Vec::new();
     for step in steps {
         for at in &step.fire {
-            runs.push((Uuid::timed(time::unix_millis(created)), step.schedule, *at, created));
+            runs.push((
+                Uuid::timed(time::unix_millis(created), guc::shard()),
+                step.schedule,
+                *at,
+                created,
+            ));
             created = created + Micros(1);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::due;
 use crate::error::Result;
+use crate::guc;
 use crate::pg::named::database::Named;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
@@ -112,7 +113,7 @@ impl<'d> Entry<'d> {
     pub fn new(draft: &'d Draft, now: Wall, created: Wall) -> Entry<'d> {
         let id = draft.id.unwrap_or_else(|| match draft.message {
             Some(queue) => Uuid::message(queue, created.0),
-            None => Uuid::timed(time::unix_millis(created)),
+            None => Uuid::timed(time::unix_millis(created), guc::shard()),
         });
         Entry {
             id,

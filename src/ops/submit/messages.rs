@@ -2,6 +2,7 @@
 
 use crate::due;
 use crate::error::Result;
+use crate::guc;
 use crate::ops::finish::cancel;
 use crate::ops::submit::created;
 use crate::pg::datum::{self, BOOLS, JSONBS, Kind, OID, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
@@ -54,7 +55,9 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
         .zip(messages)
         .enumerate()
         .filter(|(_, (_, message))| seen.insert(message.id.as_slice()))
-        .map(|(at, (created, _))| (at, Uuid::timed(time::unix_millis(created)), created))
+        .map(|(at, (created, _))| {
+            (at, Uuid::timed(time::unix_millis(created), guc::shard()), created)
+        })
         .collect();
     // Message ids are taken in order, so that two calls with the same ids do not deadlock.
     firsts.sort_unstable_by_key(|(at, ..)| &messages[*at].id);
