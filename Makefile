@@ -2,7 +2,7 @@
 export PG ?= 15
 export PG_CONFIG ?= /usr/lib/postgresql/$(PG)/bin/pg_config
 export DESTDIR
-.PHONY: help docs demo psql test test-clients faults test-all deb packages packages-test bench install lint clean
+.PHONY: help docs demo web psql test test-clients faults test-all deb packages packages-test bench install lint clean
 
 help: ## this list
 	@echo 'make TARGET [PG=15] [PG_CONFIG=path]'
@@ -10,6 +10,9 @@ help: ## this list
 
 demo: ## the main job on real input, on a private server; installs what is missing
 	@scripts/demo
+
+web: ## the web page, on a private server with a live load
+	@tools/scylla-pg/demo
 
 psql: ## a shell on the demo's server
 	@scripts/psql

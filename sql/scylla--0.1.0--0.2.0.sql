@@ -361,6 +361,99 @@ grant execute on function scylla._health to public;
 revoke all on scylla.health from public;
 grant select on scylla.health to public;
 
+-- The schema pgmq.
+
+create table scylla.message_queue (
+    queue      text        not null collate "C",
+    name       text        not null collate "C",
+    created    timestamptz not null default pg_catalog.clock_timestamp(),
+    partitioned boolean    not null,
+    unlogged   boolean     not null,
+    notify_interval integer,
+    constraint message_queue_pkey primary key (queue)
+);
+
+comment on table scylla.message_queue is 'the queues of the schema pgmq';
+comment on column scylla.message_queue.queue is 'the queue';
+comment on column scylla.message_queue.name is 'its name as it was created, in any case';
+comment on column scylla.message_queue.created is 'when it was created';
+comment on column scylla.message_queue.partitioned is
+    'whether pgmq would keep it in partitions; here it makes no difference';
+comment on column scylla.message_queue.unlogged is
+    'whether pgmq would keep it in an unlogged table; here it makes no difference';
+comment on column scylla.message_queue.notify_interval is
+    'the shortest time between two notifications of a session, in milliseconds; null: none is sent';
+comment on constraint message_queue_pkey on scylla.message_queue is 'finds a queue by its name';
+
+-- Which routing keys send to which queue.
+create table scylla.message_topic (
+    pattern    text        not null collate "C",
+    queue      text        not null collate "C",
+    bound      timestamptz not null default pg_catalog.clock_timestamp(),
+    constraint message_topic_pkey primary key (queue, pattern)
+);
+
+comment on table scylla.message_topic is
+    'the patterns of routing keys whose messages queues of the schema pgmq get';
+comment on column scylla.message_topic.pattern is
+    'the pattern: * for one part of a key, # for any number';
+comment on column scylla.message_topic.queue is 'the queue';
+comment on column scylla.message_topic.bound is 'when the pattern was bound';
+comment on constraint message_topic_pkey on scylla.message_topic is
+    'a pattern is bound to a queue once';
+
+select pg_catalog.pg_extension_config_dump('scylla.message_queue', '');
+select pg_catalog.pg_extension_config_dump('scylla.message_topic', '');
+revoke all on table scylla.message_queue, scylla.message_topic from public;
+
+\schema function scylla.enable_pgmq_api
+\schema function scylla.disable_pgmq_api
+\schema function scylla._pgmq_create
+\schema function scylla._pgmq_drop
+\schema function scylla._pgmq_purge
+\schema function scylla._pgmq_send
+\schema function scylla._pgmq_send_batch
+\schema function scylla._pgmq_read
+\schema function scylla._pgmq_pop
+\schema function scylla._pgmq_set_vt
+\schema function scylla._pgmq_end
+\schema function scylla._pgmq_end_batch
+\schema function scylla._pgmq_messages
+\schema function scylla._pgmq_queues
+\schema function scylla._pgmq_metrics
+\schema function scylla._pgmq_validate
+\schema function scylla._pgmq_notify
+\schema function scylla._pgmq_bind
+\schema function scylla._pgmq_unbind
+\schema function scylla._pgmq_topics
+\schema function scylla._pgmq_validate_topic
+\schema function scylla._pgmq_send_topic
+\schema function scylla.import_pgmq_queue
+grant execute on function
+    scylla.enable_pgmq_api,
+    scylla.disable_pgmq_api,
+    scylla._pgmq_create,
+    scylla._pgmq_drop,
+    scylla._pgmq_purge,
+    scylla._pgmq_send,
+    scylla._pgmq_send_batch,
+    scylla._pgmq_read,
+    scylla._pgmq_pop,
+    scylla._pgmq_set_vt,
+    scylla._pgmq_end,
+    scylla._pgmq_end_batch,
+    scylla._pgmq_messages,
+    scylla._pgmq_queues,
+    scylla._pgmq_metrics,
+    scylla._pgmq_validate,
+    scylla._pgmq_notify,
+    scylla._pgmq_bind,
+    scylla._pgmq_unbind,
+    scylla._pgmq_topics,
+    scylla._pgmq_validate_topic,
+    scylla._pgmq_send_topic,
+    scylla.import_pgmq_queue to public;
+
 -- Rights: what the creating role's default privileges gave to others is taken back, from what there was and
 -- from what this script has created. It is known by the access that an object was created with; what was
 -- granted since stays, and is no part of that.

@@ -7,6 +7,7 @@ mod inspect;
 mod json;
 mod lease;
 mod matching;
+mod pgmq;
 mod queues;
 mod retry;
 mod schedules;

@@ -224,6 +224,14 @@ pub fn spec(datum: Datum) -> Result<Datum> {
     }
 }
 
+/// The id of a new task: not one that a message of a queue of the schema `pgmq` could have.
+pub fn task_id(id: Uuid) -> Result<Uuid> {
+    match id.message_number() {
+        None => Ok(id),
+        Some(_) => Err(error::id_of_message(id)),
+    }
+}
+
 /// What a client notes about a task: a JSON object, no larger than `scylla.max_spec_size`.
 pub fn meta(datum: Datum) -> Result<Datum> {
     // SAFETY: the callers pass jsonb.

@@ -3,6 +3,7 @@
 mod access;
 mod argument;
 mod context;
+mod message;
 mod queue;
 mod repeated;
 mod report;
@@ -13,6 +14,7 @@ mod task;
 pub use access::*;
 pub use argument::*;
 pub use context::*;
+pub use message::*;
 pub use queue::*;
 pub use report::{Error, Result, unwrap_or_raise};
 pub use schedule::*;

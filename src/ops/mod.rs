@@ -7,6 +7,7 @@ pub mod lease;
 pub mod locking;
 pub mod maintenance;
 pub mod matching;
+pub mod pgmq;
 pub mod privileges;
 pub mod query;
 pub mod queues;

@@ -56,6 +56,23 @@ pub fn empty_object() -> Container {
     Container(parse("{}"))
 }
 
+/// Whether a value is an object without members.
+///
+/// # Safety
+/// The datum must be a jsonb's.
+pub unsafe fn is_empty(datum: Datum) -> bool {
+    // SAFETY: the caller's promise.
+    match unsafe { read(datum) } {
+        Json::Object(object) => inside(object).is_empty(),
+        _ => false,
+    }
+}
+
+/// JSON null.
+pub fn null() -> Datum {
+    parse("null")
+}
+
 /// The jsonb of a string.
 fn string(bytes: &[u8]) -> Datum {
     // SAFETY: PostgreSQL copies the bytes of the string.

@@ -85,6 +85,32 @@ impl Uuid {
     }
 }
 
+/// What the ids of messages have beside their numbers and the hashes of their queues.
+const MESSAGE: u128 = 0x6d7 << 64 | 0x2d << 56;
+const MESSAGE_BITS: u128 = 0xfff << 64 | 0x3f << 56;
+
+/// The greatest number of a message.
+pub const MESSAGE_MAX: i64 = (1 << 56) - 1;
+
+impl Uuid {
+    /// The id of a queue's message with a number (version 8), so that the one tells the other.
+    pub fn message(queue: u64, number: i64) -> Uuid {
+        let queue = u128::from(queue) >> 16 << 80;
+        Uuid(with_version(queue | MESSAGE | number.clamp(0, MESSAGE_MAX) as u128, 8))
+    }
+
+    /// The number of a message; `None`: it is no message's id.
+    pub fn message_number(self) -> Option<i64> {
+        let is_message = self.0 >> 76 & 0xf == 8 && self.0 & MESSAGE_BITS == MESSAGE;
+        is_message.then_some((self.0 & MESSAGE_MAX as u128) as i64)
+    }
+}
+
+/// The hash of a queue in the ids of its messages.
+pub fn queue_hash(queue: &[u8]) -> u64 {
+    (u128::from_be_bytes(first_half(&Sha256::digest(queue))) >> 64) as u64
+}
+
 /// Sets the version and the variant of RFC 9562.
 fn with_version(number: u128, version: u128) -> u128 {
     number & !(0xf << 76) & !(0x3 << 62) | version << 76 | 0x2 << 62

@@ -37,7 +37,7 @@ pub fn poll_until<T>(until: Monotonic, mut look: impl FnMut() -> Option<T>) -> O
 }
 
 /// Sleeps until the latch is set, the client is gone, or `most` has passed.
-fn sleep_on_latch(most: Micros) {
+pub fn sleep_on_latch(most: Micros) {
     // SAFETY: waits on this process's latch and on its client's socket, if there is one; the
     // postmaster's death ends the process. Interrupts are handled at the end.
     unsafe {

@@ -63,7 +63,7 @@ pub fn table(extension: Oid, name: &CStr) -> Option<Oid> {
 }
 
 /// The tables and sequences that statements use.
-pub const TABLES: [&CStr; 17] = [
+pub const TABLES: [&CStr; 19] = [
     c"task",
     c"dependency",
     c"countdown",
@@ -81,6 +81,8 @@ pub const TABLES: [&CStr; 17] = [
     c"missed",
     c"run_count",
     c"queue_total",
+    c"message_queue",
+    c"message_topic",
 ];
 
 /// What queries and the scheduler lock before other things: the views, then the table of tasks.

@@ -25,13 +25,16 @@ test("through two immediate restarts and a kill -9 every task ends, none twice w
   const options = { queues: q, concurrency: 8, lease };
   const workers = [await workerProcess(db.config, options), await workerProcess(db.config, options)];
   try {
-    const ended = () => workers.reduce((sum, { said }) => sum + said.filter(({ event }) => event === "end").length, 0);
+    const ended = () => workers.map(({ said }) => said.filter(({ event }) => event === "end").length);
     for (const round of [1, 2]) {
-      await until("some more have run", () => ended() >= round * 400);
+      // each of them is connected again
+      const before = ended();
+      await until("each has run some more", () => ended().every((count, at) => count >= before[at]! + 100));
       await own.pg("stop", "immediate");
       await own.pg("restart");
     }
-    await until("some more have run", () => ended() >= 1_200);
+    const before = ended();
+    await until("each has run some more", () => ended().every((count, at) => count >= before[at]! + 100));
     workers[0]!.process.kill("SIGKILL");
     workers.push(await workerProcess(db.config, options));
     await until("all have completed", async () => (await counts(q).catch(() => ({}) as never))?.completed === total, 60_000);

@@ -173,7 +173,7 @@ fn release_costs_the_workers_leases_only() {
     let mut s = database.connect();
     let times = |s: &mut Session| {
         // The least: others may use the processors meanwhile.
-        let times = (0..15).map(|_| {
+        let times = (0..60).map(|_| {
             assert_eq!(s.own_with("few", "q", 10, "timeout => '1 h'").len(), 10);
             let began = Instant::now();
             assert_eq!(s.count("select scylla.release_worker('few')::int8"), 10);

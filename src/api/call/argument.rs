@@ -74,6 +74,10 @@ sql_types! {
     Xid => Datum, |it| it;
 }
 
+impl Element for Bigint {
+    const ARRAY: Kind = datum::BIGINTS;
+}
+
 impl Element for Float {
     const ARRAY: Kind = datum::FLOATS;
 }

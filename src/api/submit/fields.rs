@@ -42,7 +42,7 @@ pub static FIELDS: [Field; declared!(signature of Submit).len()] = [
     not_null("spec", Jsonb(|it, spec| put(&mut it.spec, validate::spec(spec).map(Some)))),
     not_null("action", Text(|it, text| put(&mut it.action, validate::action(text).map(share)))),
     not_null("priority", Bigint(|it, n| put(&mut it.priority, validate::priority(n)))),
-    nullable("id", Uuid(|it, id| put(&mut it.id, Ok(Some(id))))),
+    nullable("id", Uuid(|it, id| put(&mut it.id, validate::task_id(id).map(Some)))),
     nullable("key", Text(|it, text| put(&mut it.key, validate::key(text.to_vec()).map(Some)))),
     not_null("on_conflict", Text(|it, w| put(&mut it.on_conflict, validate::on_conflict(w)))),
     nullable("run_at", Timestamptz(|it, at| put(&mut it.run_at, validate::run_at(at).map(Some)))),

@@ -71,8 +71,8 @@ pub fn make_room() {
     unsafe { pgrx::direct_function_call_as_datum(pg_sys::pg_notification_queue_usage, &[]) };
 }
 
-/// A channel has at most 55 bytes, of 63.
-fn notify(channel: &[u8], payload: &str) {
+/// Sends a notification at the commit. A channel has at most 61 bytes, of 63.
+pub fn notify(channel: &[u8], payload: &str) {
     let arguments = [channel, payload.as_bytes()].map(|text| Some(datum::varlena(text)));
     // SAFETY: two texts.
     unsafe { pgrx::direct_function_call_as_datum(pg_sys::pg_notify, &arguments) };

@@ -55,6 +55,8 @@ pub struct Draft {
     pub meta: Option<Datum>,
     /// The settled task that this one repeats.
     pub resubmitted_from: Option<Uuid>,
+    /// The hash of the queue, of a message: its id has the time of submission as its number.
+    pub message: Option<u64>,
     /// What the server runs itself, of a task of the queue `sql`.
     pub sql: Option<SqlCommand>,
 }
@@ -108,7 +110,10 @@ pub type Submitted = Result<bool>;
 
 impl<'d> Entry<'d> {
     pub fn new(draft: &'d Draft, now: Wall, created: Wall) -> Entry<'d> {
-        let id = draft.id.unwrap_or_else(|| Uuid::timed(time::unix_millis(created)));
+        let id = draft.id.unwrap_or_else(|| match draft.message {
+            Some(queue) => Uuid::message(queue, created.0),
+            None => Uuid::timed(time::unix_millis(created)),
+        });
         Entry {
             id,
             created,

@@ -84,6 +84,19 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     ids.into_iter().zip(answers).collect()
 }
 
+/// Inserts tasks that wait for no others, and whose ids and times no other task has.
+pub fn insert_new(db: &Database, mut entries: Vec<Entry>) {
+    let session = session(db);
+    error::unwrap_or_raise(back_pressure::announce(db, entries.iter(), &Replaced::new()));
+    if !insert::write(db, &session, &mut entries) {
+        insert::insert(db, &session, &entries.iter().collect::<Vec<_>>());
+    }
+    xact::at_commit(db, entries.iter().map(Entry::change));
+    for (queue, numbers) in by_queue(entries.iter()) {
+        numbers::count(db, queue, numbers);
+    }
+}
+
 /// Makes the generated ids ascend with the times of submission: tasks are found and settled in the
 /// order of their ids, and lie one after the other then.
 fn order_ids(entries: &mut [Entry]) {

@@ -14,11 +14,20 @@ pub struct Failure {
     pub hint: Option<String>,
     pub code: Option<SqlState>,
     pub status: u8,
+    /// Trying again would not help.
+    pub is_fatal: bool,
 }
 
 impl Failure {
     pub fn new(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), detail: None, hint: None, code: None, status: 1 }
+        Failure {
+            message: message.into(),
+            detail: None,
+            hint: None,
+            code: None,
+            status: 1,
+            is_fatal: false,
+        }
     }
 
     /// The output says what is wrong.
@@ -33,6 +42,16 @@ impl Failure {
 
     pub fn detail(self, detail: impl Into<String>) -> Failure {
         Failure { detail: Some(detail.into()), ..self }
+    }
+
+    pub fn fatal(self) -> Failure {
+        Failure { is_fatal: true, ..self }
+    }
+
+    /// Whether trying again would not help: what was called is missing, or not allowed.
+    pub fn is_fatal(&self) -> bool {
+        let class = self.code.as_ref().and_then(|code| code.code().get(..2));
+        self.is_fatal || self.status == 2 || matches!(class, Some("28" | "3D" | "3F" | "42"))
     }
 
     pub fn hint(self, hint: impl Into<String>) -> Failure {

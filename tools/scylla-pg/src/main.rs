@@ -3,10 +3,15 @@
 mod commands;
 mod connection;
 mod failure;
+mod metrics;
 mod output;
+mod relay;
+mod web;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use commands::metrics::Metrics;
+use commands::web::Web;
 use commands::{bulk, doctor, list, submit, top, why};
 use failure::Failure;
 use std::io;
@@ -58,7 +63,10 @@ enum Command {
     Retry(bulk::Retry),
     Delete(bulk::Delete),
     Top(top::Top),
+    Relay(commands::relay::Relay),
     Doctor(doctor::Doctor),
+    Metrics(Metrics),
+    Web(Box<Web>),
     /// Print what completes arguments in a shell
     #[command(after_help = "\
 Examples:
@@ -90,6 +98,16 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         clap_complete::generate(shell, &mut Cli::command(), "scylla-pg", &mut io::stdout());
         return Ok(());
     }
+    // It waits for a server that is not there yet.
+    if let Command::Metrics(metrics) = cli.command {
+        return metrics.run(dbname).await;
+    }
+    if let Command::Web(web) = cli.command {
+        return web.run(dbname).await;
+    }
+    if let Command::Relay(relay) = cli.command {
+        return relay.run(dbname, json).await;
+    }
     let connect = || connection::connect(dbname.as_deref());
     // What is wrong with the arguments is said before connecting.
     match &cli.command {
@@ -109,7 +127,9 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Delete(delete) => delete.run(&client, json).await,
         Command::Top(top) => top.run(&client, connect, json).await,
         Command::Doctor(doctor) => return doctor.run(&client, json).await,
-        Command::Completion { .. } => unreachable!("it needs no connection"),
+        Command::Metrics(_) | Command::Relay(_) | Command::Web(_) | Command::Completion { .. } => {
+            unreachable!("they have ended before")
+        }
     };
     match result {
         Err(failure) => Err(commands::explain(&client, failure).await),

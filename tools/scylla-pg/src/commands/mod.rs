@@ -4,8 +4,11 @@ pub mod bulk;
 pub mod doctor;
 mod filter;
 pub mod list;
+pub mod metrics;
+pub mod relay;
 pub mod submit;
 pub mod top;
+pub mod web;
 pub mod why;
 
 use crate::failure::Failure;

@@ -8,6 +8,8 @@ use crate::failure::Failure;
 use conninfo::{Parameters, SOCKET_FOLDERS};
 use std::future::poll_fn;
 use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::Notify;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Connection};
 use tokio_postgres::{Config, Socket, tls::MakeTlsConnect, tls::TlsStream};
@@ -15,9 +17,33 @@ use tokio_postgres::{Config, Socket, tls::MakeTlsConnect, tls::TlsStream};
 /// How long to wait for a server that does not answer, in seconds.
 const CONNECT_TIMEOUT: &str = "10";
 
+/// Another role than that of the parameters, and what it proves itself by.
+pub struct Login<'a> {
+    pub role: &'a str,
+    pub password: Option<&'a str>,
+}
+
 /// Connects by a conninfo string, a URI or the name of a database; for what it does not say, by the
 /// environment.
 pub async fn connect(dbname: Option<&str>) -> Result<Client, Failure> {
+    connect_as(dbname, None).await
+}
+
+/// Connects as another role, with nothing that the program could prove itself by.
+pub async fn connect_as(dbname: Option<&str>, login: Option<Login<'_>>) -> Result<Client, Failure> {
+    open(dbname, login, None).await
+}
+
+/// Connects, and tells of notifications.
+pub async fn listen(dbname: &str, notified: Arc<Notify>) -> Result<Client, Failure> {
+    open(Some(dbname), None, Some(notified)).await
+}
+
+async fn open(
+    dbname: Option<&str>,
+    login: Option<Login<'_>>,
+    notified: Option<Arc<Notify>>,
+) -> Result<Client, Failure> {
     let mut parameters = Parameters::from_environment();
     if let Some(dbname) = dbname {
         parameters.read(dbname)?;
@@ -33,35 +59,52 @@ pub async fn connect(dbname: Option<&str>) -> Result<Client, Failure> {
             |folder: &&&str| Path::new(folder).join(format!(".s.PGSQL.{port}")).exists();
         SOCKET_FOLDERS.iter().find(has_socket).unwrap_or(&"localhost").to_string()
     });
-    passfile::find_password(&mut parameters);
+    match login {
+        None => passfile::find_password(&mut parameters),
+        Some(login) => {
+            for own in ["password", "passfile", "sslcert", "sslkey"] {
+                parameters.take(own);
+            }
+            parameters.set("user", login.role.to_owned());
+            if let Some(password) = login.password {
+                parameters.set("password", password.to_owned());
+            }
+        }
+    }
     let tls = tls::connector(&mut parameters)?;
     let config = parameters.config()?;
-    connect_by(&config, tls).await.map_err(|failure| explain(failure, &parameters))
+    connect_by(&config, tls, notified).await.map_err(|failure| explain(failure, &parameters))
 }
 
-async fn connect_by<T>(config: &Config, tls: T) -> Result<Client, Failure>
+async fn connect_by<T>(
+    config: &Config,
+    tls: T,
+    notified: Option<Arc<Notify>>,
+) -> Result<Client, Failure>
 where
     T: MakeTlsConnect<Socket>,
     T::Stream: Send + 'static,
 {
     let (client, connection) = config.connect(tls).await?;
-    tokio::spawn(drive(connection));
+    tokio::spawn(drive(connection, notified));
     Ok(client)
 }
 
 /// Does the connection's work until it ends, and writes the server's warnings.
-async fn drive<S>(mut connection: Connection<Socket, S>)
+async fn drive<S>(mut connection: Connection<Socket, S>, notified: Option<Arc<Notify>>)
 where
     S: TlsStream + Unpin,
 {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-        if let AsyncMessage::Notice(notice) = message
-            && notice.severity() == "WARNING"
-        {
-            eprintln!("WARNING: {}", notice.message());
-            if let Some(hint) = notice.hint() {
-                eprintln!("HINT: {hint}");
+        match message {
+            AsyncMessage::Notice(notice) if notice.severity() == "WARNING" => {
+                eprintln!("WARNING: {}", notice.message());
+                if let Some(hint) = notice.hint() {
+                    eprintln!("HINT: {hint}");
+                }
             }
+            AsyncMessage::Notification(_) => notified.iter().for_each(|it| it.notify_one()),
+            _ => {}
         }
     }
 }
@@ -77,8 +120,7 @@ fn explain(failure: Failure, parameters: &Parameters) -> Failure {
             .hint("Name the server by --dbname, or by PGHOST and PGPORT.");
     }
     if wants_password || failure.code == Some(SqlState::INVALID_PASSWORD) {
-        return Failure::new(failure.message)
-            .hint("Have a line for the server in ~/.pgpass, or set PGPASSWORD.");
+        return failure.hint("Have a line for the server in ~/.pgpass, or set PGPASSWORD.");
     }
     failure
 }

@@ -3,6 +3,10 @@
 mod bulk;
 mod connecting;
 mod doctor;
+mod metrics;
+mod monitoring;
+mod relay;
 mod server;
 mod tasks;
 mod watching;
+mod web;

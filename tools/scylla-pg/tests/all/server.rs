@@ -26,7 +26,7 @@ pub struct Ran {
     pub err: String,
 }
 
-fn pg(arguments: &[&str]) -> Output {
+pub fn pg(arguments: &[&str]) -> Output {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/pg");
     let output = Command::new(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -57,12 +57,17 @@ impl Server {
         pg(&[&["restart", self.folder.to_str().unwrap()], lines].concat());
     }
 
+    /// As by a crash.
+    pub fn kill(&self) {
+        pg(&["kill", self.folder.to_str().unwrap()]);
+    }
+
     pub fn variable(&self, name: &str) -> &str {
         &self.environment.iter().find(|(it, _)| it == name).unwrap().1
     }
 
     /// A command with this server's environment, and a home of its own.
-    fn command(&self, program: &str, database: &str) -> Command {
+    pub fn command(&self, program: &str, database: &str) -> Command {
         let mut command = Command::new(program);
         command.envs(self.environment.iter().cloned()).env("PGDATABASE", database);
         command.env("HOME", &self.folder);

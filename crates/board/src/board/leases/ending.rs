@@ -37,6 +37,24 @@ impl Board<'_> {
         Ok(self.mark_ending(at, holder))
     }
 
+    /// As `begin_end` of the lease that a task has, without its token; `None`: no worker has a
+    /// lease of it but by another open transaction.
+    pub fn begin_end_of_any(
+        &mut self,
+        entry: u32,
+        id: Id,
+        holder: i32,
+    ) -> Option<Result<(Ticket, Lease), Refusal>> {
+        let slot = self.slot_of(entry, id)?;
+        let has_lease = match slot.state {
+            State::Leased => true,
+            State::Reserved => slot.holder == holder,
+            _ => slot.is_expiring(),
+        };
+        let token_hash = slot.token_hash;
+        has_lease.then(|| self.begin_end(entry, id, &token_hash, holder))
+    }
+
     /// Takes a ready task that no worker owns off its lane, for a transaction that ends it or makes
     /// it wait; its slot is made if the lane has not come to it. `None`: no slot can be made or
     /// held, since the free ones are other databases' shares.

@@ -332,6 +332,24 @@ impl Board<'_> {
         Extended::Yes(deadline)
     }
 
+    /// As `extend` of the lease that a task has, without its token; `None`: it has none.
+    pub fn extend_any(
+        &mut self,
+        entry: u32,
+        id: Id,
+        now: Timestamp,
+        length: Micros,
+    ) -> Option<Extended> {
+        let slot = self.slot_of(entry, id)?;
+        let has_lease = match slot.state {
+            State::Leased | State::Reserved => true,
+            State::Ending => slot.is_expiring(),
+            State::Queued | State::Withheld | State::Free => false,
+        };
+        let token_hash = slot.token_hash;
+        has_lease.then(|| self.extend(entry, id, &token_hash, now, Some(length), None))
+    }
+
     /// Leases a queued slot as a row of the table says, for one full length (I1).
     pub fn restore(&mut self, at: u32, lease: &PersistedLease, now: Timestamp) {
         if self.slots[at].state != State::Queued {

@@ -25,6 +25,7 @@ Checks:
   settings     autovacuum, fsync, connections, huge pages, timeouts
   tables       scylla's tables are vacuumed
   queues       each queue with ready tasks has workers, and is not paused
+  relay        each outbox has a relay, which is in time, and nothing was refused
 
 Exit status 1: there is an error or a warning. A note is no reason.
 To see everything, the role has to be a member of pg_monitor.
@@ -57,6 +58,8 @@ impl Doctor {
         if works {
             let result = work::queues(client, &mut report).await;
             report.permitted("queues", result)?;
+            let result = work::relays(client, &mut report).await;
+            report.permitted("relay", result)?;
         }
         print(&report, as_json)?;
         let is_wrong = |it: &Finding| matches!(it.severity, Severity::Error | Severity::Warning);

@@ -106,6 +106,56 @@ pub async fn board(client: &Client, report: &mut Report) -> Result<(), Failure> 
     Ok(())
 }
 
+/// The relays that carry tasks from outboxes, where there are any.
+const RELAYS: &str = "
+select name, extract(epoch from clock_timestamp() - seen)::float8 as unseen,
+    extract(epoch from lag)::float8 as lag, waiting,
+    (select count(*) from scylla_relay.refused r where r.source = s.name) as refused
+from scylla_relay.source s order by name";
+
+/// How long a relay may be silent, or behind, in seconds.
+const SILENT: f64 = 30.0;
+const BEHIND: f64 = 10.0;
+
+pub async fn relays(client: &Client, report: &mut Report) -> Result<(), Failure> {
+    let check = "relay";
+    let exists = "select to_regclass('scylla_relay.source') is not null";
+    if !client.query_one(exists, &[]).await?.get::<_, bool>(0) {
+        return Ok(());
+    }
+    let rows = client.query(RELAYS, &[]).await?;
+    for row in &rows {
+        let (name, refused): (&str, i64) = (row.get("name"), row.get("refused"));
+        let (unseen, lag): (f64, f64) = (row.get("unseen"), row.get("lag"));
+        if unseen > SILENT {
+            report.error(
+                check,
+                format!("outbox \"{name}\" has had no relay for {}", duration(unseen)),
+                "Start scylla-pg relay with this --name.",
+            );
+        } else if lag > BEHIND {
+            let waiting: i64 = row.get("waiting");
+            report.warning(
+                check,
+                format!(
+                    "the relay of outbox \"{name}\" is {} late, {waiting} tasks wait",
+                    duration(lag)
+                ),
+                "See what its stderr says: a queue may be full.",
+            );
+        }
+        if refused > 0 {
+            report.warning(
+                check,
+                format!("{refused} submissions of outbox \"{name}\" were refused"),
+                "See scylla_relay.refused, and delete the rows that are dealt with.",
+            );
+        }
+    }
+    report.ok(check, format!("{} outboxes, none is late", rows.len()));
+    Ok(())
+}
+
 /// Queues with something to do that no worker does. The server serves the queue `sql` itself.
 const QUEUES: &str = "
 select q.queue, coalesce(q.ready, 0)::int8 as ready, coalesce(q.paused, false) as paused,

@@ -1,0 +1,275 @@
+//! One database: connections of the roles that look at it, and what these may see and do.
+
+use super::access::{Identity, lock};
+use super::snapshot::Snapshot;
+use crate::connection::{Login, connect_as};
+use crate::failure::Failure;
+use futures_util::future::{join, join4};
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Row};
+
+/// How many connections all viewers have at most.
+const CONNECTIONS: usize = 24;
+/// How long a connection is kept that no page needs.
+const IDLE: Duration = Duration::from_secs(60);
+/// How old what a role may see and do can be.
+const RIGHTS_AGE: Duration = Duration::from_secs(10);
+
+/// Queues that a role may look at, and workers that have asked for no queue yet.
+#[derive(Default)]
+pub struct Visible {
+    pub queues: HashSet<String>,
+    pub idle_workers: HashSet<String>,
+}
+
+/// What a role may do with a queue; without a queue, with any.
+#[derive(Clone, Copy, Default)]
+pub struct Rights {
+    pub submit: bool,
+    pub cancel: bool,
+    pub manage: bool,
+    pub manage_all: bool,
+    pub owner: bool,
+}
+
+type Cache<K, V> = Mutex<HashMap<K, (Instant, V)>>;
+
+pub struct Database {
+    pub name: String,
+    pub colour: Option<String>,
+    dbname: Option<String>,
+    pub writable: bool,
+    idle: Mutex<HashMap<Identity, Vec<(Client, Instant)>>>,
+    permits: Arc<Semaphore>,
+    visible: Cache<Identity, Arc<Visible>>,
+    rights: Cache<(Identity, Option<String>), Rights>,
+    pub snapshot: watch::Sender<Arc<Snapshot>>,
+    /// A viewer has come.
+    pub wake: Notify,
+    /// As which role the snapshots are taken.
+    pub observer: Identity,
+}
+
+impl Database {
+    pub fn new(
+        name: String,
+        colour: Option<String>,
+        dbname: Option<String>,
+        writable: bool,
+        observer: Identity,
+    ) -> Database {
+        Database {
+            name,
+            colour,
+            dbname,
+            writable,
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(CONNECTIONS)),
+            visible: Mutex::default(),
+            rights: Mutex::default(),
+            snapshot: watch::Sender::new(Arc::default()),
+            wake: Notify::new(),
+            observer,
+        }
+    }
+
+    /// A new connection as a role. In a read-only one the server refuses all changes.
+    pub async fn connect(&self, identity: &Identity) -> Result<Client, Failure> {
+        let login = match identity {
+            Identity::Password { role, password } => {
+                Some(Login { role, password: Some(password.as_str()) })
+            }
+            _ => None,
+        };
+        let client = connect_as(self.dbname.as_deref(), login).await?;
+        let read_only = !self.writable || *identity == Identity::Program;
+        client
+            .batch_execute(&format!(
+                "set statement_timeout = '15s'; set datestyle = 'ISO, YMD'; set timezone = 'UTC';
+                 set intervalstyle = 'postgres'; set bytea_output = 'hex';
+                 set default_transaction_read_only = {read_only}"
+            ))
+            .await?;
+        if let Identity::Role(role) = identity {
+            client.query_one("select set_config('role', $1, false)", &[role]).await?;
+        }
+        Ok(client)
+    }
+
+    /// Whether the server lets a role in by this password, and not without one.
+    pub async fn log_in(&self, role: &str, password: &str) -> Result<(), Failure> {
+        let without =
+            connect_as(self.dbname.as_deref(), Some(Login { role, password: None })).await;
+        match without {
+            Ok(_) => {
+                return Err(Failure::new("the database server does not ask for a password")
+                    .detail("It would let any visitor in as this role.")
+                    .hint(
+                        "Have a line with scram-sha-256 for this program's host in pg_hba.conf.",
+                    ));
+            }
+            Err(failure) if failure.message.contains("password missing") => {}
+            Err(failure) => return Err(failure),
+        }
+        let identity = Identity::Password { role: role.to_owned(), password: password.to_owned() };
+        let client = self.connect(&identity).await?;
+        self.keep(&identity, client);
+        Ok(())
+    }
+
+    /// A connection for one page or action.
+    pub async fn lend(&self, identity: &Identity) -> Result<Lent<'_>, Failure> {
+        let permit = timeout(Duration::from_secs(5), self.permits.clone().acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else {
+            return Err(Failure::new("too many pages are being read at once")
+                .hint("Load the page again in a moment."));
+        };
+        let kept = loop {
+            let next = lock(&self.idle).get_mut(identity).and_then(Vec::pop);
+            match next {
+                Some((client, _)) if client.is_closed() => {}
+                next => break next,
+            }
+        };
+        let client = match kept {
+            Some((client, _)) => client,
+            None => self.connect(identity).await?,
+        };
+        Ok(Lent {
+            database: self,
+            identity: identity.clone(),
+            client: Some(client),
+            _permit: permit,
+        })
+    }
+
+    fn keep(&self, identity: &Identity, client: Client) {
+        if !client.is_closed() {
+            lock(&self.idle).entry(identity.clone()).or_default().push((client, Instant::now()));
+        }
+    }
+
+    /// Closes the connections of a role that has left.
+    pub fn forget(&self, identity: &Identity) {
+        lock(&self.idle).remove(identity);
+        lock(&self.visible).remove(identity);
+        lock(&self.rights).retain(|(of, _), _| of != identity);
+    }
+
+    /// Closes connections that no page has needed for a while, and forgets what is old.
+    pub fn prune(&self) {
+        lock(&self.idle).retain(|_, clients| {
+            clients.retain(|(client, since)| !client.is_closed() && since.elapsed() < IDLE);
+            !clients.is_empty()
+        });
+        lock(&self.visible).retain(|_, (since, _)| since.elapsed() < RIGHTS_AGE);
+        lock(&self.rights).retain(|_, (since, _)| since.elapsed() < RIGHTS_AGE);
+    }
+
+    /// What of the snapshots a role may see; `None`: all that is in them.
+    pub async fn visible(&self, identity: &Identity) -> Result<Option<Arc<Visible>>, Failure> {
+        if *identity == self.observer {
+            return Ok(None);
+        }
+        if let Some((since, known)) = lock(&self.visible).get(identity)
+            && since.elapsed() < RIGHTS_AGE
+        {
+            return Ok(Some(known.clone()));
+        }
+        let client = self.lend(identity).await?;
+        let rows = client
+            .query(
+                "select queue, null from scylla.queues
+                 union all select null, worker from scylla.workers where queue is null",
+                &[],
+            )
+            .await?;
+        let column = |n| rows.iter().filter_map(|row| row.get(n)).collect();
+        let visible = Arc::new(Visible { queues: column(0), idle_workers: column(1) });
+        lock(&self.visible).insert(identity.clone(), (Instant::now(), visible.clone()));
+        Ok(Some(visible))
+    }
+
+    /// What a role may do. It is asked by calls that change nothing.
+    pub async fn rights(
+        &self,
+        identity: &Identity,
+        queue: Option<&str>,
+    ) -> Result<Rights, Failure> {
+        if !self.writable {
+            return Ok(Rights::default());
+        }
+        let key = (identity.clone(), queue.map(str::to_owned));
+        if let Some((since, known)) = lock(&self.rights).get(&key)
+            && since.elapsed() < RIGHTS_AGE
+        {
+            return Ok(*known);
+        }
+        let client = self.lend(identity).await?;
+        let filter = match queue {
+            Some(queue) => serde_json::json!({ "queue": queue, "created_before": "1970-01-01" }),
+            None => serde_json::json!({ "created_before": "1970-01-01" }),
+        };
+        let filter = filter.to_string();
+        let (filter, queue) = (&[&filter as _], &[&queue as _]);
+        let cancel =
+            client.query("select scylla.cancel_matching($1::text::jsonb, 1, true)", filter);
+        let manage =
+            client.query("select scylla.resubmit_matching($1::text::jsonb, 1, true)", filter);
+        let submit =
+            client.query("select scylla.submit_many(coalesce($1, '*'), '{}'::jsonb[])", queue);
+        let manage_all =
+            client.query("select scylla.drain_worker('scylla-pg web: no worker')", &[]);
+        let owner = client.query(
+            "select 1 from pg_extension where extname = 'scylla' and pg_has_role(extowner, 'usage')",
+            &[],
+        );
+        let ((cancel, manage, submit, manage_all), owner) =
+            join(join4(cancel, manage, submit, manage_all), owner).await;
+        let may = |result: Result<Vec<Row>, tokio_postgres::Error>| match result {
+            Ok(rows) => Ok(!rows.is_empty()),
+            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(false),
+            Err(error) if error.as_db_error().is_some() => Ok(false),
+            Err(error) => Err(Failure::from(error)),
+        };
+        let rights = Rights {
+            submit: may(submit)?,
+            cancel: may(cancel)?,
+            manage: may(manage)?,
+            manage_all: may(manage_all)?,
+            owner: may(owner)?,
+        };
+        lock(&self.rights).insert(key, (Instant::now(), rights));
+        Ok(rights)
+    }
+}
+
+/// A connection that goes back when it is dropped.
+pub struct Lent<'a> {
+    database: &'a Database,
+    identity: Identity,
+    client: Option<Client>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Deref for Lent<'_> {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        self.client.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            self.database.keep(&self.identity, client);
+        }
+    }
+}
