@@ -8,12 +8,11 @@ use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment;
-use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{LOCK, Whereabouts, ids, session, whereabouts};
 use crate::storage::settle::{release, settle};
-use board::{End, Lease, Outcome, READY, Refusal, TokenHash, Wall};
+use board::{End, Lease, Micros, Outcome, READY, Refusal, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
 /// One task to return, and what comes with it.
@@ -49,19 +48,19 @@ pub fn return_tasks(db: &Database, returns: &[Return]) -> Vec<Result<&'static st
     let mut order: Vec<usize> = (0..returns.len()).collect();
     order.sort_by_key(|at| returns[*at].id);
     let mut endings = Vec::with_capacity(returns.len());
-    for some in order.chunks(AT_ONCE) {
-        for (at, held) in begin_ends(db, returns, some) {
-            let Return { id, result, error, outcome, .. } = returns[at];
-            match held {
-                Ok((lease, discards)) => {
-                    let is_discarded = discards && outcome == Outcome::Completed;
-                    let lease = Some(lease);
-                    endings.push((at, Ending { id, lease, result, error, is_discarded }));
-                }
-                Err(refusal) => answers[at] = Err(refusal),
+    begin_ends(db, returns, &order, |at, held| {
+        let Return { id, result, error, outcome, .. } = returns[at];
+        match held {
+            Ok((lease, discards)) => {
+                let is_discarded = discards && outcome == Outcome::Completed;
+                let lease = Some(lease);
+                endings.push((at, Ending { id, lease, result, error, is_discarded }));
             }
+            Err(refusal) => answers[at] = Err(refusal),
         }
-    }
+    });
+    // A lease that the scheduler was ending comes after later ones.
+    endings.sort_by_key(|(_, ending)| ending.id);
     let Some((first, _)) = endings.first() else { return answers };
     let session = session(db);
     let kind = returns[*first].kind();
@@ -135,58 +134,50 @@ pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
     }
 }
 
-/// How often a worker waits for the scheduler to make the first partitions, up to 20 ms each time.
-const MOST_WAITS: usize = 50;
+/// How long a worker waits for the scheduler to make the first partitions.
+const MOST_WAIT: Micros = Micros::from_secs(1);
 
 /// A lease that this transaction ends, and whether its task is deleted when it completes.
 type Begun = (Lease, bool);
 
-/// Compares tokens and begins to end the leases (I7); waits for those that the scheduler is ending.
+/// Compares tokens and begins to end the leases (I7), each of which it shows by its place among the
+/// returns, or why its token is refused; waits for those that the scheduler is ending.
 fn begin_ends(
     db: &Database,
     returns: &[Return],
-    some: &[usize],
-) -> Vec<(usize, Result<Begun, Refusal>)> {
+    order: &[usize],
+    mut show: impl FnMut(usize, Result<Begun, Refusal>),
+) {
     let me = process::id();
-    let change = |settles| if settles { Change::Finish } else { Change::Release };
-    let mut held = Vec::with_capacity(some.len());
-    let mut tickets = Vec::with_capacity(some.len());
-    let mut left: Vec<usize> = some.to_vec();
-    xact::reserve(some.len());
-    let mut waits = 0;
-    let now = time::now().wall;
-    while !left.is_empty() {
-        db.on_board(|board, entry| {
+    xact::reserve(returns.len());
+    let now = time::now();
+    db.in_steps(
+        order,
+        |board, entry, at| {
             // Without partitions the first settled tasks would go to the default partition.
-            if board.is_unprepared(entry) && waits < MOST_WAITS {
-                waits += 1;
-                return;
+            if board.is_unprepared(entry) && time::monotonic() - now.monotonic < MOST_WAIT {
+                return None;
             }
-            left.retain(|at| {
-                let it = &returns[*at];
-                let answer = board.begin_end(entry, it.id.0, &it.token_hash, me);
-                let busy = matches!(answer, Err(Refusal::Busy));
-                if !busy {
-                    held.push((
-                        *at,
-                        answer.map(|(ticket, lease)| {
-                            board.note_seen(ticket.slot, now);
-                            let settles = it.settles();
-                            tickets.push((settles, ticket, board.freed_place(&lease)));
-                            (lease, board.discards(&lease))
-                        }),
-                    ));
+            let it = &returns[at];
+            match board.begin_end(entry, it.id.0, &it.token_hash, me) {
+                Ok((ticket, lease)) => {
+                    board.note_seen(ticket.slot, now.wall);
+                    let place = board.freed_place(&lease);
+                    Some(Ok((ticket, place, (lease, board.discards(&lease)))))
                 }
-                busy
+                Err(Refusal::Busy) => None,
+                Err(refusal) => Some(Err(refusal)),
+            }
+        },
+        |at, answer| {
+            let held = answer.map(|(ticket, place, begun)| {
+                let change = if returns[at].settles() { Change::Finish } else { Change::Release };
+                xact::at_commit(db, [change(ticket, place)]);
+                begun
             });
-        });
-        let ends = tickets.drain(..);
-        xact::at_commit(db, ends.map(|(settles, ticket, place)| change(settles)(ticket, place)));
-        if !left.is_empty() {
-            segment::wait();
-        }
-    }
-    held
+            show(at, held);
+        },
+    );
 }
 
 /// As `return_tasks`, for one task whose refusal is an error.

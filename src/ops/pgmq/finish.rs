@@ -8,8 +8,8 @@ use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment::{self, with_board};
-use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::shmem::segment::with_board;
+use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{ROWS_PER_TX, distinct, ids_in, session};
 use crate::storage::settle::settle;
@@ -21,10 +21,7 @@ statement!(IDS, "pgmq/ids", [TEXT]);
 pub fn end(db: &Database, queue: &[u8], wanted: &[Uuid], archive: bool) -> Result<Vec<Uuid>> {
     // Every transaction locks rows in the order of their ids.
     let wanted = distinct(wanted.iter().copied());
-    let mut endings: Vec<Ending> = Vec::with_capacity(wanted.len());
-    for some in wanted.chunks(AT_ONCE) {
-        endings.extend(begin_ends(db, some, Change::Finish));
-    }
+    let mut endings = begin_ends(db, &wanted, Change::Finish);
     let session = session(db);
     if endings.len() < wanted.len() {
         // Some were not read, or only in a transaction that is open.
@@ -56,31 +53,26 @@ pub fn end(db: &Database, queue: &[u8], wanted: &[Uuid], archive: bool) -> Resul
 /// those that the scheduler is ending.
 pub fn begin_ends(
     db: &Database,
-    some: &[Uuid],
+    wanted: &[Uuid],
     change: fn(Ticket, Option<FreedPlace>) -> Change,
 ) -> Vec<Ending> {
     let me = process::id();
-    let mut begun = Vec::with_capacity(some.len());
-    let mut tickets = Vec::with_capacity(some.len());
-    xact::reserve(some.len());
-    let mut left: Vec<Uuid> = some.to_vec();
-    while !left.is_empty() {
-        db.on_board(|board, entry| {
-            left.retain(|id| match board.begin_end_of_any(entry, id.0, me) {
-                Some(Ok((ticket, lease))) => {
-                    tickets.push((ticket, board.freed_place(&lease)));
-                    begun.push(Ending { lease: Some(lease), ..Ending::of(*id) });
-                    false
-                }
-                Some(Err(Refusal::Busy)) => true,
-                _ => false,
-            });
-        });
-        xact::at_commit(db, tickets.drain(..).map(|(ticket, place)| change(ticket, place)));
-        if !left.is_empty() {
-            segment::wait();
-        }
-    }
+    let mut begun = Vec::with_capacity(wanted.len());
+    xact::reserve(wanted.len());
+    db.in_steps(
+        wanted,
+        |board, entry, id| match board.begin_end_of_any(entry, id.0, me) {
+            Some(Ok((ticket, lease))) => Some(Some((ticket, board.freed_place(&lease), lease))),
+            Some(Err(Refusal::Busy)) => None,
+            _ => Some(None),
+        },
+        |id, held| {
+            if let Some((ticket, place, lease)) = held {
+                xact::at_commit(db, [change(ticket, place)]);
+                begun.push(Ending { lease: Some(lease), ..Ending::of(id) });
+            }
+        },
+    );
     begun.sort_unstable_by_key(|it| it.id);
     begun
 }
