@@ -17,6 +17,9 @@ const NAME: &std::ffi::CStr = c"scylla";
 
 const CACHE_LINE: usize = 64;
 
+/// How many moves are made under one hold of the lock (I8).
+pub const AT_ONCE: usize = 64;
+
 /// Which databases a process serves, helps or suspends, by oid; 0: no database.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]

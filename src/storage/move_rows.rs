@@ -2,9 +2,9 @@
 //! starting a plan costs more than moving a row. Unusual cases are left to the SQL statement.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::pg::datum;
 use crate::pg::process;
-use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending, with_error};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::rows::share;

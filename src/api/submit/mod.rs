@@ -14,8 +14,8 @@ use crate::ops::submit::{self, resubmit};
 use crate::pg::datum::{self, UUIDS};
 use crate::pg::named::role;
 use crate::pg::uuid::Uuid;
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

@@ -1,13 +1,13 @@
 //! Heartbeats: move a lease's deadline on the board. No row is written; a rollback does not undo
 //! it.
 
+use crate::extension::database::Database;
 use crate::guc;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Database;
 use crate::shmem::segment;
-use crate::shmem::xact::{self, AT_ONCE};
 use crate::storage::rows::{LIVE, ids_of, session, settled};
+use crate::xact::{self, AT_ONCE};
 use board::{CANCELLED, Extended, Micros, TokenHash, Wall};
 use std::collections::{HashMap, HashSet};
 

@@ -1,10 +1,10 @@
 //! Ending all leases of a worker, as if they had expired.
 
+use crate::extension::database::Database;
 use crate::ops::maintenance::expire::{self, Due};
 use crate::pg::process;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, AT_ONCE, Change};
 use crate::storage::rows::{LOCK, ROWS_PER_TX};
+use crate::xact::{self, AT_ONCE, Change};
 use board::ReleaseCursor;
 
 /// Ends the leases of a worker; returns how many. Waits for transactions that have locked the

@@ -4,7 +4,7 @@ use crate::pg::datum;
 use crate::pg::lock::try_lock_database;
 use crate::pg::uuid::Uuid;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
+use crate::xact::AT_ONCE;
 use board::Board;
 use pgrx::pg_sys;
 

@@ -11,6 +11,7 @@
 //! the time of submission.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::matching::filter::{BY_ID, Filter, KINDS, Status, with_marks};
 use crate::ops::query::inspect::{self, is_owned};
 use crate::ops::stats::queues;
@@ -21,11 +22,10 @@ use crate::pg::spi::snapshot::{self, Snapshot};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
 use crate::storage::privileges::{Access, Privileges};
 use crate::storage::rows::{id_at, ids, session};
+use crate::xact::AT_ONCE;
 use board::{Lease, Micros, Wall};
 use pgrx::pg_sys::Datum;
 use std::collections::{BinaryHeap, HashMap};

@@ -1,11 +1,11 @@
 //! The numbers of queues: what the board counts, added to the totals in the table.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, BIGINTS};
 use crate::pg::spi::{Rows, statement};
-use crate::shmem::database::Database;
 use crate::shmem::segment::{self, with_board};
-use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::session;
+use crate::xact::AT_ONCE;
 use board::{Events, Gauges, QueueStats, Wall};
 use std::collections::HashMap;
 

@@ -1,13 +1,13 @@
 //! The totals of queues in the table. The scheduler adds to them, so that no caller writes a row
 //! that others write, too.
 
+use crate::extension::database::Database;
 use crate::ops::stats::workers;
 use crate::pg::datum::{self, BIGINTS, INTEGER, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, AT_ONCE, Change, QueueCounts};
 use crate::storage::rows::{ROWS_PER_TX, distinct, session};
+use crate::xact::{self, AT_ONCE, Change, QueueCounts};
 use board::{BUCKETS, Counts, EVENTS, Events, QueueStats, Wall};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;

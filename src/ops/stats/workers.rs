@@ -1,8 +1,8 @@
 //! The workers that the board knows.
 
-use crate::shmem::database::Database;
+use crate::extension::database::Database;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
+use crate::xact::AT_ONCE;
 use board::{Wall, Worker};
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,7 @@
 //! Writes settled tasks into today's partition of `scylla.finished`.
 
+use crate::extension::database::Database;
 use crate::pg::datum;
-use crate::shmem::database::Database;
 use crate::storage::lookup::Row;
 use crate::storage::writers::partition_map::{Given, PartitionMap, Source, partition_map};
 use crate::storage::writers::table_writer::TableWriter;

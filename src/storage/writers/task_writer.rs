@@ -1,8 +1,8 @@
 //! Writes submitted tasks into `scylla.task`, where no key and no id of theirs can be a duplicate.
 
+use crate::extension::database::Database;
 use crate::pg::datum::Kind;
 use crate::pg::relcache;
-use crate::shmem::database::Database;
 use crate::storage::writers::columns::{
     checks_commands_only, columns, has_type, is_computed, is_plain, name_of,
 };

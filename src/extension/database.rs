@@ -1,9 +1,9 @@
 //! The database that this backend is connected to, and this creation of the extension in it (I12).
 
 use crate::error;
+use crate::extension::members;
 use crate::pg::process;
 use crate::pg::{datum, relcache};
-use crate::shmem::members;
 use crate::shmem::segment::{wake_launcher, with_board};
 use board::{Board, BuildState, MAX_DATABASES};
 use pgrx::pg_sys;
