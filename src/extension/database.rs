@@ -96,7 +96,7 @@ impl Database {
 
     /// The index of this database's entry, and whether its board is built and a scheduler serves
     /// it.
-    pub(super) fn register(&self) -> (u32, bool, bool) {
+    pub fn register(&self) -> (u32, bool, bool) {
         let (database, extension) = self.key();
         let register = || {
             with_board(|board| {

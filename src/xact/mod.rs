@@ -24,8 +24,6 @@ pub use crate::shmem::segment::AT_ONCE;
 pub use change::{Change, Offer, QueueCounts};
 pub use ends::register;
 pub use in_hand::{counting, refilling};
-pub use pending::{
-    Ending, at_commit, at_commit_of, count, ending, endings_in, endings_in_groups, reserve,
-};
+pub use pending::{at_commit, at_commit_of, count, ending, endings_in, endings_in_groups, reserve};
 pub use waiter::{end_wait, found_no_room, found_nothing, wait_for};
 pub use withheld::{commit_ahead, end_withholding, publish_durable, withheld_until};

@@ -10,7 +10,7 @@ use crate::api::submit::fields::{FIELDS, set_members};
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Error, Result};
 use crate::ops::submit::draft::{Draft, OnConflict};
-use crate::ops::submit::{self, resubmit};
+use crate::ops::{resubmit, submit};
 use crate::pg::datum::{self, UUIDS};
 use crate::pg::named::role;
 use crate::pg::uuid::Uuid;

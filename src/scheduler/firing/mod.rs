@@ -12,7 +12,6 @@ use crate::scheduler::process::Commit;
 use crate::scheduler::process::in_extension_transaction;
 use crate::shmem::segment::with_board;
 use crate::storage::rows::ROWS_PER_TX;
-use crate::xact;
 use board::{DatabaseEntry, Monotonic, Timestamp, Wall};
 use std::collections::HashMap;
 use std::hash::Hash;
