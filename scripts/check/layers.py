@@ -14,7 +14,7 @@ from rust_source import only
 
 # Low to high. A file imports from its own folder and from lower floors, never from its own floor.
 FLOORS = {
-    "src": ["memory", "pg", "error guc", "due", "shmem", "storage", "ops", "api scheduler", "lib"],
+    "src": ["memory", "pg", "error guc", "shmem", "extension", "xact", "storage", "ops", "api scheduler", "lib"],
     "crates/board/src": ["time", "backoff outcome", "layout", "containers", "board", "lib"],
 }
 MOST_FILES = 12

@@ -12,7 +12,7 @@ use crate::ops::lease::worker;
 use crate::ops::sql::QUEUE;
 use crate::pg::datum::{self, BOOLS};
 use crate::pg::uuid::Uuid;
-use crate::shmem::on_board::current_database;
+use crate::xact::on_board::current_database;
 use board::Micros;
 use pgrx::pg_sys::Datum;
 

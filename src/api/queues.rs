@@ -6,12 +6,12 @@ use crate::api::call::declared::*;
 use crate::api::validate;
 use crate::error::Result;
 use crate::ops::lease::release_worker;
-use crate::ops::maintenance::identity;
 use crate::ops::queues::{configure, drop};
+use crate::ops::supply::identity;
 use crate::pg::datum;
 use crate::pg::named::role;
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

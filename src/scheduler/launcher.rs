@@ -1,12 +1,12 @@
 //! The launcher: finds the databases that have the extension, and keeps one scheduler for each.
 
 use crate::error;
+use crate::extension::database::{self, EntryKey};
 use crate::memory;
 use crate::pg::lock::try_lock_database;
 use crate::pg::{datum, process, time};
 use crate::scheduler::process::{Commit, builder, install_signal_handlers, sleep, transaction};
 use crate::scheduler::sql::Orphans;
-use crate::shmem::database::{self, EntryKey};
 use crate::shmem::{schedulers, segment};
 use board::{Micros, Monotonic};
 use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};

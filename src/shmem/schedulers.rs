@@ -8,13 +8,18 @@ use crate::shmem::segment::{
     MAX_ABSENT, ProcessRole, broadcast, sql_slots, wake_launcher, with_absent, with_board,
     with_processes,
 };
-use crate::shmem::xact;
 use pgrx::pg_sys::{self, Datum};
 use pgrx::prelude::*;
+use std::cell::Cell;
 
-/// Makes this process the scheduler of a database until it ends. False when there is one, or when a
-/// command wants the database for itself.
-pub fn claim(database: u32) -> bool {
+thread_local! {
+    static AT_END: Cell<fn()> = const { Cell::new(|| ()) };
+}
+
+/// Makes this process the scheduler of a database until it ends; `at_end`: what it does then.
+/// False when there is one, or when a command wants the database for itself.
+pub fn claim(database: u32, at_end: fn()) -> bool {
+    AT_END.set(at_end);
     // SAFETY: registered before this process enters the database, so called after it has left it.
     unsafe { pg_sys::on_shmem_exit(Some(scheduler_ends), Datum::from(0)) };
     take(database, |it| it.schedules, ProcessRole { schedules: database, ..ProcessRole::default() })
@@ -44,7 +49,7 @@ unsafe extern "C-unwind" fn scheduler_ends(_code: core::ffi::c_int, _arg: Datum)
     let database =
         with_processes(|all| std::mem::take(&mut all[process::number() as usize].schedules));
     if database != 0 {
-        xact::end_withholding();
+        AT_END.get()();
         with_board(|board| board.note_scheduler_ended(database));
         broadcast();
         wake_launcher();

@@ -17,8 +17,8 @@ use crate::ops::sql::{QUEUE, rights};
 use crate::ops::submit::draft::{Draft, SqlCommand};
 use crate::pg::named::role;
 use crate::pg::{datum, jsonb};
-use crate::shmem::on_board::current_database;
 use crate::storage::rows::share;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

@@ -1,13 +1,12 @@
 //! Heartbeats: move a lease's deadline on the board. No row is written; a rollback does not undo
 //! it.
 
-use crate::guc;
+use crate::extension::database::Database;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Database;
 use crate::shmem::segment;
-use crate::shmem::xact;
 use crate::storage::rows::{LIVE, ids_of, session, settled};
+use crate::{guc, xact};
 use board::{CANCELLED, Extended, Micros, TokenHash, Wall};
 use std::collections::{HashMap, HashSet};
 

@@ -1,10 +1,11 @@
 //! Owning: the best tasks leave the board for a worker; no row is written (I6).
 
 use crate::error::{self, Error, Result};
+use crate::extension::database::Database;
 use crate::guc;
-use crate::ops::maintenance::inline;
 use crate::ops::queues::max_tries::MaxTries;
 use crate::ops::sql;
+use crate::ops::supply::inline;
 use crate::ops::supply::order::{self, Wait};
 use crate::ops::supply::search::{self, Asked, Found as Candidate};
 use crate::ops::supply::{Supplied, Supply};
@@ -13,11 +14,10 @@ use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Database;
 use crate::shmem::segment::{self, AT_ONCE, with_board};
-use crate::shmem::xact::{self, Change};
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, settled, share};
+use crate::xact::{self, Change};
 use board::{
     Blocked, Board, Claim, Claimed, Event, Events, Freed, GroupPlace, Micros, Next, Room, State,
     TokenHash, Wall,

@@ -11,6 +11,7 @@
 //! the time of submission.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::matching::filter::{BY_ID, Filter, KINDS, Status, with_marks};
 use crate::ops::query::inspect::{self, is_owned};
 use crate::ops::stats::queues;
@@ -21,7 +22,6 @@ use crate::pg::spi::snapshot::{self, Snapshot};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::shmem::segment::{scan, with_board};
 use crate::storage::privileges::{Access, Privileges};
 use crate::storage::rows::{id_at, ids, session};

@@ -1,8 +1,9 @@
 //! Importing a queue of pgmq: its messages become those of a queue of scylla, with the numbers that
 //! they have. What is moved and what is left is one transaction's work.
 
-use crate::due;
 use crate::error::{self, Result};
+use crate::extension::database::Database;
+use crate::ops::due;
 use crate::ops::pgmq::queues::MessageQueue;
 use crate::ops::pgmq::send::drafted;
 use crate::ops::submit;
@@ -13,7 +14,6 @@ use crate::pg::named::role;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::{MESSAGE_MAX, Uuid};
-use crate::shmem::database::Database;
 use crate::storage::rows::{ids, session};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;

@@ -2,13 +2,13 @@
 //! finds.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::pgmq::finish;
 use crate::ops::queues::{configure, drop};
 use crate::pg::datum::{self, BOOL, INTEGER, TEXT};
 use crate::pg::relcache;
 use crate::pg::spi::statement;
 use crate::pg::uuid::queue_hash;
-use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use board::Micros;
 use pgrx::pg_sys::{self, Datum, Oid};

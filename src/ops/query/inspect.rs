@@ -1,6 +1,7 @@
 //! Looking: one task's entry, why it does not run, and the leases.
 
 use crate::error::Result;
+use crate::extension::database::Database;
 use crate::ops::query::unserved::{self, Lack};
 use crate::ops::sql;
 use crate::ops::supply::order::{self, First};
@@ -9,7 +10,6 @@ use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
-use crate::shmem::database::Database;
 use crate::shmem::segment::{scan, with_board};
 use crate::storage::rows::{id_at, session};
 use board::{Blocked, Board, LaneName, Lease, Micros, Name, QUEUE_MAX, Rank, Slot, State};

@@ -2,9 +2,9 @@
 //! so.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::ops::sql::QUEUE;
 use crate::pg::process;
-use crate::shmem::database::Database;
 use crate::shmem::schedulers;
 use crate::shmem::segment::sql_slots;
 use pgrx::PgLogLevel;

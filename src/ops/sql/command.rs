@@ -1,6 +1,7 @@
 //! Taking commands: the scheduler owns the best tasks of the queue `sql`, and reads what they run.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::ops::lease::own::{Owned, own_task, own_tasks};
 use crate::ops::sql::{QUEUE, WORKER, rights};
 use crate::pg::command::simple_query::Failure;
@@ -9,7 +10,6 @@ use crate::pg::named::database::Named;
 use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Database;
 use crate::shmem::segment::sql_slots;
 use crate::shmem::sql_slot::SqlSlot;
 use crate::storage::rows::{ids, ids_in, ids_of, session};

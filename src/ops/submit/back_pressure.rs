@@ -1,13 +1,13 @@
 //! Back-pressure: a queue with `max_ready` refuses tasks that would be ready at once.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::submit::draft::Entry;
 use crate::ops::submit::keys::Replaced;
 use crate::ops::submit::numbers::{Numbers, by_queue};
 use crate::pg::time;
-use crate::shmem::database::Database;
 use crate::shmem::segment::{any_queue_refuses, with_board};
-use crate::shmem::xact;
+use crate::xact;
 use std::rc::Rc;
 
 /// Announces tasks that will be ready when this transaction commits; refuses them where they would

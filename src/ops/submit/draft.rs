@@ -1,13 +1,13 @@
 //! A task to submit: what the caller gave, and what it gets at its insertion.
 
-use crate::due;
 use crate::error::Result;
 use crate::guc;
+use crate::ops::due;
 use crate::pg::named::database::Named;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
-use crate::shmem::xact::{Change, Offer};
 use crate::storage::rows::rank;
+use crate::xact::{Change, Offer};
 use board::{Micros, RowHint, Wall};
 use pgrx::pg_sys::{Datum, Oid};
 use std::rc::Rc;

@@ -1,5 +1,6 @@
 //! Inserting the rows of submitted tasks, and the table of the columns that a submission writes.
 
+use crate::extension::database::Database;
 use crate::ops::submit::draft::Entry;
 use crate::ops::submit::kept;
 use crate::pg::datum::{
@@ -8,7 +9,6 @@ use crate::pg::datum::{
 use crate::pg::named::database::Named;
 use crate::pg::spi::{Session, Statement, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::storage::rows::{ids, ids_in, settled, text_of_array};
 use crate::storage::writers::task_writer::{TaskColumn, TaskWriter};
 use pgrx::pg_sys::Datum;

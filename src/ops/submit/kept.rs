@@ -1,13 +1,13 @@
 //! Keys that stay taken for a time after the submission, though the task has settled
 //! (`unique_for`).
 
+use crate::extension::database::Database;
 use crate::ops::submit::draft::Entry;
 use crate::pg::datum::{self, BIGINT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS};
 use crate::pg::relcache;
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::storage::rows::{ROWS_PER_TX, id_at, ids, ids_in, session};
 use board::Wall;
 use pgrx::pg_sys::Datum;

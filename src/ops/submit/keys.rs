@@ -2,6 +2,7 @@
 //! Submitting a duplicate is refused, ignored, or replaces the live task.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::ops::finish::cancel;
 use crate::ops::submit::draft::{Entry, KeyName, OnConflict, Submitted};
 use crate::ops::submit::insert::{insert, insert_alone};
@@ -10,7 +11,6 @@ use crate::ops::submit::numbers::Numbers;
 use crate::pg::datum::{self, BOOL, TEXTS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::storage::rows::{LIVE, id_at, ids_of, session, settled};
 use pgrx::pg_sys::Datum;
 use std::collections::{HashMap, HashSet};

@@ -1,6 +1,7 @@
 //! Submitting: inserts one row per task; the commit offers ready tasks on the board (I2).
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::dependencies::add::{Predecessors, add_edges};
 use crate::ops::dependencies::graph;
 use crate::ops::submit::draft::{Draft, Entry, Submitted};
@@ -9,9 +10,8 @@ use crate::ops::submit::numbers::by_queue;
 use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::xact;
 use crate::storage::rows::{distinct, session};
+use crate::xact;
 use board::Micros;
 use std::collections::HashSet;
 
@@ -25,7 +25,6 @@ pub mod keys;
 pub mod messages;
 pub mod numbers;
 pub mod order;
-pub mod resubmit;
 
 /// Submits one task; returns its id, or that of the live task with its key (`on_conflict =>
 /// 'ignore'`), and whether it is the former.

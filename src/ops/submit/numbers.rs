@@ -1,8 +1,8 @@
 //! How many tasks of which queue are submitted together.
 
+use crate::extension::database::Database;
 use crate::ops::submit::draft::Entry;
-use crate::shmem::database::Database;
-use crate::shmem::xact;
+use crate::xact;
 use board::Event;
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,10 +1,10 @@
 //! Order: in a queue with `max_running_per_group` 1 each task that is ready is behind others of its
 //! group, until the scheduler brings it forward.
 
+use crate::extension::database::Database;
 use crate::ops::submit::draft::Entry;
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::spi::{Session, statement};
-use crate::shmem::database::Database;
 use crate::shmem::segment::AT_ONCE;
 use crate::shmem::segment::with_board;
 use board::BuildState;

@@ -1,9 +1,9 @@
 //! Surveys: reading which lanes there are, and having each refilled when it is asked for (I4).
 
+use crate::extension::database::Database;
 use crate::ops::queues::configure;
 use crate::pg::datum::{self, BIGINT, BOOL, TEXT};
 use crate::pg::spi::{Rows, Session, statement};
-use crate::shmem::database::Database;
 use crate::shmem::segment::AT_ONCE;
 use crate::shmem::segment::with_board;
 use crate::storage::rows::{id_at, rank, session};

@@ -6,10 +6,10 @@
 //! database has more than its share, however long its commands run: a part is kept for other
 //! databases, if there are any, and another part for other roles.
 
+use crate::extension::database::Database;
 use crate::pg::command::shared_area;
 use crate::pg::{process, time};
 use crate::scheduler::process::builder;
-use crate::shmem::database::Database;
 use crate::shmem::segment::{sql_slots, sql_wants, wake_scheduler, with_board, with_sql_lock};
 use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState, SqlWant};
 use board::{DatabaseEntry, Micros, Monotonic};

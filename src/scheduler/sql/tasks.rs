@@ -6,6 +6,7 @@
 //! and no command runs more often than its task has tries.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::ops::maintenance::persist_leases::{note_persisted, persist};
 use crate::ops::sql::command::{self, Command, Refusal};
 use crate::ops::sql::{QUEUE, WORKER, finish, rights};
@@ -14,14 +15,13 @@ use crate::pg::command::simple_query::{Completed, Failure};
 use crate::pg::subtransaction::tentatively;
 use crate::pg::uuid::Uuid;
 use crate::pg::{process, time};
-use crate::scheduler::duties::in_extension_transaction;
 use crate::scheduler::process::Commit;
+use crate::scheduler::process::in_extension_transaction;
 use crate::scheduler::sql::exchange::{Request, is_unbegun, read_reply};
 use crate::scheduler::sql::slots::{self, GRACE, LOOK_INTERVAL, Processes, Taken};
-use crate::shmem::database::Database;
-use crate::shmem::durability;
 use crate::shmem::segment::{scan, sql_slots, with_board};
 use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState};
+use crate::xact::durability;
 use board::{Micros, Monotonic, Next, TokenHash};
 use pgrx::{PgLogLevel, pg_sys};
 use std::collections::{HashMap, HashSet};

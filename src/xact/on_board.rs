@@ -2,13 +2,13 @@
 //! builds it where no scheduler does (I1).
 
 use crate::error::{self, Error};
+use crate::extension::database::{Database, VERSION, cached_or_find, other_version};
+use crate::extension::members;
 use crate::pg::named::role;
 use crate::pg::process;
 use crate::pg::time;
-use crate::shmem::database::{Database, VERSION, cached_or_find, other_version};
-use crate::shmem::members;
 use crate::shmem::segment::{AT_ONCE, in_steps, wait, with_board};
-use crate::shmem::xact::{building, note_call};
+use crate::xact::in_hand::{building, note_call};
 use board::{Board, BuildState, Id, Micros, Slot};
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
