@@ -245,8 +245,8 @@ pub fn in_steps<I, T>(
     answers
 }
 
-/// Looks at each numbered place before `end`, under short holds of the lock, between which it can be
-/// interrupted. Yields what each hold found.
+/// Looks at each numbered place before `end`, under short holds of the lock, between which it can
+/// be interrupted. Yields what each hold found.
 pub fn scan<T>(
     end: fn(&Board) -> u32,
     mut look: impl FnMut(&mut Board, u32) -> Option<T>,

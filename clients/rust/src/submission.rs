@@ -365,8 +365,8 @@ fn raw(spec: &impl Serialize) -> Result<Box<RawValue>, serde_json::Error> {
 }
 
 impl NewTask {
-    /// A task of a queue. A spec that has no form in JSON is an error when it is submitted. `()` and
-    /// `None` are stored as `{}`, since the server takes no null.
+    /// A task of a queue. A spec that has no form in JSON is an error when it is submitted. `()`
+    /// and `None` are stored as `{}`, since the server takes no null.
     pub fn new(queue: impl Into<String>, spec: impl Serialize) -> Self {
         Self(Submission::new(queue.into(), raw(&spec).map(|spec| vec![spec]), false))
     }
