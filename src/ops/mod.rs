@@ -2,6 +2,7 @@
 //! none, and the board by the changes that it registers for the end of the transaction.
 
 pub mod dependencies;
+pub mod drop_queue;
 pub mod due;
 pub mod finish;
 pub mod lease;

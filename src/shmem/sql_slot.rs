@@ -4,6 +4,12 @@
 use board::{Micros, Monotonic, TokenHash};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
+/// The queue of the tasks that are SQL commands. No worker owns them.
+pub const QUEUE: &[u8] = b"sql";
+
+/// The owner of a command that runs.
+pub const WORKER: &[u8] = b"scylla sql worker";
+
 /// What a slot's process does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]

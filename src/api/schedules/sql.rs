@@ -13,10 +13,11 @@ use crate::ops::schedules::definition::{
     self, ACTION, MISFIRE, OVERLAP, PRIORITY, SCHEDULE, SPEC, TIME_ZONE, Values,
 };
 use crate::ops::schedules::register::{self, Existing};
-use crate::ops::sql::{QUEUE, rights};
+use crate::ops::sql::rights;
 use crate::ops::submit::draft::{Draft, SqlCommand};
 use crate::pg::named::role;
 use crate::pg::{datum, jsonb};
+use crate::shmem::sql_slot::QUEUE;
 use crate::storage::rows::share;
 use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;

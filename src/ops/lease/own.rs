@@ -4,7 +4,6 @@ use crate::error::{self, Error, Result};
 use crate::extension::database::Database;
 use crate::guc;
 use crate::ops::queues::max_tries::MaxTries;
-use crate::ops::sql;
 use crate::ops::supply::inline;
 use crate::ops::supply::order::{self, Wait};
 use crate::ops::supply::search::{self, Asked, Found as Candidate};
@@ -15,6 +14,7 @@ use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::segment::{self, AT_ONCE, with_board};
+use crate::shmem::sql_slot;
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, settled, share};
 use crate::xact::{self, Change};
@@ -290,7 +290,7 @@ fn claim_now<'w>(worker: &'w [u8], queue: &[u8], length: Option<Micros>) -> Clai
     let holder = process::id();
     let fallback = guc::lease_timeout();
     // The lease of an SQL command ends with its process.
-    let longest = if queue == sql::QUEUE { Micros::MAX } else { guc::max_lease_timeout() };
+    let longest = if queue == sql_slot::QUEUE { Micros::MAX } else { guc::max_lease_timeout() };
     Claim { worker, holder, now: time::now(), length, fallback, longest }
 }
 

@@ -6,13 +6,12 @@
 
 use crate::extension::database::Database;
 use crate::guc;
-use crate::ops::sql;
 use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::segment::{self, in_steps, scan, with_board};
-use crate::shmem::sql_slot::SqlSlot;
+use crate::shmem::sql_slot::{self, SqlSlot};
 use crate::storage::rows::{BoardKey, batches, id_at, ids, session};
 use board::{Lease, Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
@@ -100,7 +99,7 @@ pub fn restore(db: &Database, entry: u32) -> (usize, usize) {
             let worker = datum::text(rows.get(*row, 2));
             let mut lease = PersistedLease { worker: &worker, ..persisted_lease(&rows, *row) };
             let is_assigned = |slot: &SqlSlot| slot.has_command_of(db.key(), place.rank.id);
-            if place.queue == sql::QUEUE && !segment::sql_slots().iter().any(is_assigned) {
+            if place.queue == sql_slot::QUEUE && !segment::sql_slots().iter().any(is_assigned) {
                 lease.length = Micros::ZERO;
             }
             !with_board(|board| {

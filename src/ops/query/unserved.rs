@@ -3,10 +3,10 @@
 
 use crate::error;
 use crate::extension::database::Database;
-use crate::ops::sql::QUEUE;
 use crate::pg::process;
 use crate::shmem::schedulers;
 use crate::shmem::segment::sql_slots;
+use crate::shmem::sql_slot::QUEUE;
 use pgrx::PgLogLevel;
 
 /// What is missing.

@@ -3,7 +3,7 @@
 use crate::error;
 use crate::extension::database::Database;
 use crate::ops::lease::own::{Owned, own_task, own_tasks};
-use crate::ops::sql::{QUEUE, WORKER, rights};
+use crate::ops::sql::rights;
 use crate::pg::command::simple_query::Failure;
 use crate::pg::datum::{self, OID, OIDS, UUID, UUIDS};
 use crate::pg::named::database::Named;
@@ -11,7 +11,7 @@ use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::segment::sql_slots;
-use crate::shmem::sql_slot::SqlSlot;
+use crate::shmem::sql_slot::{QUEUE, SqlSlot, WORKER};
 use crate::storage::rows::{ids, ids_in, ids_of, session};
 use board::{Micros, NEVER, TokenHash};
 use pgrx::pg_sys::{Datum, Oid};

@@ -4,7 +4,7 @@ use crate::error;
 use crate::extension::database::Database;
 use crate::pg::datum::Kind;
 use crate::pg::relcache;
-use crate::storage::writers::columns::{Given, Source, Sources};
+use crate::storage::columns::{Given, Source, Sources};
 use crate::storage::writers::table_writer::TableWriter;
 use board::RowHint;
 use pgrx::pg_sys::{self, Datum, Oid};
