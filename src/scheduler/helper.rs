@@ -5,8 +5,9 @@ use crate::extension::database::{self, Database};
 use crate::memory;
 use crate::ops::maintenance::worker_indexes;
 use crate::ops::stats::recount;
-use crate::scheduler::process::in_extension_transaction;
-use crate::scheduler::process::{Commit, builder, install_signal_handlers, transaction};
+use crate::scheduler::process::{
+    Commit, builder, in_extension_transaction, install_signal_handlers, transaction,
+};
 use crate::scheduler::settings;
 use crate::shmem::schedulers;
 use crate::shmem::segment::with_board;

@@ -11,6 +11,7 @@ thread_local! {
     static BUILDING: Cell<Option<u32>> = const { Cell::new(None) };
     /// This transaction counts the tasks of a database.
     static COUNTING: Cell<bool> = const { Cell::new(false) };
+    /// This transaction has called a function of ours.
     static CALLED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -20,12 +21,7 @@ pub fn note_call() {
     CALLED.set(true);
 }
 
-/// Notes the lane that this backend refills, so that an error gives it up.
-pub fn refilling(lane: Option<u32>) {
-    REFILLING.set(lane);
-}
-
-/// Whether it has, and has not ended since.
+/// Whether it has.
 pub(super) fn has_called() -> bool {
     CALLED.get()
 }
@@ -33,6 +29,11 @@ pub(super) fn has_called() -> bool {
 /// The transaction has ended: its calls are over.
 pub(super) fn forget_call() {
     CALLED.set(false);
+}
+
+/// Notes the lane that this backend refills, so that an error gives it up.
+pub fn refilling(lane: Option<u32>) {
+    REFILLING.set(lane);
 }
 
 /// Notes the entry whose board this backend builds, so that an error gives it up.
@@ -52,7 +53,7 @@ pub(super) fn end_counting(complete: bool) {
     }
 }
 
-/// Gives up the lane and the board that a failed transaction was at.
+/// Gives up the lane that a failed transaction refilled, and the board that it built.
 pub(super) fn give_up() {
     if let Some(lane) = REFILLING.take() {
         with_board(|board| board.abandon_refill(lane, process::id()));

@@ -51,7 +51,7 @@ pub fn not_as_made(extension: Oid) -> Option<Error> {
 }
 
 impl Database {
-    /// Runs `steps` on this database's part of the board under one hold of the lock. Waits until
+    /// Runs `moves` on this database's part of the board under one hold of the lock. Waits until
     /// the board is built from the tables (I1).
     pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {
         loop {

@@ -1,5 +1,4 @@
-//! This backend as a waiter on the board, until it stops or an error, or its end, rolls its
-//! transaction back.
+//! What this backend waits for on the board.
 
 use crate::extension::database::Database;
 use crate::pg::process;
@@ -22,27 +21,24 @@ pub fn wait_for(db: &Database, wait: WaitFor) {
 
 /// Notes that this backend looked and found nothing to own, and waits on.
 pub fn found_nothing() {
-    WAITING
-        .get()
-        .into_iter()
-        .for_each(|entry| wake(entry, |board| board.found_nothing(process::number())));
+    if let Some(entry) = WAITING.get() {
+        wake(entry, |board| board.found_nothing(process::number()));
+    }
 }
 
 /// Notes that this backend waits on, though a lane has something, since it could not be leased.
 pub fn found_no_room(lane: LaneRef) {
-    let entry = WAITING.get();
-    entry
-        .into_iter()
-        .for_each(|entry| wake(entry, |board| board.found_no_room(process::number(), lane)));
+    if let Some(entry) = WAITING.get() {
+        wake(entry, |board| board.found_no_room(process::number(), lane));
+    }
 }
 
 /// Ends this backend's waiting, which found work in a lane or did not; a wake-up that it did not
 /// use goes to the next process.
 pub fn end_wait(found: Option<LaneRef>) {
-    let entry = WAITING.take();
-    entry
-        .into_iter()
-        .for_each(|entry| wake(entry, |board| board.end_wait(process::number(), found)));
+    if let Some(entry) = WAITING.take() {
+        wake(entry, |board| board.end_wait(process::number(), found));
+    }
 }
 
 /// Does something that may wake other processes, and wakes the scheduler if it is to go on with

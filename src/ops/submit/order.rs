@@ -5,8 +5,7 @@ use crate::extension::database::Database;
 use crate::ops::submit::draft::Entry;
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::spi::{Session, statement};
-use crate::shmem::segment::AT_ONCE;
-use crate::shmem::segment::with_board;
+use crate::shmem::segment::{AT_ONCE, with_board};
 use board::BuildState;
 use std::collections::HashSet;
 

@@ -2,7 +2,7 @@
 
 use crate::extension::database::Database;
 use crate::guc;
-use crate::ops::supply::{identity, load_board, survey as lanes};
+use crate::ops::supply::{identity, load_board, survey};
 use crate::pg::time;
 use crate::scheduler::process::{Commit, in_extension_transaction};
 use crate::shmem::segment::{AT_ONCE, repeat, with_board};
@@ -24,7 +24,7 @@ pub fn check_identity(db: &Database, entry: u32) -> bool {
 
 /// Surveys the tables for lanes that the board does not know.
 pub fn survey(db: &Database, entry: u32) {
-    in_extension_transaction(db, "survey the tables", Commit::Ahead, || lanes::survey(db, entry));
+    in_extension_transaction(db, "survey the tables", Commit::Ahead, || survey::survey(db, entry));
 }
 
 /// How many lanes the scheduler reads, at most, to bring back those of a queue that is searched:
@@ -59,7 +59,7 @@ pub fn cover(db: &Database, entry: u32, pause: &mut Micros, next: &mut Monotonic
     while let Some((at, queue)) = with_board(|board| board.next_searched(entry, from)) {
         from = at + 1;
         let most = with_board(|board| board.free_lanes() / 2).min(MOST_RESUMED);
-        let resume = || lanes::resume(db, entry, queue.as_bytes(), most);
+        let resume = || survey::resume(db, entry, queue.as_bytes(), most);
         all &= in_extension_transaction(db, what, Commit::Ahead, resume) == Some(true);
     }
     *pause = if all { guc::sweep_interval() } else { (*pause * 2).min(MOST_PAUSE) };

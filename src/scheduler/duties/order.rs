@@ -4,8 +4,7 @@ use crate::extension::database::Database;
 use crate::ops::maintenance::QUARANTINE;
 use crate::ops::supply::order::{self, GROUPS_PER_TX, Group, Looked, Sweep};
 use crate::pg::time;
-use crate::scheduler::process::Commit;
-use crate::scheduler::process::in_extension_transaction;
+use crate::scheduler::process::{Commit, in_extension_transaction};
 use crate::shmem::segment::{self, with_board};
 use board::{COUNTDOWN_DELAY, Micros, Monotonic, ROW_RETRY_DELAY};
 

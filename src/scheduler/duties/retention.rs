@@ -8,8 +8,7 @@ use crate::ops::maintenance::worker_indexes;
 use crate::ops::submit::kept;
 use crate::pg::time;
 use crate::scheduler::helper;
-use crate::scheduler::process::Commit;
-use crate::scheduler::process::in_extension_transaction;
+use crate::scheduler::process::{Commit, in_extension_transaction};
 use board::{Micros, Monotonic};
 use std::collections::HashMap;
 
