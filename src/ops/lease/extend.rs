@@ -2,6 +2,7 @@
 //! it.
 
 use crate::extension::database::Database;
+use crate::ops::lease::worker::NO_QUEUE;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::segment;
@@ -136,9 +137,6 @@ pub fn heartbeat(
         show(*id, state);
     }
 }
-
-/// The queue of what the board knows of a worker in no queue.
-pub const NO_QUEUE: &[u8] = b"";
 
 /// Which of some tasks are live, and the statuses of those that have settled. A task that settles
 /// between the two looks is found by the second.

@@ -2,7 +2,6 @@
 //! that owning reads no row; the table has both, so that they survive a crash.
 
 use crate::extension::database::Database;
-use crate::ops::lease::extend::NO_QUEUE;
 use crate::ops::stats::workers;
 use crate::pg::datum::{self, BOOL, JSONB, TEXT, TEXTS, TIMESTAMPTZ};
 use crate::pg::spi::statement;
@@ -18,6 +17,9 @@ statement!(REGISTER, "workers/register", [TEXT, JSONB]);
 statement!(DRAIN, "workers/drain", [TEXT, BOOL]);
 statement!(FORGET, "workers/forget", [TEXTS, TIMESTAMPTZ]);
 statement!(DRAINING, "workers/draining", []);
+
+/// The queue of what the board knows of a worker in no queue.
+pub const NO_QUEUE: &[u8] = b"";
 
 /// A name that no other call ever returns. `meta`: what the worker tells of itself, if anything.
 pub fn register(db: &Database, meta: Option<Datum>) -> String {

@@ -2,7 +2,7 @@
 
 use crate::error::{self, Result};
 use crate::extension::database::Database;
-use crate::ops::lease::extend::NO_QUEUE;
+use crate::ops::lease::worker::NO_QUEUE;
 use crate::ops::query::unserved;
 use crate::ops::supply::order::Wait;
 use crate::ops::supply::search::Asked;
