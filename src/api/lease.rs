@@ -11,7 +11,7 @@ use crate::ops::lease::own::{self, Owned};
 use crate::ops::lease::worker;
 use crate::pg::datum::{self, BOOLS};
 use crate::pg::uuid::Uuid;
-use crate::shmem::sql_slot::QUEUE;
+use crate::shmem::sql_record::QUEUE;
 use crate::xact::on_board::current_database;
 use board::Micros;
 use pgrx::pg_sys::Datum;

@@ -3,4 +3,4 @@
 
 pub mod schedulers;
 pub mod segment;
-pub mod sql_slot;
+pub mod sql_record;

@@ -5,7 +5,7 @@
 use crate::pg::compat::server;
 use crate::pg::process;
 use crate::shmem::segment::{
-    MAX_ABSENT, ProcessRole, broadcast, sql_slots, wake_launcher, with_absent, with_board,
+    MAX_ABSENT, ProcessRole, broadcast, sql_records, wake_launcher, with_absent, with_board,
     with_processes,
 };
 use pgrx::pg_sys::{self, Datum};
@@ -69,7 +69,7 @@ pub fn lacks_process(database: u32) -> bool {
 /// Whether no process runs SQL commands, and none can be started since every background worker of
 /// the server is in use.
 pub fn lacks_sql_process() -> bool {
-    sql_slots().iter().all(|slot| slot.pid().is_none()) && server::has_no_free_worker()
+    sql_records().iter().all(|record| record.pid().is_none()) && server::has_no_free_worker()
 }
 
 /// The process that does long work for a database.

@@ -15,7 +15,7 @@ use crate::pg::datum;
 use crate::pg::named::role;
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
-use crate::shmem::sql_slot::QUEUE;
+use crate::shmem::sql_record::QUEUE;
 use crate::storage::privileges::{Access, Privileges, access_of};
 use crate::xact::on_board::current_database;
 use pgrx::pg_sys::submodules::panic::pgrx_extern_c_guard;

@@ -16,7 +16,7 @@ use crate::pg::datum;
 use crate::pg::named::database::{self, Named};
 use crate::pg::named::role;
 use crate::pg::process;
-use crate::shmem::sql_slot::QUEUE;
+use crate::shmem::sql_record::QUEUE;
 use crate::xact::on_board::current_database;
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{Datum, Oid};

@@ -17,7 +17,7 @@ use crate::ops::sql::rights;
 use crate::ops::submit::draft::{Draft, SqlCommand};
 use crate::pg::named::role;
 use crate::pg::{datum, jsonb};
-use crate::shmem::sql_slot::QUEUE;
+use crate::shmem::sql_record::QUEUE;
 use crate::storage::rows::share;
 use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;

@@ -14,7 +14,7 @@ use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::segment::{self, AT_ONCE, with_board};
-use crate::shmem::sql_slot;
+use crate::shmem::sql_record;
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, settled, share};
 use crate::xact::{self, Change};
@@ -290,7 +290,7 @@ fn claim_now<'w>(worker: &'w [u8], queue: &[u8], length: Option<Micros>) -> Clai
     let holder = process::id();
     let fallback = guc::lease_timeout();
     // The lease of an SQL command ends with its process.
-    let longest = if queue == sql_slot::QUEUE { Micros::MAX } else { guc::max_lease_timeout() };
+    let longest = if queue == sql_record::QUEUE { Micros::MAX } else { guc::max_lease_timeout() };
     Claim { worker, holder, now: time::now(), length, fallback, longest }
 }
 

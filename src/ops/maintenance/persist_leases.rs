@@ -11,7 +11,7 @@ use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::segment::{self, in_steps, scan, with_board};
-use crate::shmem::sql_slot::{self, SqlSlot};
+use crate::shmem::sql_record::{self, SqlRecord};
 use crate::storage::rows::{BoardKey, batches, id_at, ids, session};
 use board::{Lease, Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
@@ -98,8 +98,8 @@ pub fn restore(db: &Database, entry: u32) -> (usize, usize) {
             let place = BoardKey::at(&rows, *row, 7, id_at(&rows, *row, 0));
             let worker = datum::text(rows.get(*row, 2));
             let mut lease = PersistedLease { worker: &worker, ..persisted_lease(&rows, *row) };
-            let is_assigned = |slot: &SqlSlot| slot.has_command_of(db.key(), place.rank.id);
-            if place.queue == sql_slot::QUEUE && !segment::sql_slots().iter().any(is_assigned) {
+            let is_assigned = |record: &SqlRecord| record.has_command_of(db.key(), place.rank.id);
+            if place.queue == sql_record::QUEUE && !segment::sql_records().iter().any(is_assigned) {
                 lease.length = Micros::ZERO;
             }
             !with_board(|board| {

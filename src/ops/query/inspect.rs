@@ -10,7 +10,7 @@ use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::segment::{scan, with_board};
-use crate::shmem::sql_slot;
+use crate::shmem::sql_record;
 use crate::storage::rows::{id_at, session};
 use board::{Blocked, Board, LaneName, Lease, Micros, Name, QUEUE_MAX, Rank, Slot, State};
 use pgrx::pg_sys::Datum;
@@ -104,7 +104,7 @@ pub fn why(
             Some(first) => return Ok(Some(behind(&first))),
             None => "waits for the scheduler".to_owned(),
         }
-    } else if queue == sql_slot::QUEUE {
+    } else if queue == sql_record::QUEUE {
         "ready, and waits for a process that runs SQL commands".to_owned()
     } else if has_groups {
         "ready, and waits for a worker and for the turn of its group".to_owned()

@@ -10,8 +10,8 @@ use crate::pg::named::database::Named;
 use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::segment::sql_slots;
-use crate::shmem::sql_slot::{QUEUE, SqlSlot, WORKER};
+use crate::shmem::segment::sql_records;
+use crate::shmem::sql_record::{QUEUE, SqlRecord, WORKER};
 use crate::storage::rows::{ids, ids_in, ids_of, session};
 use board::{Micros, NEVER, TokenHash};
 use pgrx::pg_sys::{Datum, Oid};
@@ -97,9 +97,9 @@ pub fn live(db: &Database, wanted: &[Uuid]) -> Vec<Uuid> {
 
 /// The process that runs the command of a task; `None`: none does.
 pub fn pid(db: &Database, task: Uuid) -> Option<i32> {
-    let runs = |it: &&SqlSlot| {
+    let runs = |it: &&SqlRecord| {
         let assignment = it.assignment();
         it.state().has_command() && (assignment.home, assignment.id) == (db.key(), task.0)
     };
-    sql_slots().iter().find(runs)?.pid()
+    sql_records().iter().find(runs)?.pid()
 }
