@@ -8,15 +8,17 @@
 //! * [`scheduler`]: the background workers.
 //! * [`ops`]: what can happen to a task, by subject.
 //! * [`storage`]: finding, moving and linking rows.
-//! * [`shmem`]: the board in shared memory, and what a transaction does to it when it ends.
+//! * [`xact`]: what a transaction does to the board, when it ends.
+//! * [`extension`]: this database's creation of the extension.
+//! * [`shmem`]: shared memory, which has the board.
 //! * [`pg`]: PostgreSQL's interfaces, wrapped thinly.
 //! * `board` (a crate): the data structure itself, without PostgreSQL.
 
 #![feature(alloc_error_hook)]
 
 mod api;
-mod due;
 mod error;
+mod extension;
 mod guc;
 mod memory;
 mod ops;
@@ -24,6 +26,7 @@ mod pg;
 mod scheduler;
 mod shmem;
 mod storage;
+mod xact;
 
 use pgrx::prelude::*;
 
@@ -40,10 +43,11 @@ pub extern "C-unwind" fn _PG_init() {
     memory::raise_failed_allocations();
     memory::grow_stack();
     guc::define();
-    pg::planner::register(shmem::members::require_members);
+    pg::planner::register(extension::members::require_members);
     ops::query::live_paths::register();
     shmem::segment::request_memory();
-    shmem::on_board::load_board_with(ops::maintenance::load_board::build);
+    xact::register();
+    xact::on_board::load_board_with(ops::supply::load_board::build);
     scheduler::register_launcher();
 }
 

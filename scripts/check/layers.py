@@ -1,5 +1,6 @@
 #!/usr/bin/env -S python3 -B
-"""layers: imports go down the floors and never in a circle; a folder holds at most twelve files.
+"""layers: imports go down the floors and never in a circle, neither between files nor between what lies
+side by side in a folder; a folder holds at most twelve files.
 What differs between versions of PostgreSQL is in one folder.
 
 An import is a path, in a `use` or in code, that names something of another file of the same crate.
@@ -14,7 +15,7 @@ from rust_source import only
 
 # Low to high. A file imports from its own folder and from lower floors, never from its own floor.
 FLOORS = {
-    "src": ["memory", "pg", "error guc", "due", "shmem", "storage", "ops", "api scheduler", "lib"],
+    "src": ["memory", "pg", "error guc", "shmem", "extension", "xact", "storage", "ops", "api scheduler", "lib"],
     "crates/board/src": ["time", "backoff outcome", "layout", "containers", "board", "lib"],
 }
 MOST_FILES = 12
@@ -183,6 +184,18 @@ def circle_through(start, imports):
     return None
 
 
+def siblings(edges):
+    """The edges between what lies side by side in a folder: files, and folders with all that is in them."""
+    found = {}
+    for (importer, imported), line in sorted(edges.items()):
+        folder = os.path.commonpath([importer, imported])
+        pair = [os.path.join(folder, os.path.relpath(file, folder).split(os.sep)[0]) for file in (importer, imported)]
+        # A folder's mod.rs lists what is in it.
+        if not any(file == os.path.join(folder, "mod.rs") for file in pair):
+            found.setdefault(tuple(pair), f"{importer}:{line} imports {imported}")
+    return found
+
+
 def floor(file, folder):
     """The height of a file's floor, and the file's or folder's name there."""
     name = os.path.relpath(file, folder).split(os.sep)[0].removesuffix(".rs")
@@ -196,6 +209,11 @@ def faults(root):
     for way in circles(edges):
         steps = [f"{a}:{edges[a, b]} imports {b}" for a, b in zip(way, way[1:])]
         yield "circle: " + ", ".join(steps)
+    between = siblings(edges)
+    for way in circles(between):
+        steps = [between[a, b] for a, b in zip(way, way[1:])]
+        if any(os.path.isdir(unit) for unit in way):  # those of files are told above
+            yield "circle of folders: " + ", ".join(steps)
     folder = os.path.dirname(root)
     if folder not in FLOORS:
         return

@@ -10,8 +10,8 @@ use crate::ops::finish::return_tasks::{self, Return};
 use crate::ops::submit::delay;
 use crate::pg::datum::{self, BOOLS, TEXTS};
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::on_board::current_database;
 use crate::storage::ending::with_error;
+use crate::xact::on_board::current_database;
 use board::Outcome;
 use pgrx::pg_sys::Datum;
 

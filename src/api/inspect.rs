@@ -3,18 +3,18 @@
 use crate::api::call::Call;
 use crate::api::call::declared::*;
 use crate::error::{self, Result};
+use crate::extension::{database, members};
 use crate::guc;
-use crate::ops::maintenance::identity;
 use crate::ops::query::{health, inspect, owned, unserved};
 use crate::ops::queues::max_tries;
 use crate::ops::stats::{oldest, queues, workers};
+use crate::ops::supply::identity;
 use crate::pg::datum::{self, BIGINTS, UUIDS};
 use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, relcache};
-use crate::shmem::on_board::current_database;
-use crate::shmem::xact::{self, Change};
-use crate::shmem::{database, members};
 use crate::storage::privileges::{Privileges, access, privilege_table};
+use crate::xact::on_board::current_database;
+use crate::xact::{self, Change};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
 

@@ -9,10 +9,10 @@ use crate::error::{self, Result};
 use crate::ops::lease::extend;
 use crate::ops::lease::own::{self, Owned};
 use crate::ops::lease::worker;
-use crate::ops::sql::QUEUE;
 use crate::pg::datum::{self, BOOLS};
 use crate::pg::uuid::Uuid;
-use crate::shmem::on_board::current_database;
+use crate::shmem::sql_record::QUEUE;
+use crate::xact::on_board::current_database;
 use board::Micros;
 use pgrx::pg_sys::Datum;
 

@@ -5,13 +5,14 @@ use crate::api::call::Call;
 use crate::api::call::declared::*;
 use crate::api::validate;
 use crate::error::Result;
+use crate::ops::drop_queue;
 use crate::ops::lease::release_worker;
-use crate::ops::maintenance::identity;
-use crate::ops::queues::{configure, drop};
+use crate::ops::queues::configure;
+use crate::ops::supply::identity;
 use crate::pg::datum;
 use crate::pg::named::role;
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(
@@ -138,7 +139,7 @@ fn critical_only(_: &mut Call, args: CriticalOnly) -> Result<Option<Datum>> {
 fn drop_queue(call: &mut Call, args: DropQueue) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
     call.permit_with(Privileges::CANCEL, &queue)?;
-    Ok(Some(Datum::from(drop::drop_queue(&current_database(), role::current(), &queue)?)))
+    Ok(Some(Datum::from(drop_queue::drop_queue(&current_database(), role::current(), &queue)?)))
 }
 
 /// Takes the worker. Gives how many leases of it were ended.

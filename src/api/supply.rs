@@ -4,8 +4,8 @@ use crate::api::call::Call;
 use crate::api::call::declared::*;
 use crate::error::Result;
 use crate::ops::supply::search;
-use crate::shmem::on_board::current_database;
 use crate::storage::rows::is_own;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

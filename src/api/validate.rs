@@ -2,11 +2,11 @@
 
 use crate::error::{self, Error, Result};
 use crate::guc;
-use crate::ops::sql;
 use crate::ops::submit::draft::OnConflict;
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
 use crate::pg::uuid::Uuid;
+use crate::shmem::sql_record;
 use crate::storage::privileges::Privileges;
 use board::{ACTION_MAX, MAX_WAIT_QUEUES, Micros, QUEUE_MAX, WORKER_MAX, Wall};
 use pgrx::pg_sys::{self, Datum};
@@ -43,7 +43,7 @@ pub fn queue<T: AsRef<[u8]>>(text: T) -> Result<T> {
 /// The name of a queue that callers fill and workers serve.
 pub fn open_queue<T: AsRef<[u8]>>(text: T) -> Result<T> {
     let name = queue(text)?;
-    if name.as_ref() == sql::QUEUE { Err(error::served_queue()) } else { Ok(name) }
+    if name.as_ref() == sql_record::QUEUE { Err(error::served_queue()) } else { Ok(name) }
 }
 
 /// The names of 1 to 16 queues, in their order, each checked.

@@ -2,6 +2,8 @@
 //! none, and the board by the changes that it registers for the end of the transaction.
 
 pub mod dependencies;
+pub mod drop_queue;
+pub mod due;
 pub mod finish;
 pub mod lease;
 pub mod locking;
@@ -11,6 +13,7 @@ pub mod pgmq;
 pub mod privileges;
 pub mod query;
 pub mod queues;
+pub mod resubmit;
 pub mod schedules;
 pub mod sql;
 pub mod stats;

@@ -1,9 +1,9 @@
 //! Granting and revoking privileges on queues.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, OID, TEXT, TEXTS};
 use crate::pg::relcache;
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::storage::privileges::{Privileges, privilege_table, words_of};
 use crate::storage::rows::session;
 use pgrx::pg_sys::{self, Datum, Oid};

@@ -3,14 +3,14 @@
 //! the command, and the launcher starts it again afterwards. A dropped database or extension leaves
 //! the board. DROP EXTENSION takes locks in the order in which others take them.
 
+use crate::extension::members;
 use crate::memory;
 use crate::pg::compat::catalog;
 use crate::pg::named::role;
 use crate::pg::{process, time};
-use crate::shmem::members;
 use crate::shmem::schedulers;
 use crate::shmem::segment;
-use crate::shmem::xact::{self, Change};
+use crate::xact::{self, Change};
 use board::Micros;
 use pgrx::pg_sys;
 use pgrx::prelude::*;

@@ -1,13 +1,14 @@
 //! The helper of a database's scheduler: a process of its own for work that takes long, since the
 //! scheduler has other duties. It does what there is to do, and ends.
 
+use crate::extension::database::{self, Database};
 use crate::memory;
 use crate::ops::maintenance::worker_indexes;
 use crate::ops::stats::recount;
-use crate::scheduler::duties::in_extension_transaction;
-use crate::scheduler::process::{Commit, builder, install_signal_handlers, transaction};
+use crate::scheduler::process::{
+    Commit, builder, in_extension_transaction, install_signal_handlers, transaction,
+};
 use crate::scheduler::settings;
-use crate::shmem::database::{self, Database};
 use crate::shmem::schedulers;
 use crate::shmem::segment::with_board;
 use pgrx::pg_sys;

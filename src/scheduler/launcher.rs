@@ -1,12 +1,12 @@
 //! The launcher: finds the databases that have the extension, and keeps one scheduler for each.
 
 use crate::error;
+use crate::extension::database::{self, EntryKey};
 use crate::memory;
 use crate::pg::lock::try_lock_database;
 use crate::pg::{datum, process, time};
 use crate::scheduler::process::{Commit, builder, install_signal_handlers, sleep, transaction};
 use crate::scheduler::sql::Orphans;
-use crate::shmem::database::{self, EntryKey};
 use crate::shmem::{schedulers, segment};
 use board::{Micros, Monotonic};
 use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};
@@ -41,9 +41,9 @@ struct Listed {
 
 /// What the launcher knows of a database.
 #[derive(Default)]
-struct WorkerState {
+struct DatabaseState {
     /// The process that it started last. An earlier launcher may have started the one that runs.
-    worker: Option<DynamicBackgroundWorker>,
+    process: Option<DynamicBackgroundWorker>,
     started: Monotonic,
     failures: u32,
     /// No start before then.
@@ -55,7 +55,7 @@ struct WorkerState {
 
 #[derive(Default)]
 struct Launcher {
-    workers: HashMap<u32, WorkerState>,
+    states: HashMap<u32, DatabaseState>,
     orphans: Orphans,
 }
 
@@ -101,8 +101,9 @@ impl Launcher {
         for (database, is_called) in
             first.into_iter().map(|it| (it, true)).chain(then.into_iter().map(|it| (it, false)))
         {
-            let state = self.workers.entry(database.oid).or_default();
-            if state.worker.is_some() || !is_called && (state.is_absent || looks >= LOOKS_AT_ONCE) {
+            let state = self.states.entry(database.oid).or_default();
+            if state.process.is_some() || !is_called && (state.is_absent || looks >= LOOKS_AT_ONCE)
+            {
                 continue;
             }
             match state.tend(database, has_place) {
@@ -124,14 +125,14 @@ impl Launcher {
 
     /// Takes note of what has ended since, and forgets databases that are gone.
     fn note_ends(&mut self, exists: &HashSet<u32>) {
-        self.workers.retain(|database, _| exists.contains(database));
+        self.states.retain(|database, _| exists.contains(database));
         let absent = schedulers::take_absent();
-        for (database, state) in &mut self.workers {
+        for (database, state) in &mut self.states {
             state.is_absent |= absent.contains(database);
-            let is_over = |worker: &DynamicBackgroundWorker| {
-                !matches!(worker.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted))
+            let is_over = |process: &DynamicBackgroundWorker| {
+                !matches!(process.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted))
             };
-            if state.worker.as_ref().is_some_and(is_over) {
+            if state.process.as_ref().is_some_and(is_over) {
                 state.ended();
             }
         }
@@ -139,10 +140,10 @@ impl Launcher {
 
     /// How many processes look into databases of which nothing is known.
     fn looks_under_way(&self, called: &HashSet<u32>) -> usize {
-        let looks = |(database, state): &(&u32, &WorkerState)| {
-            state.worker.is_some() && !called.contains(database)
+        let looks = |(database, state): &(&u32, &DatabaseState)| {
+            state.process.is_some() && !called.contains(database)
         };
-        self.workers.iter().filter(looks).count()
+        self.states.iter().filter(looks).count()
     }
 }
 
@@ -157,7 +158,7 @@ enum Tended {
     NoPlace,
 }
 
-impl WorkerState {
+impl DatabaseState {
     /// Starts a scheduler, unless there is one or it must wait. `has_place`: there may be a
     /// background worker left.
     fn tend(&mut self, database: &Listed, has_place: bool) -> Tended {
@@ -172,8 +173,8 @@ impl WorkerState {
             return Tended::Later(self.not_before - now);
         }
         match has_place.then(|| start(database.oid)).flatten() {
-            Some(worker) => {
-                self.worker = Some(worker);
+            Some(process) => {
+                self.process = Some(process);
                 self.started = now;
                 self.is_absent = false;
                 Tended::Started
@@ -194,7 +195,7 @@ impl WorkerState {
     fn ended(&mut self) {
         let now = time::monotonic();
         let is_healthy = self.is_absent || now - self.started >= HEALTHY_RUNTIME;
-        self.worker = None;
+        self.process = None;
         self.failures = if is_healthy { 0 } else { self.failures + 1 };
         if self.failures > 0 {
             let pause = (LEAST_PAUSE * (1 << self.failures.min(16))).min(MOST_PAUSE);

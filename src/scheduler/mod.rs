@@ -5,13 +5,10 @@ mod duties;
 mod firing;
 mod helper;
 mod launcher;
-mod order;
 mod process;
-mod retention;
+mod serve;
 mod settings;
 mod sql;
-mod stats;
-mod worker;
 
 use crate::scheduler::process::builder;
 use pgrx::pg_sys;

@@ -2,10 +2,11 @@
 //! transactions.
 
 use crate::error;
+use crate::extension::database::{self, Database};
 use crate::memory;
 use crate::pg::compat::server;
 use crate::pg::time;
-use crate::shmem::{durability, xact};
+use crate::xact::{self, durability};
 use board::{Micros, Monotonic};
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime};
 use pgrx::pg_sys;
@@ -164,4 +165,20 @@ pub fn publish_durable() -> bool {
         timing_flush(|| durability::flush(end));
     }
     xact::publish_durable()
+}
+
+/// Runs a duty in a transaction of its own, unless the extension is dropped meanwhile. Locks the
+/// same table first as DROP EXTENSION does, so that the two do not deadlock.
+pub fn in_extension_transaction<T>(
+    db: &Database,
+    what: &str,
+    commit: Commit,
+    duty: impl FnOnce() -> T,
+) -> Option<T> {
+    transaction(what, commit, || {
+        // SAFETY: a lock that the transaction's end releases; the table need not exist.
+        unsafe { pg_sys::LockRelationOid(db.task, pg_sys::AccessShareLock as i32) };
+        (database::find_again() == Some(*db)).then(duty)
+    })
+    .flatten()
 }

@@ -1,13 +1,6 @@
-//! Shared memory: the segment that holds the board, this backend's database on it and what belongs
-//! to the extension there, what a transaction does to the board when it ends, and waiting for what
-//! happens on it.
+//! Shared memory: the segment that holds the board and its one lock, which process schedules which
+//! database, and the processes that run SQL commands.
 
-pub mod database;
-pub mod durability;
-pub mod latch_wait;
-pub mod members;
-pub mod on_board;
 pub mod schedulers;
 pub mod segment;
-pub mod sql_slot;
-pub mod xact;
+pub mod sql_record;

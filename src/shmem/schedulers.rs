@@ -5,16 +5,21 @@
 use crate::pg::compat::server;
 use crate::pg::process;
 use crate::shmem::segment::{
-    MAX_ABSENT, ProcessRole, broadcast, sql_slots, wake_launcher, with_absent, with_board,
+    MAX_ABSENT, ProcessRole, broadcast, sql_records, wake_launcher, with_absent, with_board,
     with_processes,
 };
-use crate::shmem::xact;
 use pgrx::pg_sys::{self, Datum};
 use pgrx::prelude::*;
+use std::cell::Cell;
 
-/// Makes this process the scheduler of a database until it ends. False when there is one, or when a
-/// command wants the database for itself.
-pub fn claim(database: u32) -> bool {
+thread_local! {
+    static AT_END: Cell<fn()> = const { Cell::new(|| ()) };
+}
+
+/// Makes this process the scheduler of a database until it ends; `at_end`: what it does then.
+/// False when there is one, or when a command wants the database for itself.
+pub fn claim(database: u32, at_end: fn()) -> bool {
+    AT_END.set(at_end);
     // SAFETY: registered before this process enters the database, so called after it has left it.
     unsafe { pg_sys::on_shmem_exit(Some(scheduler_ends), Datum::from(0)) };
     take(database, |it| it.schedules, ProcessRole { schedules: database, ..ProcessRole::default() })
@@ -44,7 +49,7 @@ unsafe extern "C-unwind" fn scheduler_ends(_code: core::ffi::c_int, _arg: Datum)
     let database =
         with_processes(|all| std::mem::take(&mut all[process::number() as usize].schedules));
     if database != 0 {
-        xact::end_withholding();
+        AT_END.get()();
         with_board(|board| board.note_scheduler_ended(database));
         broadcast();
         wake_launcher();
@@ -64,7 +69,7 @@ pub fn lacks_process(database: u32) -> bool {
 /// Whether no process runs SQL commands, and none can be started since every background worker of
 /// the server is in use.
 pub fn lacks_sql_process() -> bool {
-    sql_slots().iter().all(|slot| slot.pid().is_none()) && server::has_no_free_worker()
+    sql_records().iter().all(|record| record.pid().is_none()) && server::has_no_free_worker()
 }
 
 /// The process that does long work for a database.

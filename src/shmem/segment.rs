@@ -1,7 +1,7 @@
 //! Shared memory: its layout, its one lock, and the latches of the schedulers.
 
 use crate::pg::compat::server;
-use crate::shmem::sql_slot::{SqlSlot, SqlWant};
+use crate::shmem::sql_record::{SqlRecord, SqlWant};
 use crate::{error, guc};
 use board::{Board, Header, MAX_DATABASES, Parts, Sizes};
 use pgrx::pg_sys;
@@ -65,7 +65,7 @@ thread_local! {
 struct Slices {
     board: BoardSlices,
     processes: *mut [ProcessRole],
-    sql: *mut [SqlSlot],
+    sql: *mut [SqlRecord],
     wants: *mut [SqlWant],
 }
 
@@ -171,7 +171,7 @@ fn attach() {
             (*shared).schedulers = [ptr::null_mut(); MAX_DATABASES];
             (*shared).absent = [0; MAX_ABSENT];
             (*slices.processes).fill(ProcessRole::default());
-            (*slices.sql).fill_with(SqlSlot::default);
+            (*slices.sql).fill_with(SqlRecord::default);
             (*slices.wants).fill_with(SqlWant::default);
             (*shared).refuses = AtomicBool::new(false);
             (*shared).orders = AtomicBool::new(false);
@@ -330,8 +330,8 @@ pub(super) fn with_processes<T>(change: impl FnOnce(&mut [ProcessRole]) -> T) ->
     locked(|_| change(unsafe { &mut *slices.processes }))
 }
 
-/// The slots of the processes that run SQL commands. Their fields are atomic: no lock is needed.
-pub fn sql_slots() -> &'static [SqlSlot] {
+/// The records of the processes that run SQL commands. Their fields are atomic: no lock is needed.
+pub fn sql_records() -> &'static [SqlRecord] {
     let slices = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
     // SAFETY: the slice lies within the segment, which lives as long as the process.
     unsafe { &*slices.sql }
@@ -340,11 +340,12 @@ pub fn sql_slots() -> &'static [SqlSlot] {
 /// What the databases wait for, by their entries on the board.
 pub fn sql_wants() -> &'static [SqlWant] {
     let slices = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
-    // SAFETY: as in `sql_slots`.
+    // SAFETY: as in `sql_records`.
     unsafe { &*slices.wants }
 }
 
-/// Decides, alone, which slot goes to whom. The decision may neither allocate, nor raise, nor wait.
+/// Decides, alone, which record goes to whom. The decision may neither allocate, nor raise, nor
+/// wait.
 pub fn with_sql_lock<T>(decide: impl FnOnce() -> T) -> T {
     struct Guard;
     impl Drop for Guard {

@@ -2,12 +2,12 @@
 //! plan costs more than reading the row.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::pg::compat::catalog;
 use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
+use crate::storage::columns::{columns, find_column};
 use crate::storage::rows::row_place;
-use crate::storage::writers::columns::{columns, find_column};
 use board::RowHint;
 use pgrx::pg_sys::{self, Datum, Oid, Relation};
 use std::cell::Cell;

@@ -1,5 +1,6 @@
 //! Rows: finding, writing and linking them, below any policy.
 
+pub mod columns;
 pub mod edges;
 pub mod ending;
 pub mod lookup;

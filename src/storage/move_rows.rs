@@ -2,10 +2,10 @@
 //! starting a plan costs more than moving a row.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::pg::datum;
 use crate::pg::process;
 use crate::pg::spi::Session;
-use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending, with_error};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::rows::share;

@@ -1,12 +1,12 @@
 //! What the current role may do on which queues. Every call asks, so a backend keeps the answer
 //! until a grant, a role or a membership changes.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, TEXTS, UUIDS};
 use crate::pg::named::role;
 use crate::pg::relcache;
 use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::storage::rows::{id_at, ids, session};
 use board::QUEUE_MAX;
 use pgrx::pg_sys::{self, Oid};

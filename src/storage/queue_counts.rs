@@ -1,8 +1,8 @@
 //! Counting what became of tasks, by queue.
 
-use crate::shmem::database::Database;
-use crate::shmem::xact;
+use crate::extension::database::Database;
 use crate::storage::ending::Ended;
+use crate::xact;
 use board::{ABORTED, CANCELLED, COMPLETED, EXPIRED, Event, RETRIED};
 
 /// Counts ended ownerships and tasks. `released`: the word of the history for what made the tasks

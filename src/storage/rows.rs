@@ -1,12 +1,12 @@
 //! Helpers for the rows of statements: ids, ranks, and what the board needs to know of a task.
 
 use crate::error;
+use crate::extension::database::Database;
+use crate::extension::members;
 use crate::pg::datum::{self, UUID, UUIDS};
 use crate::pg::spi::{Rows, Session, Statement, statement};
 use crate::pg::uuid::{Uuid, group_hash};
-use crate::shmem::database::Database;
-use crate::shmem::members;
-use crate::shmem::xact::Offer;
+use crate::xact::Offer;
 use board::{GroupHash, Id, LaneName, Micros, Rank, RowHint, Wall};
 use pgrx::itemptr::{item_pointer_get_both, item_pointer_set_all};
 use pgrx::pg_sys::{self, Datum, Oid};

@@ -2,11 +2,11 @@
 //! and the scheduler adds them to the schedules later, so nothing waits for a schedule's row. A
 //! task that is no run costs nothing.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, BIGINTS, INTEGERS};
 use crate::pg::spi::{Session, statement};
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ended;
+use crate::xact::{self, Change};
 use board::{ABORTED, COMPLETED};
 use pgrx::pg_sys::Datum;
 

@@ -1,6 +1,7 @@
 //! Writes the end of leases to the tables: `settle` moves the tasks' rows to `scylla.finished`;
 //! `release` makes the tasks ready again, or aborts those that have no try left.
 
+use crate::extension::database::Database;
 use crate::guc;
 use crate::pg::datum::{
     self, BOOLS, FLOATS, INTEGER, INTERVAL, JSONBS, Kind, TEXT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS,
@@ -8,7 +9,6 @@ use crate::pg::datum::{
 };
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::{time, uuid};
-use crate::shmem::database::Database;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::move_rows::move_rows;
 use crate::storage::{queue_counts, run_counts};

@@ -41,7 +41,9 @@ pub use board::refill::NeedsRefill;
 pub use board::shares::Room;
 pub use board::waiters::{WaitFor, WorkerEvent};
 pub use board::{Board, MAX_CONFIGURED, Parts, Sizes, Usage};
-pub use layout::entry::{BuildState, DatabaseEntry, MAX_DATABASES};
+pub use layout::entry::{
+    BuildState, COUNTDOWN_DELAY, DatabaseEntry, MAX_DATABASES, ROW_RETRY_DELAY,
+};
 pub use layout::header::Header;
 pub use layout::lane::{Lane, LaneRef, Order};
 pub use layout::names::{ACTION_MAX, GroupHash, LaneName, Name, QUEUE_MAX, WORKER_MAX};

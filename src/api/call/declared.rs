@@ -6,8 +6,8 @@ use crate::api::call::argument::*;
 use crate::api::call::declaration::{Declaration, NamedQueue, Needs, Writes};
 use crate::api::call::{self, Call};
 use crate::error::{self, Result};
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 /// The arguments of a function that is declared.

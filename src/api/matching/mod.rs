@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::ops::matching::act::{Action, Matching};
 use crate::ops::matching::list;
 use crate::pg::named::role;
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Privileges, access};
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

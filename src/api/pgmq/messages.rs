@@ -5,14 +5,14 @@ use crate::api::call::argument::{Argument, Array, Integer, Jsonb, Text, Timestam
 use crate::api::call::declared::*;
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::pgmq::queues::{MessageQueue, find};
 use crate::ops::pgmq::read::Wish;
 use crate::ops::pgmq::{finish, look, read, send, set_vt};
 use crate::pg::jsonb;
 use crate::pg::time;
 use crate::pg::uuid::{MESSAGE_MAX, Uuid};
-use crate::shmem::database::Database;
-use crate::shmem::on_board::current_database;
+use crate::xact::on_board::current_database;
 use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;
 use std::rc::Rc;

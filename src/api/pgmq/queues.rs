@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::ops::pgmq::queues::{self, find};
 use crate::ops::pgmq::{finish, import, look};
 use crate::pg::datum;
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Privileges, access};
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

@@ -8,8 +8,8 @@ use crate::ops::pgmq::queues::{self, find};
 use crate::ops::pgmq::send;
 use crate::ops::pgmq::topics::{self, Topic};
 use crate::pg::datum;
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::{Privileges, access};
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

@@ -11,12 +11,13 @@ use crate::ops::schedules::definition::{
     COLUMNS, MAX_TRIES, MISFIRE, OVERLAP, SCHEDULE, TIME_ZONE, Values,
 };
 use crate::ops::schedules::register::{self, Existing, SqlChange, Which};
-use crate::ops::sql::{QUEUE, rights};
+use crate::ops::sql::rights;
 use crate::pg::datum;
 use crate::pg::named::database::{self, Named};
 use crate::pg::named::role;
 use crate::pg::process;
-use crate::shmem::on_board::current_database;
+use crate::shmem::sql_record::QUEUE;
+use crate::xact::on_board::current_database;
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{Datum, Oid};
 use std::ffi::CString;

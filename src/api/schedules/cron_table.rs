@@ -9,7 +9,7 @@ use crate::ops::query::runs;
 use crate::ops::schedules::cron_table::{self, Job};
 use crate::pg::datum;
 use crate::pg::named::role;
-use crate::shmem::on_board::current_database;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 use std::ffi::CStr;
 

@@ -13,12 +13,13 @@ use crate::ops::schedules::definition::{
     self, ACTION, MISFIRE, OVERLAP, PRIORITY, SCHEDULE, SPEC, TIME_ZONE, Values,
 };
 use crate::ops::schedules::register::{self, Existing};
-use crate::ops::sql::{QUEUE, rights};
+use crate::ops::sql::rights;
 use crate::ops::submit::draft::{Draft, SqlCommand};
 use crate::pg::named::role;
 use crate::pg::{datum, jsonb};
-use crate::shmem::on_board::current_database;
+use crate::shmem::sql_record::QUEUE;
 use crate::storage::rows::share;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

@@ -8,9 +8,9 @@ use crate::ops::dependencies::add;
 use crate::ops::finish::delete;
 use crate::ops::submit::keys;
 use crate::pg::uuid::Uuid;
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
 use crate::storage::rows::distinct;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

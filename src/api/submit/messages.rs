@@ -7,8 +7,8 @@ use crate::error::{self, Result};
 use crate::ops::submit::messages::{self, Delayed, Message};
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Container, Json};
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::{Datum, Oid};
 
 sql_functions!(

@@ -10,12 +10,12 @@ use crate::api::submit::fields::{FIELDS, set_members};
 use crate::api::validate::{self, ELEMENTS_MAX};
 use crate::error::{self, Error, Result};
 use crate::ops::submit::draft::{Draft, OnConflict};
-use crate::ops::submit::{self, resubmit};
+use crate::ops::{resubmit, submit};
 use crate::pg::datum::{self, UUIDS};
 use crate::pg::named::role;
 use crate::pg::uuid::Uuid;
-use crate::shmem::on_board::current_database;
 use crate::storage::privileges::Privileges;
+use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
 sql_functions!(

@@ -1,6 +1,7 @@
 //! Depending: a task waits for others, from its submission on or later.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::dependencies::count_down::{SettledCounts, count_down_dependents, counted_edges};
 use crate::ops::dependencies::graph::{downstream, find_cycle, in_cycles};
 use crate::ops::locking::lock::Locked;
@@ -8,10 +9,9 @@ use crate::pg::datum::{self, INTEGERS, TEXTS, TIMESTAMPTZ, UUIDS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
 use crate::storage::edges::{columns, edges_in};
 use crate::storage::rows::{LIVE, distinct, id_at, ids, ids_of, session, settled, text_of_array};
+use crate::xact::{self, Change};
 use board::COMPLETED;
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{HashMap, HashSet};

@@ -5,17 +5,17 @@
 //! are locked are recorded in `scylla.countdown`; the scheduler retries them when the lock is
 //! released.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, BIGINT, INTEGERS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, time};
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::edges::{DeletedEdge, delete_edges, delete_edges_after, edges_of};
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::lookup::TaskLookup;
 use crate::storage::rows::{BoardKey, id_at, ids, session};
 use crate::storage::settle::settle;
+use crate::xact::{self, Change, Offer};
 use board::{ABORTED, COMPLETED, Wall};
 use pgrx::pg_sys::{self, Datum};
 use std::collections::{HashMap, HashSet};

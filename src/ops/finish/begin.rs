@@ -1,8 +1,8 @@
 //! Beginning to end leases: what the board is told before the rows change.
 
+use crate::extension::database::Database;
 use crate::pg::time;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
+use crate::xact::{self, Change};
 use board::{Board, Micros};
 
 /// The scheduler is ending the lease.

@@ -1,16 +1,16 @@
 //! Cancelling: locks the row, then moves it; the commit removes the slot (I3).
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::locking::lock::Locked;
 use crate::pg::datum::{self, TEXT};
 use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::xact;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::rows::{ROWS_PER_TX, ids_in, session, settled};
 use crate::storage::settle::settle;
+use crate::xact;
 use board::{CANCELLED, Lease};
 use std::collections::HashSet;
 

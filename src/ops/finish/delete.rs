@@ -1,6 +1,7 @@
 //! Deleting tasks, live or settled, and with them the dependents that are left with no predecessor.
 
 use crate::error::Result;
+use crate::extension::database::Database;
 use crate::ops::dependencies::count_down::{
     SettledCounts, count_down_dependents, run_deferred_for,
 };
@@ -9,10 +10,9 @@ use crate::ops::locking::lock::Locked;
 use crate::pg::datum::{self, UUIDS};
 use crate::pg::spi::{Session, Statement, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::xact;
 use crate::storage::edges::delete_edges_after;
 use crate::storage::rows::{distinct, ids, ids_in, session};
+use crate::xact;
 use std::collections::{HashMap, HashSet};
 
 statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);

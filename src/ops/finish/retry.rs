@@ -1,14 +1,14 @@
 //! Returned tasks that wait until their next try is due.
 
-use crate::due;
+use crate::extension::database::Database;
+use crate::ops::due;
 use crate::pg::datum::{self, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ended;
 use crate::storage::rows::ids;
+use crate::xact::{self, Change};
 use board::{READY, WAITING, Wall};
 
 statement!(POSTPONE, "finish/postpone", [UUIDS, TIMESTAMPTZS]);

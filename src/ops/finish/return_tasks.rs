@@ -1,6 +1,7 @@
 //! Returning: a worker ends its leases, and the tasks settle or are ready again.
 
 use crate::error::{self, Error, Result};
+use crate::extension::database::Database;
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::finish::begin::{Busy, begin_each};
 use crate::ops::finish::retry;
@@ -8,11 +9,10 @@ use crate::pg::process;
 use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{LOCK, Whereabouts, ids, session, whereabouts};
 use crate::storage::settle::{release, settle};
+use crate::xact::{self, Change};
 use board::{Board, End, Lease, Outcome, READY, Refusal, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 

@@ -1,13 +1,13 @@
 //! Heartbeats: move a lease's deadline on the board. No row is written; a rollback does not undo
 //! it.
 
-use crate::guc;
+use crate::extension::database::Database;
+use crate::ops::lease::worker::NO_QUEUE;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Database;
 use crate::shmem::segment;
-use crate::shmem::xact;
 use crate::storage::rows::{LIVE, ids_of, session, settled};
+use crate::{guc, xact};
 use board::{CANCELLED, Extended, Micros, TokenHash, Wall};
 use std::collections::{HashMap, HashSet};
 
@@ -137,9 +137,6 @@ pub fn heartbeat(
         show(*id, state);
     }
 }
-
-/// The queue of what the board knows of a worker in no queue.
-pub const NO_QUEUE: &[u8] = b"";
 
 /// Which of some tasks are live, and the statuses of those that have settled. A task that settles
 /// between the two looks is found by the second.

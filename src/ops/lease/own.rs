@@ -1,10 +1,10 @@
 //! Owning: the best tasks leave the board for a worker; no row is written (I6).
 
 use crate::error::{self, Error, Result};
+use crate::extension::database::Database;
 use crate::guc;
-use crate::ops::maintenance::inline;
 use crate::ops::queues::max_tries::MaxTries;
-use crate::ops::sql;
+use crate::ops::supply::inline;
 use crate::ops::supply::order::{self, Wait};
 use crate::ops::supply::search::{self, Asked, Found as Candidate};
 use crate::ops::supply::{Supplied, Supply};
@@ -13,11 +13,11 @@ use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Database;
 use crate::shmem::segment::{self, AT_ONCE, with_board};
-use crate::shmem::xact::{self, Change};
+use crate::shmem::sql_record;
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, settled, share};
+use crate::xact::{self, Change};
 use board::{
     Blocked, Board, Claim, Claimed, Event, Events, Freed, GroupPlace, Micros, Next, Room, State,
     TokenHash, Wall,
@@ -290,7 +290,7 @@ fn claim_now<'w>(worker: &'w [u8], queue: &[u8], length: Option<Micros>) -> Clai
     let holder = process::id();
     let fallback = guc::lease_timeout();
     // The lease of an SQL command ends with its process.
-    let longest = if queue == sql::QUEUE { Micros::MAX } else { guc::max_lease_timeout() };
+    let longest = if queue == sql_record::QUEUE { Micros::MAX } else { guc::max_lease_timeout() };
     Claim { worker, holder, now: time::now(), length, fallback, longest }
 }
 

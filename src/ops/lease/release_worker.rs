@@ -1,12 +1,12 @@
 //! Ending all leases of a worker: their tasks are as after an expiry, but the worker cannot have
 //! them back.
 
+use crate::extension::database::Database;
 use crate::ops::maintenance::expire::{self, Due};
 use crate::pg::process;
-use crate::shmem::database::Database;
 use crate::shmem::segment::AT_ONCE;
-use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{LOCK, ROWS_PER_TX};
+use crate::xact::{self, Change};
 use board::ReleaseCursor;
 
 /// Ends the leases of a worker; returns how many. Waits for transactions that have locked the

@@ -1,15 +1,14 @@
 //! Workers that say who they are, and those that are asked to stop. The board knows the latter, so
 //! that owning reads no row; the table has both, so that they survive a crash.
 
-use crate::ops::lease::extend::NO_QUEUE;
+use crate::extension::database::Database;
 use crate::ops::stats::workers;
 use crate::pg::datum::{self, BOOL, JSONB, TEXT, TEXTS, TIMESTAMPTZ};
 use crate::pg::spi::statement;
 use crate::pg::time;
-use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{session, session_of};
+use crate::xact::{self, Change};
 use board::{Micros, Name, Wall};
 use pgrx::pg_sys::Datum;
 
@@ -18,6 +17,9 @@ statement!(REGISTER, "workers/register", [TEXT, JSONB]);
 statement!(DRAIN, "workers/drain", [TEXT, BOOL]);
 statement!(FORGET, "workers/forget", [TEXTS, TIMESTAMPTZ]);
 statement!(DRAINING, "workers/draining", []);
+
+/// The queue of what the board knows of a worker in no queue.
+pub const NO_QUEUE: &[u8] = b"";
 
 /// A name that no other call ever returns. `meta`: what the worker tells of itself, if anything.
 pub fn register(db: &Database, meta: Option<Datum>) -> String {

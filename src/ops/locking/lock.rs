@@ -1,14 +1,14 @@
 //! Locks the rows of live tasks, for an operation that ends them or makes them wait.
 
 use crate::error::Result;
+use crate::extension::database::Database;
 use crate::ops::locking::withdraw::withdraw;
 use crate::pg::datum;
 use crate::pg::spi::{Rows, Session};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::edges::{delete_edges, edges_of};
 use crate::storage::rows::{BoardKey, LOCK, ids, ids_in, share};
+use crate::xact::{self, Change, Offer};
 use std::rc::Rc;
 
 /// Live tasks whose rows this transaction has locked, in the order of their ids.

@@ -2,11 +2,11 @@
 //! so that no worker gets it meanwhile (I3).
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::pg::process;
-use crate::shmem::database::Database;
 use crate::shmem::segment;
-use crate::shmem::xact::{self, Change};
 use crate::storage::rows::BoardKey;
+use crate::xact::{self, Change};
 use board::Refusal;
 
 /// Withdraws a ready task until the transaction ends; the commit removes its slot. False when a

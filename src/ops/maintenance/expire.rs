@@ -1,16 +1,16 @@
 //! Ending leases whose deadline has passed, by the scheduler or by callers where none runs.
 
+use crate::extension::database::Database;
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::maintenance::QUARANTINE;
 use crate::pg::spi::Statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::shmem::segment::{repeat, with_board};
-use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{LIVE, LOCK_UNLOCKED, ROWS_PER_TX, ids_of, session};
 use crate::storage::settle::release;
+use crate::xact::{self, Change};
 use board::EXPIRED;
 use board::{Expired, Lease, Ticket};
 
@@ -116,7 +116,7 @@ pub fn expire(db: &Database, due: &mut [(Ticket, Lease)], lock: &Statement) {
         ended.retain(|ended| ended.is_settled());
         xact::at_commit(db, ended.iter().map(|ended| Change::Gone(ended.id.0)));
     }
-    let later = time::monotonic() + xact::ROW_RETRY_DELAY;
+    let later = time::monotonic() + board::ROW_RETRY_DELAY;
     for (ticket, lease) in due.iter() {
         if !is_in(&live, lease) {
             xact::at_commit(db, [Change::Gone(lease.id)]);

@@ -1,12 +1,12 @@
 //! Firing: makes waiting tasks ready when they are due.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, BIGINT, TIMESTAMPTZ, UUID, UUIDS};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{self, BoardKey, LIVE, LOCK_UNLOCKED, id_at, ids, ids_of, session};
+use crate::xact::{self, Change, Offer};
 use board::{Event, Wall};
 use std::collections::HashSet;
 

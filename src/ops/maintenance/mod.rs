@@ -1,10 +1,7 @@
-//! What the scheduler does, and callers where none runs.
+//! What the scheduler does with rows whose time has come, and callers where none runs.
 
 pub mod expire;
 pub mod fire;
-pub mod identity;
-pub mod inline;
-pub mod load_board;
 pub mod notify;
 pub mod persist_leases;
 pub mod retention;

@@ -4,23 +4,22 @@
 //! A lease's row holds its task's `updated` of that time. Every transaction that ends the lease
 //! writes the task's row, which makes the lease's row void without a write to it.
 
+use crate::extension::database::Database;
 use crate::guc;
-use crate::ops::sql;
 use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS, UUIDS};
 use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::shmem::segment::{self, in_steps, scan, with_board};
-use crate::shmem::sql_slot::SqlSlot;
+use crate::shmem::sql_record::{self, SqlRecord};
 use crate::storage::rows::{BoardKey, batches, id_at, ids, session};
 use board::{Lease, Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
-statement!(PERSIST, "leases/persist", [UUIDS, BYTEAS, TEXTS, TIMESTAMPTZS, BIGINTS, FLOATS, BOOLS]);
-statement!(FORGET, "leases/forget", [UUIDS]);
-statement!(CLEAR_LEASES, "leases/clear", []);
-statement!(RESTORE, "leases/restore", []);
+statement!(PERSIST, "lease/persist", [UUIDS, BYTEAS, TEXTS, TIMESTAMPTZS, BIGINTS, FLOATS, BOOLS]);
+statement!(FORGET, "lease/forget", [UUIDS]);
+statement!(CLEAR_LEASES, "lease/clear", []);
+statement!(RESTORE, "lease/restore", []);
 
 /// The leases that this transaction has written.
 pub type Written = Vec<(Ticket, Uuid)>;
@@ -99,8 +98,8 @@ pub fn restore(db: &Database, entry: u32) -> (usize, usize) {
             let place = BoardKey::at(&rows, *row, 7, id_at(&rows, *row, 0));
             let worker = datum::text(rows.get(*row, 2));
             let mut lease = PersistedLease { worker: &worker, ..persisted_lease(&rows, *row) };
-            let is_assigned = |slot: &SqlSlot| slot.has_command_of(db.key(), place.rank.id);
-            if place.queue == sql::QUEUE && !segment::sql_slots().iter().any(is_assigned) {
+            let is_assigned = |record: &SqlRecord| record.has_command_of(db.key(), place.rank.id);
+            if place.queue == sql_record::QUEUE && !segment::sql_records().iter().any(is_assigned) {
                 lease.length = Micros::ZERO;
             }
             !with_board(|board| {

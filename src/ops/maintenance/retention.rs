@@ -2,12 +2,11 @@
 //! dropped when all rows are past retention. A retention below one day deletes rows, some blocks at
 //! a time.
 
-use crate::ops::maintenance::identity;
+use crate::extension::database::{self, Database};
 use crate::pg::datum::{self, BIGINT, Kind, OID, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::named::role;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::{lock, settings, time};
-use crate::shmem::database::{self, Database};
 use crate::storage::rows::{ROWS_PER_TX, session};
 use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum};
@@ -17,6 +16,7 @@ statement!(PARTITIONS, "retention/make_partitions", [TIMESTAMPTZ]);
 statement!(KEEP_SCHEMA, "retention/keep_schema", []);
 statement!(COPY_ACCESS, "retention/copy_access", [OID, TEXTS]);
 statement!(DAYS, "retention/partitions", [OID]);
+statement!(USE, "retention/note_use", []);
 statement!(RULES, "retention/rules", []);
 
 const DELETE_PAST: &str = include_str!("../../../sql/queries/retention/delete_expired.sql");
@@ -184,7 +184,8 @@ pub fn make_partitions(db: &Database, past: &Past) -> bool {
     run_commands(&session, &rows, 1);
     let rows = session.run(&COPY_ACCESS, &[Some(db.finished.into()), Some(names)]);
     run_commands(&session, &rows, 0);
-    identity::note_use(db);
+    // They do not come from a dump: the database is in use.
+    session.run(&USE, &[]);
     true
 }
 

@@ -2,10 +2,10 @@
 //! with each task it would be a seventh of what settling writes to the log, built at once it is a
 //! seventieth. So what a worker has settled today is found by reading today's partition.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, OID};
 use crate::pg::spi::statement;
 use crate::pg::{lock, settings};
-use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use pgrx::pg_sys::{self, Oid};
 

@@ -2,18 +2,18 @@
 //! locked in the order of their ids, as every call locks rows, and compared with the filter again.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::finish::cancel::cancel_locked;
 use crate::ops::finish::delete;
 use crate::ops::locking::lock::Locked;
 use crate::ops::matching::filter::{BY_ID, Filter, KINDS, with_marks};
 use crate::ops::query::inspect::is_owned;
-use crate::ops::submit::resubmit;
+use crate::ops::resubmit;
 use crate::pg::datum::{self, Kind, UUIDS};
 use crate::pg::named::role;
 use crate::pg::spi::snapshot::{self, Snapshot};
 use crate::pg::spi::{Rows, Session};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::storage::privileges::{Access, Privileges, access_of};
 use crate::storage::rows::{ROWS_PER_TX, id_at, ids, session};

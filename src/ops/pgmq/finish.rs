@@ -1,6 +1,7 @@
 //! Deleting and archiving messages by their numbers, without the tokens of their leases.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::finish::begin::{Busy, begin_each};
 use crate::ops::locking::lock::Locked;
@@ -8,12 +9,11 @@ use crate::pg::datum::{self, TEXT};
 use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{ROWS_PER_TX, distinct, ids_in, session};
 use crate::storage::settle::settle;
+use crate::xact::{self, Change};
 use board::{Board, COMPLETED, FreedPlace, Lease, Refusal, Ticket};
 
 statement!(IDS, "pgmq/ids", [TEXT]);

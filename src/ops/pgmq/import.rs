@@ -1,19 +1,19 @@
 //! Importing a queue of pgmq: its messages become those of a queue of scylla, with the numbers that
 //! they have. What is moved and what is left is one transaction's work.
 
-use crate::due;
 use crate::error::{self, Result};
+use crate::extension::database::Database;
+use crate::ops::due;
 use crate::ops::pgmq::queues::MessageQueue;
 use crate::ops::pgmq::send::drafted;
 use crate::ops::submit;
-use crate::ops::submit::draft::{Draft, Entry};
+use crate::ops::submit::draft::{Draft, NewTask};
 use crate::pg::datum::{self, BIGINT, INTEGERS, JSONBS, TEXT, TIMESTAMPTZS, UUIDS};
 use crate::pg::jsonb;
 use crate::pg::named::role;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::{MESSAGE_MAX, Uuid};
-use crate::shmem::database::Database;
 use crate::storage::rows::{ids, session};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;
@@ -92,13 +92,13 @@ fn insert(db: &Database, queue: &MessageQueue, rows: &Rows) -> Result<()> {
             drafted(queue, spec(row), rows.get(row, 5), vt)
         })
         .collect();
-    let mut entries: Vec<Entry> = Vec::with_capacity(drafts.len());
+    let mut tasks: Vec<NewTask> = Vec::with_capacity(drafts.len());
     for (row, draft) in drafts.iter().enumerate() {
         let created = rows.get(row, 2).map_or(now, datum::wall).min(now);
         let id = id_at(queue, rows, row)?;
-        entries.push(Entry { id, ..Entry::new(draft, now, created) });
+        tasks.push(NewTask { id, ..NewTask::new(draft, now, created) });
     }
-    submit::insert_new(db, entries);
+    submit::insert_new(db, tasks);
     let read = |row: &usize| datum::number(rows.get(*row, 1)) > 0;
     let read: Vec<usize> = (0..rows.len()).filter(read).collect();
     if !read.is_empty() {

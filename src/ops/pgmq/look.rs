@@ -1,10 +1,10 @@
 //! What the views and the metrics of the schema `pgmq` show.
 
+use crate::extension::database::Database;
 use crate::ops::pgmq::queues::MessageQueue;
 use crate::pg::datum::{self, TEXT, UUIDS};
 use crate::pg::spi::{Rows, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::storage::rows::{id_at, ids, session};
 use pgrx::pg_sys::Datum;
 

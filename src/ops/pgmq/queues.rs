@@ -2,13 +2,14 @@
 //! finds.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
+use crate::ops::drop_queue::drop_queue;
 use crate::ops::pgmq::finish;
-use crate::ops::queues::{configure, drop};
+use crate::ops::queues::configure;
 use crate::pg::datum::{self, BOOL, INTEGER, TEXT};
 use crate::pg::relcache;
 use crate::pg::spi::statement;
 use crate::pg::uuid::queue_hash;
-use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use board::Micros;
 use pgrx::pg_sys::{self, Datum, Oid};
@@ -204,7 +205,7 @@ pub fn drop(db: &Database, given: &[u8]) -> Result<bool> {
         }
     }
     finish::purge(db, &queue)?;
-    drop::drop_queue(db, db.owner, &queue)?;
+    drop_queue(db, db.owner, &queue)?;
     relcache::announce_change(table(db));
     Ok(true)
 }

@@ -1,6 +1,7 @@
 //! Reading messages: a read leases tasks to the worker of all readers.
 
 use crate::error::Result;
+use crate::extension::database::Database;
 use crate::ops::lease::own::{self, Owned};
 use crate::ops::pgmq::queues::MessageQueue;
 use crate::ops::pgmq::{ACTION, WORKER, finish, set_vt};
@@ -10,9 +11,8 @@ use crate::pg::lock::Locked;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::{latch_wait, xact};
 use crate::storage::rows::{id_at, ids_in, session};
+use crate::xact::{self, latch_wait};
 use board::{ActionFilter, Micros, Monotonic, WaitFor, Wall};
 use pgrx::pg_sys::Datum;
 

@@ -1,13 +1,13 @@
 //! Sending messages: each is submitted as a task.
 
 use crate::error::Result;
+use crate::extension::database::Database;
 use crate::ops::maintenance::notify::notify as send_notification;
 use crate::ops::pgmq::ACTION;
 use crate::ops::pgmq::queues::MessageQueue;
 use crate::ops::submit::draft::Draft;
 use crate::ops::submit::submit_tasks;
 use crate::pg::time;
-use crate::shmem::database::Database;
 use crate::storage::rows::share;
 use board::{Micros, Monotonic, Wall};
 use pgrx::pg_sys::Datum;

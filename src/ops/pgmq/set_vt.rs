@@ -1,6 +1,7 @@
 //! Setting when messages are visible again, without the tokens of their leases.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::dependencies::count_down::settle_dependents;
 use crate::ops::pgmq::finish;
 use crate::ops::pgmq::queues::MessageQueue;
@@ -8,11 +9,10 @@ use crate::ops::submit::delay;
 use crate::pg::datum;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::shmem::segment;
-use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{LIVE, distinct, id_at, ids, ids_in, ids_of, session};
 use crate::storage::settle::release as release_rows;
+use crate::xact::{self, Change};
 use board::{EXPIRED, Extended, Wall};
 
 /// What became of the lease of a message.

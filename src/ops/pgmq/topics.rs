@@ -1,10 +1,10 @@
 //! Topics: which routing keys send to which queues.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::pgmq::queues::MessageQueue;
 use crate::pg::datum::{self, TEXT};
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use pgrx::pg_sys::Datum;
 

@@ -1,9 +1,9 @@
 //! How the server is, for a health check: one row.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, TIMESTAMPTZ};
 use crate::pg::spi::statement;
 use crate::pg::time;
-use crate::shmem::database::Database;
 use crate::shmem::schedulers;
 use crate::shmem::segment::with_board;
 use crate::storage::rows::session;

@@ -1,16 +1,16 @@
 //! Looking: one task's entry, why it does not run, and the leases.
 
 use crate::error::Result;
+use crate::extension::database::Database;
 use crate::ops::query::unserved::{self, Lack};
-use crate::ops::sql;
 use crate::ops::supply::order::{self, First};
 use crate::pg::datum::{self, BOOL, FLOAT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
-use crate::shmem::database::Database;
 use crate::shmem::segment::{scan, with_board};
+use crate::shmem::sql_record;
 use crate::storage::rows::{id_at, session};
 use board::{Blocked, Board, LaneName, Lease, Micros, Name, QUEUE_MAX, Rank, Slot, State};
 use pgrx::pg_sys::Datum;
@@ -104,7 +104,7 @@ pub fn why(
             Some(first) => return Ok(Some(behind(&first))),
             None => "waits for the scheduler".to_owned(),
         }
-    } else if queue == sql::QUEUE {
+    } else if queue == sql_record::QUEUE {
         "ready, and waits for a process that runs SQL commands".to_owned()
     } else if has_groups {
         "ready, and waits for a worker and for the turn of its group".to_owned()

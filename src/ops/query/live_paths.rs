@@ -4,7 +4,7 @@
 //! parts that are cheapest as a whole: a bitmap of all ready tasks of a queue, for the first
 //! hundred.
 
-use crate::shmem::database;
+use crate::extension::database;
 use pgrx::pg_sys::{self, List, NodeTag, Path, PlannerInfo, RelOptInfo};
 use pgrx::prelude::*;
 use std::ffi::CStr;

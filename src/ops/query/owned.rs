@@ -1,11 +1,11 @@
 //! Which tasks are owned, as one statement sees it. The board is read once for a statement, so that
 //! the parts of a view show each task once.
 
+use crate::extension::database::Database;
 use crate::ops::query::inspect::is_owned;
 use crate::pg::kept;
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::shmem::segment::{scan, with_board};
 use crate::storage::privileges::{Access, Privileges};
 use board::{Board, Name, QUEUE_MAX, Slot, WORKER_MAX};

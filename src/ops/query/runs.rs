@@ -1,11 +1,11 @@
 //! The runs of schedules of SQL commands, as the schema `cron` shows them. The view that does reads
 //! no table itself: roles that may delete its rows could lock what it reads.
 
+use crate::extension::database::Database;
 use crate::ops::query::inspect;
 use crate::ops::sql::command;
 use crate::pg::datum::{self, OID};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::storage::rows::{id_at, session};
 use board::Lease;
 use pgrx::pg_sys::{Datum, Oid};

@@ -2,11 +2,11 @@
 //! so.
 
 use crate::error;
-use crate::ops::sql::QUEUE;
+use crate::extension::database::Database;
 use crate::pg::process;
-use crate::shmem::database::Database;
 use crate::shmem::schedulers;
-use crate::shmem::segment::sql_slots;
+use crate::shmem::segment::sql_records;
+use crate::shmem::sql_record::QUEUE;
 use pgrx::PgLogLevel;
 
 /// What is missing.
@@ -23,7 +23,7 @@ pub fn lack(db: &Database, queue: &[u8]) -> Option<Lack> {
     let is_sql = queue == QUEUE;
     if process::is_in_recovery() {
         None
-    } else if is_sql && sql_slots().is_empty() {
+    } else if is_sql && sql_records().is_empty() {
         Some(Lack::SqlWorkers)
     } else if schedulers::lacks_process(db.key().0) {
         Some(Lack::Scheduler)

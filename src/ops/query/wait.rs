@@ -1,7 +1,8 @@
 //! Waiting: for work of queues, and for the end of a task.
 
 use crate::error::{self, Result};
-use crate::ops::lease::extend::NO_QUEUE;
+use crate::extension::database::Database;
+use crate::ops::lease::worker::NO_QUEUE;
 use crate::ops::query::unserved;
 use crate::ops::supply::order::Wait;
 use crate::ops::supply::search::Asked;
@@ -12,10 +13,9 @@ use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::on_board::current_database;
-use crate::shmem::{latch_wait, xact};
 use crate::storage::rows::session;
+use crate::xact::on_board::current_database;
+use crate::xact::{self, latch_wait};
 use board::{ActionFilter, Board, LaneRef, Monotonic, Next, Timestamp, WaitFor, WorkerEvent};
 use pgrx::pg_sys::Datum;
 use std::cell::Cell;

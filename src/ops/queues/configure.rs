@@ -1,15 +1,15 @@
 //! The settings of queues: written to the table, and known to the board from the commit on.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::queues::max_tries;
 use crate::pg::datum::{self, BIGINT, BOOL, FLOAT, INTEGER, INTERVAL, TEXT};
 use crate::pg::process;
 use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
-use crate::shmem::database::Database;
 use crate::shmem::segment::{in_steps, with_board};
-use crate::shmem::xact::{self, Change};
 use crate::storage::rows::session;
+use crate::xact::{self, Change};
 use board::{Bucket, Name, QueueSettings};
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::Datum;

@@ -1,11 +1,11 @@
 //! How many tries the tasks of a queue get that have no number of their own. A session remembers
 //! it: workers are told with each task.
 
+use crate::extension::database::Database;
 use crate::guc;
 use crate::pg::datum::{self, TEXT};
 use crate::pg::relcache;
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use pgrx::pg_sys::{self, Oid};
 use std::cell::{Cell, RefCell};

@@ -1,9 +1,9 @@
 //! Catching up: runs that were missed fire in batches, apart from those that are due now.
 
+use crate::extension::database::Database;
 use crate::ops::schedules::runs::{self, Schedule, Step};
 use crate::pg::datum::{self, BIGINT, TIMESTAMPTZ};
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::storage::rows::{ROWS_PER_TX, session};
 use board::Wall;
 use pgrx::pg_sys::Datum;

@@ -1,10 +1,10 @@
 //! Counting how the runs of schedules ended: what settling transactions noted is added to the
 //! schedules.
 
+use crate::extension::database::Database;
 use crate::ops::schedules::runs::bigints;
 use crate::pg::datum::{self, BIGINT, BIGINTS};
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::storage::rows::{ROWS_PER_TX, session};
 use pgrx::pg_sys::Datum;
 

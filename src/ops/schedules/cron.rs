@@ -2,12 +2,12 @@
 //! own, and the schema `cron`.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::schedules::definition::Values;
 use crate::ops::schedules::register::{self, New, Sql, SqlChange, Which};
 use crate::pg::datum::{self, BIGINT, BIGINTS};
 use crate::pg::named::role;
 use crate::pg::spi::{Session, statement};
-use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use pgrx::pg_sys::{Datum, Oid};
 

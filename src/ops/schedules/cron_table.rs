@@ -2,10 +2,10 @@
 //! do, with the rights of the role that makes it.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::pg::datum::{self, OID, TEXT};
 use crate::pg::named::role;
 use crate::pg::spi::{Session, statement};
-use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use pgrx::pg_sys::Datum;
 

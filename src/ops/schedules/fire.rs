@@ -1,13 +1,13 @@
 //! Firing: the runs of schedules that are due become tasks, in one transaction with the schedules'
 //! next runs. So each expected time has one task at most, whatever crashes.
 
+use crate::extension::database::Database;
 use crate::ops::schedules::runs::{self, Step, bigints};
 use crate::pg::datum::{self, BIGINT, BIGINTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{self, session};
+use crate::xact::{self, Change};
 use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;
 use recurrence::decide;

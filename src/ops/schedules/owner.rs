@@ -1,9 +1,9 @@
 //! With whose rights a schedule fires.
 
+use crate::extension::database::Database;
 use crate::ops::sql::rights;
 use crate::pg::named::database::Named;
 use crate::pg::named::role;
-use crate::shmem::database::Database;
 use crate::storage::privileges::{Privileges, access_of};
 use pgrx::pg_sys::Oid;
 

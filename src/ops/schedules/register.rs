@@ -1,14 +1,14 @@
 //! Registering, changing and removing schedules.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::schedules::definition::{self, COLUMNS, QUEUE, Values};
 use crate::ops::schedules::timing::Timing;
 use crate::pg::datum::{self, BIGINT, BIGINTS, BOOL, Kind, OID, TEXT, TIMESTAMPTZ};
 use crate::pg::named::database::Named;
 use crate::pg::spi::{Session, statement};
-use crate::shmem::database::Database;
-use crate::shmem::xact;
 use crate::storage::rows::session;
+use crate::xact;
 use board::{Micros, Wall};
 use pgrx::pg_sys::{self, Datum, Oid};
 

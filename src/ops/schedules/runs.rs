@@ -1,6 +1,7 @@
 //! The runs of schedules, submitted: one task each, whose key tells the schedule and the expected
 //! time.
 
+use crate::extension::database::Database;
 use crate::ops::schedules::owner;
 use crate::ops::schedules::timing::Timing;
 use crate::ops::submit::created;
@@ -9,9 +10,8 @@ use crate::pg::named::database::Named;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{ids, ids_in, rank};
+use crate::xact::{self, Change, Offer};
 use crate::{error, error::Error, guc};
 use board::{Event, Micros, Wall};
 use pgrx::PgLogLevel;

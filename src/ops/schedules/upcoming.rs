@@ -1,10 +1,10 @@
 //! Looking ahead: the next times of an expression, and the coming runs of all schedules.
 
 use crate::error::Result;
+use crate::extension::database::Database;
 use crate::ops::schedules::timing::Timing;
 use crate::pg::datum::{self, TIMESTAMPTZ};
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use board::{Micros, Wall};
 use pgrx::pg_sys::Datum;

@@ -1,17 +1,17 @@
 //! Taking commands: the scheduler owns the best tasks of the queue `sql`, and reads what they run.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::ops::lease::own::{Owned, own_task, own_tasks};
-use crate::ops::sql::{QUEUE, WORKER, rights};
+use crate::ops::sql::rights;
 use crate::pg::command::simple_query::Failure;
 use crate::pg::datum::{self, OID, OIDS, UUID, UUIDS};
 use crate::pg::named::database::Named;
 use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::uuid::{Uuid, token_hash};
-use crate::shmem::database::Database;
-use crate::shmem::segment::sql_slots;
-use crate::shmem::sql_slot::SqlSlot;
+use crate::shmem::segment::sql_records;
+use crate::shmem::sql_record::{QUEUE, SqlRecord, WORKER};
 use crate::storage::rows::{ids, ids_in, ids_of, session};
 use board::{Micros, NEVER, TokenHash};
 use pgrx::pg_sys::{Datum, Oid};
@@ -97,9 +97,9 @@ pub fn live(db: &Database, wanted: &[Uuid]) -> Vec<Uuid> {
 
 /// The process that runs the command of a task; `None`: none does.
 pub fn pid(db: &Database, task: Uuid) -> Option<i32> {
-    let runs = |it: &&SqlSlot| {
+    let runs = |it: &&SqlRecord| {
         let assignment = it.assignment();
         it.state().has_command() && (assignment.home, assignment.id) == (db.key(), task.0)
     };
-    sql_slots().iter().find(runs)?.pid()
+    sql_records().iter().find(runs)?.pid()
 }

@@ -1,10 +1,10 @@
 //! Ending commands: what became of one is its task's result, or one of its errors.
 
+use crate::extension::database::Database;
 use crate::ops::finish::return_tasks::{Return, return_tasks};
 use crate::pg::command::simple_query::{Completed, Failure};
 use crate::pg::jsonb;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use board::{Outcome, TokenHash};
 use pgrx::pg_sys::Datum;
 

@@ -1,10 +1,10 @@
 //! Since when tasks are ready that no worker owns.
 
+use crate::extension::database::Database;
 use crate::ops::stats::queues;
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::kept;
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::storage::rows::session;
 use board::Wall;
 use pgrx::pg_sys::MemoryContext;

@@ -1,8 +1,8 @@
 //! The numbers of queues: what the board counts, added to the totals in the table.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, BIGINTS};
 use crate::pg::spi::{Rows, statement};
-use crate::shmem::database::Database;
 use crate::shmem::segment::{self, scan, with_board};
 use crate::storage::rows::session;
 use board::{Events, Gauges, QueueStats, Wall};

@@ -1,16 +1,15 @@
 //! Counting the tasks of a database, once after its board was built: from then on each commit adds
 //! what it changes.
 
+use crate::extension::database::Database;
 use crate::pg::datum;
 use crate::pg::process;
 use crate::pg::relcache;
 use crate::pg::spi::{snapshot, statement};
 use crate::pg::time;
-use crate::shmem::database::Database;
-use crate::shmem::segment::AT_ONCE;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact;
+use crate::shmem::segment::{AT_ONCE, with_board};
 use crate::storage::rows::session;
+use crate::xact;
 use board::Gauges;
 
 statement!(COUNT_TASKS, "stats/count_tasks", []);

@@ -1,13 +1,13 @@
 //! The totals of queues in the table. The scheduler adds to them, so that no caller writes a row
 //! that others write, too.
 
+use crate::extension::database::Database;
 use crate::ops::stats::workers;
 use crate::pg::datum::{self, BIGINTS, INTEGER, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::shmem::segment::scan;
-use crate::shmem::xact::{self, Change, QueueCounts};
 use crate::storage::rows::{batches, distinct, session};
+use crate::xact::{self, Change, QueueCounts};
 use board::{BUCKETS, Counts, EVENTS, Events, QueueStats, Wall};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;

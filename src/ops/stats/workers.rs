@@ -1,6 +1,6 @@
 //! The workers that the board knows.
 
-use crate::shmem::database::Database;
+use crate::extension::database::Database;
 use crate::shmem::segment::{scan, with_board};
 use board::{Wall, Worker};
 use std::collections::{HashMap, HashSet};

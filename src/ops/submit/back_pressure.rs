@@ -1,20 +1,20 @@
 //! Back-pressure: a queue with `max_ready` refuses tasks that would be ready at once.
 
 use crate::error::{self, Result};
-use crate::ops::submit::draft::Entry;
+use crate::extension::database::Database;
+use crate::ops::submit::draft::NewTask;
 use crate::ops::submit::keys::Replaced;
 use crate::ops::submit::numbers::{Numbers, by_queue};
 use crate::pg::time;
-use crate::shmem::database::Database;
 use crate::shmem::segment::{any_queue_refuses, with_board};
-use crate::shmem::xact;
+use crate::xact;
 use std::rc::Rc;
 
 /// Announces tasks that will be ready when this transaction commits; refuses them where they would
 /// be too many. Tasks that wait are passed over, and as many as those that they replace.
 pub fn announce<'e>(
     db: &Database,
-    entries: impl Iterator<Item = &'e Entry<'e>>,
+    tasks: impl Iterator<Item = &'e NewTask<'e>>,
     replaced: &Replaced,
 ) -> Result<()> {
     if !any_queue_refuses() {
@@ -24,7 +24,7 @@ pub fn announce<'e>(
         let before = replaced.get(queue).map_or(0, |it| it.ready);
         announce_in(db, queue, numbers.ready.saturating_sub(before))
     };
-    by_queue(entries).into_iter().try_for_each(refused)
+    by_queue(tasks).into_iter().try_for_each(refused)
 }
 
 fn announce_in(db: &Database, queue: &Rc<[u8]>, count: u32) -> Result<()> {

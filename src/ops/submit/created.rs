@@ -5,10 +5,10 @@
 //! `scylla.created_until` is ahead of it: a time beyond that is given only once the sequence, too,
 //! is beyond it. Its record in the write-ahead log comes before that of the commit.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, BIGINT};
 use crate::pg::lock::{self, Locked};
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
 use crate::storage::rows::session_of;
 use board::{BuildState, Micros, Wall};

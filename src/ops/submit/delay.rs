@@ -1,15 +1,15 @@
 //! Delaying: moves the time of a task without an owner; the task leaves the board first (I3).
 
-use crate::due;
 use crate::error::{self, Result};
+use crate::extension::database::Database;
+use crate::ops::due;
 use crate::ops::locking::lock::Locked;
 use crate::pg::datum::{self, BOOL, TIMESTAMPTZ, UUID};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{session, settled};
+use crate::xact::{self, Change, Offer};
 use board::Wall;
 use pgrx::pg_sys::Datum;
 

@@ -1,13 +1,13 @@
 //! A task to submit: what the caller gave, and what it gets at its insertion.
 
-use crate::due;
 use crate::error::Result;
 use crate::guc;
+use crate::ops::due;
 use crate::pg::named::database::Named;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
-use crate::shmem::xact::{Change, Offer};
 use crate::storage::rows::rank;
+use crate::xact::{Change, Offer};
 use board::{Micros, RowHint, Wall};
 use pgrx::pg_sys::{Datum, Oid};
 use std::rc::Rc;
@@ -86,8 +86,8 @@ impl Draft {
 /// A queue and a key.
 pub type KeyName<'n> = (&'n [u8], &'n [u8]);
 
-/// A draft with what it gets at its insertion.
-pub struct Entry<'d> {
+/// A task to be inserted: a draft with what it gets then.
+pub struct NewTask<'d> {
     pub id: Uuid,
     pub created: Wall,
     /// When its row was last written.
@@ -109,13 +109,13 @@ pub struct Entry<'d> {
 /// why nothing was inserted.
 pub type Submitted = Result<bool>;
 
-impl<'d> Entry<'d> {
-    pub fn new(draft: &'d Draft, now: Wall, created: Wall) -> Entry<'d> {
+impl<'d> NewTask<'d> {
+    pub fn new(draft: &'d Draft, now: Wall, created: Wall) -> NewTask<'d> {
         let id = draft.id.unwrap_or_else(|| match draft.message {
             Some(queue) => Uuid::message(queue, created.0),
             None => Uuid::timed(time::unix_millis(created), guc::shard()),
         });
-        Entry {
+        NewTask {
             id,
             created,
             // By the clock, which may have been set back.

@@ -1,6 +1,7 @@
 //! Inserting the rows of submitted tasks, and the table of the columns that a submission writes.
 
-use crate::ops::submit::draft::Entry;
+use crate::extension::database::Database;
+use crate::ops::submit::draft::NewTask;
 use crate::ops::submit::kept;
 use crate::pg::datum::{
     self, BIGINTS, BOOLS, INTEGERS, INTERVALS, JSONBS, Kind, OIDS, TEXTS, TIMESTAMPTZS, UUIDS,
@@ -8,7 +9,6 @@ use crate::pg::datum::{
 use crate::pg::named::database::Named;
 use crate::pg::spi::{Session, Statement, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::storage::rows::{ids, ids_in, settled, text_of_array};
 use crate::storage::writers::task_writer::{TaskColumn, TaskWriter};
 use pgrx::pg_sys::Datum;
@@ -20,14 +20,14 @@ struct Column {
     /// The column's value, of the parameter `s.name`.
     expression: Option<&'static str>,
     /// A task's value; `None`: null.
-    value: fn(&Entry) -> Option<Datum>,
+    value: fn(&NewTask) -> Option<Datum>,
 }
 
-const fn not_null(name: &'static str, kind: Kind, value: fn(&Entry) -> Option<Datum>) -> Column {
+const fn not_null(name: &'static str, kind: Kind, value: fn(&NewTask) -> Option<Datum>) -> Column {
     Column { column: TaskColumn { name, kind, is_nullable: false }, expression: None, value }
 }
 
-const fn nullable(name: &'static str, kind: Kind, value: fn(&Entry) -> Option<Datum>) -> Column {
+const fn nullable(name: &'static str, kind: Kind, value: fn(&NewTask) -> Option<Datum>) -> Column {
     Column { column: TaskColumn { name, kind, is_nullable: true }, expression: None, value }
 }
 
@@ -86,7 +86,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// The database that the caller named for the task's command.
-fn database_of<'e>(it: &'e Entry) -> Option<&'e Named> {
+fn database_of<'e>(it: &'e NewTask) -> Option<&'e Named> {
     it.draft.sql.as_ref()?.database.as_ref()
 }
 
@@ -128,46 +128,46 @@ statement!(DISCARD, "submit/discard", [UUIDS]);
 
 /// Inserts tasks past the executor. False, and nothing is inserted: one may be a duplicate, or is
 /// not like most.
-pub fn write(db: &Database, session: &Session, entries: &mut [Entry]) -> bool {
-    let has_value = |entry: &Entry| {
+pub fn write(db: &Database, session: &Session, tasks: &mut [NewTask]) -> bool {
+    let has_value = |task: &NewTask| {
         let mut others = COLUMNS[WRITTEN_COLUMNS..].iter();
-        entry.draft.id.is_some() || others.any(|column| (column.value)(entry).is_some())
+        task.draft.id.is_some() || others.any(|column| (column.value)(task).is_some())
     };
-    if entries.iter().any(has_value) {
+    if tasks.iter().any(has_value) {
         return false;
     }
     let written = &COLUMNS[..WRITTEN_COLUMNS];
     session.begin();
     let mut writer = TaskWriter::open(db, written.iter().map(|it| it.column));
-    for entry in &*entries {
+    for task in &*tasks {
         pgrx::check_for_interrupts!();
-        writer.add(|at| (written[at].value)(entry));
+        writer.add(|at| (written[at].value)(task));
     }
     let rows = writer.close();
-    entries.iter_mut().zip(rows).for_each(|(entry, row)| entry.row = Some(row));
+    tasks.iter_mut().zip(rows).for_each(|(task, row)| task.row = Some(row));
     true
 }
 
 /// Inserts tasks; returns the ids of those whose id and key were free, among the live and the
 /// settled.
-pub fn insert(db: &Database, session: &Session, entries: &[&Entry]) -> HashSet<Uuid> {
-    insert_by(&INSERT, db, session, entries)
+pub fn insert(db: &Database, session: &Session, tasks: &[&NewTask]) -> HashSet<Uuid> {
+    insert_by(&INSERT, db, session, tasks)
 }
 
 /// Inserts a task that was passed over although its id and key were free. Raises PostgreSQL's error
 /// if an index refuses the row. False: another task has the key.
-pub fn insert_alone(db: &Database, session: &Session, entry: &Entry) -> bool {
-    insert_by(&INSERT_UNLESS_KEYED, db, session, &[entry]).contains(&entry.id)
+pub fn insert_alone(db: &Database, session: &Session, task: &NewTask) -> bool {
+    insert_by(&INSERT_UNLESS_KEYED, db, session, &[task]).contains(&task.id)
 }
 
 fn insert_by(
     statement: &Statement,
     db: &Database,
     session: &Session,
-    entries: &[&Entry],
+    tasks: &[&NewTask],
 ) -> HashSet<Uuid> {
     let column = |column: &Column| {
-        let values: Vec<Option<Datum>> = entries.iter().map(|it| (column.value)(it)).collect();
+        let values: Vec<Option<Datum>> = tasks.iter().map(|it| (column.value)(it)).collect();
         let is_used = values.iter().any(Option::is_some);
         is_used.then(|| datum::array(column.column.kind, values.into_iter()))
     };
@@ -175,13 +175,13 @@ fn insert_by(
     let mut inserted: HashSet<Uuid> = ids_in(&session.run(statement, &columns)).collect();
     // Only an id that the caller gave can be a settled task's. The look into `finished` comes after
     // the insertion, so that a task that settles meanwhile is seen in one table or the other.
-    let given = entries.iter().filter(|entry| entry.draft.id.is_some()).map(|entry| entry.id);
+    let given = tasks.iter().filter(|task| task.draft.id.is_some()).map(|task| task.id);
     if given.clone().next().is_some() {
         let taken: Vec<Uuid> = settled(session, given).into_iter().map(|(id, _)| id).collect();
         take_back(session, &mut inserted, taken.into_iter());
     }
-    let new: Vec<&Entry> =
-        entries.iter().filter(|entry| inserted.contains(&entry.id)).copied().collect();
+    let new: Vec<&NewTask> =
+        tasks.iter().filter(|task| inserted.contains(&task.id)).copied().collect();
     take_back(session, &mut inserted, kept::keep(db, session, &new).into_iter());
     inserted
 }

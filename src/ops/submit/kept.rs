@@ -1,13 +1,13 @@
 //! Keys that stay taken for a time after the submission, though the task has settled
 //! (`unique_for`).
 
-use crate::ops::submit::draft::Entry;
+use crate::extension::database::Database;
+use crate::ops::submit::draft::NewTask;
 use crate::pg::datum::{self, BIGINT, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS, UUIDS};
 use crate::pg::relcache;
 use crate::pg::spi::{Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::storage::rows::{ROWS_PER_TX, id_at, ids, ids_in, session};
 use board::Wall;
 use pgrx::pg_sys::Datum;
@@ -25,18 +25,18 @@ const LAST: Wall = Wall(9_223_371_331_199_999_999);
 /// Keeps the keys of tasks that were just inserted, as long as they want; one that repeats a
 /// settled task takes over the key that is kept for that. Returns the tasks whose keys are kept for
 /// others.
-pub fn keep(db: &Database, session: &Session, inserted: &[&Entry]) -> HashSet<Uuid> {
+pub fn keep(db: &Database, session: &Session, inserted: &[&NewTask]) -> HashSet<Uuid> {
     let mut refused: HashSet<Uuid> =
         (kept_by(db, session, inserted).keys()).map(|place| inserted[*place].id).collect();
-    let repeats = |it: &&&Entry| {
+    let repeats = |it: &&&NewTask| {
         it.draft.resubmitted_from.is_some() && it.draft.key.is_some() && !refused.contains(&it.id)
     };
-    let repeating: Vec<&Entry> = inserted.iter().filter(repeats).copied().collect();
+    let repeating: Vec<&NewTask> = inserted.iter().filter(repeats).copied().collect();
     if !repeating.is_empty() && !are_none(db) {
         session.run(&PASS_ON, &columns(&repeating));
     }
-    let keeps = |it: &&&Entry| it.draft.unique_for.is_some() && !refused.contains(&it.id);
-    let keeping: Vec<&Entry> = inserted.iter().filter(keeps).copied().collect();
+    let keeps = |it: &&&NewTask| it.draft.unique_for.is_some() && !refused.contains(&it.id);
+    let keeping: Vec<&NewTask> = inserted.iter().filter(keeps).copied().collect();
     if !keeping.is_empty() {
         let until = keeping.iter().map(|it| {
             let until = it.created + it.draft.unique_for.unwrap_or_default();
@@ -51,22 +51,23 @@ pub fn keep(db: &Database, session: &Session, inserted: &[&Entry]) -> HashSet<Uu
     refused
 }
 
-/// The tasks for which the keys of some entries are kept, by the entries' places. That is looked up
-/// after the insertion, so that a task which settles meanwhile is seen in one table or the other.
-pub fn kept_by(db: &Database, session: &Session, entries: &[&Entry]) -> HashMap<usize, Uuid> {
-    if entries.iter().all(|it| it.draft.key.is_none()) || are_none(db) {
+/// The tasks for which the keys of some new ones are kept, by the places of the new ones. That is
+/// looked up after the insertion, so that a task which settles meanwhile is seen in one table or
+/// the other.
+pub fn kept_by(db: &Database, session: &Session, tasks: &[&NewTask]) -> HashMap<usize, Uuid> {
+    if tasks.iter().all(|it| it.draft.key.is_none()) || are_none(db) {
         return HashMap::new();
     }
-    let [queues, keys, tasks, repeated] = columns(entries);
-    let rows = session.run(&KEPT_BY, &[queues, keys, tasks, repeated, now()]);
+    let [queues, keys, ids, repeated] = columns(tasks);
+    let rows = session.run(&KEPT_BY, &[queues, keys, ids, repeated, now()]);
     let place = |row| datum::number(rows.get(row, 0)) as usize - 1;
     (0..rows.len()).map(|row| (place(row), id_at(&rows, row, 1))).collect()
 }
 
-/// Frees the keys of entries that are kept for tasks which these have replaced.
-pub fn free(db: &Database, session: &Session, entries: &[&Entry], replaced: &[Uuid]) {
+/// Frees the keys of new tasks that are kept for those which these have replaced.
+pub fn free(db: &Database, session: &Session, tasks: &[&NewTask], replaced: &[Uuid]) {
     if !replaced.is_empty() && !are_none(db) {
-        let [queues, keys, ..] = columns(entries);
+        let [queues, keys, ..] = columns(tasks);
         session.run(&FREE, &[queues, keys, ids(replaced.iter().copied())]);
     }
 }
@@ -83,13 +84,13 @@ fn are_none(db: &Database) -> bool {
     relcache::blocks(db.table(c"kept_key")) == 0
 }
 
-/// The queues, keys and ids of entries, and the tasks that they repeat.
-fn columns(entries: &[&Entry]) -> [Option<Datum>; 4] {
-    let texts = |text: fn(&Entry) -> Option<Datum>| {
-        Some(datum::array(TEXTS, entries.iter().map(|it| text(it))))
+/// The queues, keys and ids of new tasks, and the tasks that they repeat.
+fn columns(tasks: &[&NewTask]) -> [Option<Datum>; 4] {
+    let texts = |text: fn(&NewTask) -> Option<Datum>| {
+        Some(datum::array(TEXTS, tasks.iter().map(|it| text(it))))
     };
-    let uuids = |id: fn(&Entry) -> Option<Uuid>| {
-        Some(datum::array(UUIDS, entries.iter().map(|it| id(it).map(Uuid::datum))))
+    let uuids = |id: fn(&NewTask) -> Option<Uuid>| {
+        Some(datum::array(UUIDS, tasks.iter().map(|it| id(it).map(Uuid::datum))))
     };
     [
         texts(|it| Some(datum::varlena(&it.draft.queue))),

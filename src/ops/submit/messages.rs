@@ -1,8 +1,9 @@
 //! Messages: tasks that wait for a deadline under an id that the caller chose. Firing frees the id.
 
-use crate::due;
 use crate::error::Result;
+use crate::extension::database::Database;
 use crate::guc;
+use crate::ops::due;
 use crate::ops::finish::cancel;
 use crate::ops::submit::created;
 use crate::pg::datum::{self, BOOLS, JSONBS, Kind, OID, TEXT, TEXTS, TIMESTAMPTZS, UUIDS};
@@ -10,9 +11,8 @@ use crate::pg::named::role;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change, Offer};
 use crate::storage::rows::{id_at, ids, ids_in, rank, session};
+use crate::xact::{self, Change, Offer};
 use board::{Event, Micros, Wall};
 use pgrx::pg_sys::{Datum, Oid};
 use std::collections::{HashMap, HashSet};

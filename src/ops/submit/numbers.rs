@@ -1,8 +1,8 @@
 //! How many tasks of which queue are submitted together.
 
-use crate::ops::submit::draft::Entry;
-use crate::shmem::database::Database;
-use crate::shmem::xact;
+use crate::extension::database::Database;
+use crate::ops::submit::draft::NewTask;
+use crate::xact;
 use board::Event;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,12 +16,12 @@ pub struct Numbers {
 
 /// The numbers of tasks, by queue.
 pub fn by_queue<'e>(
-    entries: impl Iterator<Item = &'e Entry<'e>>,
+    tasks: impl Iterator<Item = &'e NewTask<'e>>,
 ) -> HashMap<&'e Rc<[u8]>, Numbers> {
     let mut queues: HashMap<&Rc<[u8]>, Numbers> = HashMap::new();
-    for entry in entries {
-        let numbers = queues.entry(&entry.draft.queue).or_default();
-        *(if entry.is_ready() { &mut numbers.ready } else { &mut numbers.waiting }) += 1;
+    for task in tasks {
+        let numbers = queues.entry(&task.draft.queue).or_default();
+        *(if task.is_ready() { &mut numbers.ready } else { &mut numbers.waiting }) += 1;
     }
     queues
 }

@@ -3,16 +3,21 @@
 //! A queue that the board covers is served from its lanes, which are refilled one by one
 //! (`refill`). For any other queue the table is searched (`search`), and the tasks that are found
 //! are claimed by id. Each call makes a bounded number of refills and falls back to the search.
-//! `survey` reads which lanes there are.
+//! `survey` reads which lanes there are. `load_board` builds the board from the tables, once
+//! `identity` says whether the database is a copy. `inline`: what callers do where no scheduler
+//! runs.
 
+pub mod identity;
+pub mod inline;
+pub mod load_board;
 pub mod order;
 pub mod refill;
 pub mod search;
 pub mod survey;
 
+use crate::extension::database::Database;
 use crate::ops::supply::search::{Asked, Found, Search};
 use crate::pg::spi::Session;
-use crate::shmem::database::Database;
 use crate::shmem::segment;
 use board::Next;
 

@@ -7,17 +7,16 @@
 //! settles the first task may bring the next one forward itself. While it has the row locked, the
 //! group has a first task for all others.
 
+use crate::extension::database::Database;
 use crate::ops::supply::search::{Found, texts};
 use crate::pg::datum::{self, BIGINT, BIGINTS, TEXT, TEXTS, UUID, UUIDS};
 use crate::pg::process;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
-use crate::shmem::database::Database;
-use crate::shmem::segment::AT_ONCE;
-use crate::shmem::segment::{self, with_board};
-use crate::shmem::xact::{self, Change, Offer};
+use crate::shmem::segment::{self, AT_ONCE, with_board};
 use crate::storage::rows::{BoardKey, ROWS_PER_TX, id_at, ids_of, session};
+use crate::xact::{self, Change, Offer};
 use board::{Board, GroupHash, GroupNote, Micros, Monotonic, NoteRef, Refusal, Wall};
 use pgrx::pg_sys::{self, Datum};
 use std::rc::Rc;

@@ -1,15 +1,14 @@
 //! Refilling a lane from where the last refill stopped (I4).
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, BIGINT, TEXT, TIMESTAMPTZ, UUID};
 use crate::pg::process;
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
-use crate::shmem::segment::AT_ONCE;
-use crate::shmem::segment::{self, with_board};
-use crate::shmem::xact;
+use crate::shmem::segment::{self, AT_ONCE, with_board};
 use crate::storage::lookup::{TaskLookup, View};
 use crate::storage::rows::{id_at, is_own, rank, row_hint_at};
+use crate::xact;
 use board::{Id, Micros, NeedsRefill, Order, Rank, RowHint, Wall};
 use pgrx::pg_sys::{self, Datum};
 

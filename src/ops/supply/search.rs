@@ -6,14 +6,14 @@
 //! hop in an index for each lane, whatever the lane's length. It skips tasks that are held and
 //! groups that are full. A task that was found may be gone when it is claimed.
 
+use crate::extension::database::Database;
 use crate::pg::datum::{self, BIGINT, BOOL, TEXT, TEXTS, UUID};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, Offer};
 use crate::storage::rows::{id_at, rank, row_hint_at};
+use crate::xact::{self, Offer};
 use board::{Blocked, GroupHash, LaneName, Micros, Rank, RowHint, State, Wall, raised};
 use pgrx::pg_sys::Datum;
 use std::cell::RefCell;

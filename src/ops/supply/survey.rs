@@ -1,11 +1,10 @@
 //! Surveys: reading which lanes there are, and having each refilled when it is asked for (I4).
 
+use crate::extension::database::Database;
 use crate::ops::queues::configure;
 use crate::pg::datum::{self, BIGINT, BOOL, TEXT};
 use crate::pg::spi::{Rows, Session, statement};
-use crate::shmem::database::Database;
-use crate::shmem::segment::AT_ONCE;
-use crate::shmem::segment::with_board;
+use crate::shmem::segment::{in_steps, with_board};
 use crate::storage::rows::{id_at, rank, session};
 use board::{LaneName, Rank, Wall};
 use pgrx::pg_sys::Datum;
@@ -91,14 +90,8 @@ fn mark(entry: u32, rows: &Rows, from: fn(&Rows, usize) -> Rank) -> bool {
     let group = |row| rows.get(row, 3).is_some().then(|| id_at(rows, row, 3).0);
     let lane = |row| (name(row, 0), name(row, 1), level(row), group(row), from(rows, row));
     let lanes: Vec<_> = (0..rows.len()).map(lane).collect();
-    let mut room = true;
-    for some in lanes.chunks(AT_ONCE) {
-        with_board(|board| {
-            for (queue, action, level, group, from) in some {
-                let lane = LaneName { queue, action, group: *group };
-                room &= board.survey(entry, lane, *level, *from);
-            }
-        });
-    }
-    room
+    let marked = in_steps(&lanes, |board, (queue, action, level, group, from)| {
+        board.survey(entry, LaneName { queue, action, group: *group }, *level, *from)
+    });
+    marked.into_iter().all(|has_place| has_place)
 }

@@ -1,11 +1,12 @@
 //! Tasks that wait for their time: they are made ready when it has come.
 
+use crate::error;
+use crate::extension::database::Database;
+use crate::ops::due;
 use crate::ops::maintenance::{QUARANTINE, fire};
 use crate::pg::uuid::Uuid;
 use crate::scheduler::firing::Due;
 use crate::scheduler::process::Commit;
-use crate::shmem::database::Database;
-use crate::{due, error};
 use board::{DatabaseEntry, Timestamp, Wall};
 use pgrx::PgLogLevel;
 

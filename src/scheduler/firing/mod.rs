@@ -4,14 +4,12 @@
 pub mod due_tasks;
 pub mod schedules;
 
+use crate::extension::database::Database;
 use crate::guc;
 use crate::ops::maintenance::QUARANTINE;
 use crate::pg::time;
-use crate::scheduler::duties::in_extension_transaction;
-use crate::scheduler::process::Commit;
-use crate::shmem::database::Database;
+use crate::scheduler::process::{Commit, in_extension_transaction};
 use crate::shmem::segment::with_board;
-use crate::shmem::xact;
 use crate::storage::rows::ROWS_PER_TX;
 use board::{DatabaseEntry, Monotonic, Timestamp, Wall};
 use std::collections::HashMap;
@@ -175,7 +173,7 @@ impl<D: Due> Firing<D> {
         self.cursor =
             due.last().filter(|_| due.len() >= self.most).map(|(at, id)| (*at, D::following(*id)));
         tasks.iter().for_each(|id| _ = self.quarantined.remove(id));
-        self.quarantine(&locked, now + xact::ROW_RETRY_DELAY);
+        self.quarantine(&locked, now + board::ROW_RETRY_DELAY);
         self.most = ROWS_PER_TX.min(self.most * 2);
         if batch.is_full_scan {
             let took = time::monotonic() - now;
@@ -192,7 +190,7 @@ impl<D: Due> Firing<D> {
             D::warn(*id);
             self.quarantine(tasks, batch.now.monotonic + QUARANTINE);
         }
-        (batch.until + xact::ROW_RETRY_DELAY, tasks.len() > 1)
+        (batch.until + board::ROW_RETRY_DELAY, tasks.len() > 1)
     }
 
     /// When the next quarantined task is to be tried again, as a due time.

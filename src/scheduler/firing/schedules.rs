@@ -2,14 +2,13 @@
 //! ended is counted.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::ops::maintenance::QUARANTINE;
 use crate::ops::schedules::catch_up::{self, MissedKey};
 use crate::ops::schedules::{counts, fire};
 use crate::pg::time;
-use crate::scheduler::duties::in_extension_transaction;
 use crate::scheduler::firing::{Due, Firing};
-use crate::scheduler::process::Commit;
-use crate::shmem::database::Database;
+use crate::scheduler::process::{Commit, in_extension_transaction};
 use crate::shmem::segment::with_board;
 use crate::storage::rows::ROWS_PER_TX;
 use board::{DatabaseEntry, Micros, Monotonic, Timestamp, Wall};

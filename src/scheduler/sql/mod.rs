@@ -3,14 +3,14 @@
 //! scheduler returns the task.
 //!
 //! * `exchange`: what the two tell each other.
-//! * `slots`: the processes, from the scheduler's side.
+//! * `processes`: the processes, from the scheduler's side.
 //! * `tasks`: the tasks, from owning to returning.
 //! * `worker`: the process.
 
 mod exchange;
-mod slots;
+mod processes;
 mod tasks;
 mod worker;
 
-pub use slots::Orphans;
+pub use processes::Orphans;
 pub use tasks::SqlTasks;

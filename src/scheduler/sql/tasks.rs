@@ -6,22 +6,21 @@
 //! and no command runs more often than its task has tries.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::ops::maintenance::persist_leases::{note_persisted, persist};
 use crate::ops::sql::command::{self, Command, Refusal};
-use crate::ops::sql::{QUEUE, WORKER, finish, rights};
+use crate::ops::sql::{finish, rights};
 use crate::pg::command::shared_area;
 use crate::pg::command::simple_query::{Completed, Failure};
 use crate::pg::subtransaction::tentatively;
 use crate::pg::uuid::Uuid;
 use crate::pg::{process, time};
-use crate::scheduler::duties::in_extension_transaction;
-use crate::scheduler::process::Commit;
+use crate::scheduler::process::{Commit, in_extension_transaction};
 use crate::scheduler::sql::exchange::{Request, is_unbegun, read_reply};
-use crate::scheduler::sql::slots::{self, GRACE, LOOK_INTERVAL, Processes, Taken};
-use crate::shmem::database::Database;
-use crate::shmem::durability;
-use crate::shmem::segment::{scan, sql_slots, with_board};
-use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState};
+use crate::scheduler::sql::processes::{self, GRACE, LOOK_INTERVAL, Processes, Taken};
+use crate::shmem::segment::{scan, sql_records, with_board};
+use crate::shmem::sql_record::{Assignment, QUEUE, SqlRecord, SqlState, WORKER};
+use crate::xact::durability;
 use board::{Micros, Monotonic, Next, TokenHash};
 use pgrx::{PgLogLevel, pg_sys};
 use std::collections::{HashMap, HashSet};
@@ -46,7 +45,7 @@ struct Claimed {
     what: Result<(Command, Place), Refusal>,
 }
 
-/// The process of a task, by its slot.
+/// The process of a task, by its record.
 struct Place {
     number: usize,
     is_new: bool,
@@ -87,7 +86,7 @@ pub struct SqlTasks {
     first: Option<Uuid>,
     /// The role of the command that began last.
     last_role: u32,
-    /// The commands that are to end, by their slots.
+    /// The commands that are to end, by their records.
     ending: HashMap<usize, Ending>,
 }
 
@@ -123,9 +122,9 @@ impl SqlTasks {
         if begins && now >= self.not_before {
             self.not_before = now + self.begin(db, entry, now);
         }
-        let is_idle = |(_, slot): (usize, &SqlSlot)| slot.state() == SqlState::Idle;
-        let rests = self.claimed.is_empty() && slots::own(db).all(is_idle);
-        match rests && !slots::is_waiting(entry) {
+        let is_idle = |(_, record): (usize, &SqlRecord)| record.state() == SqlState::Idle;
+        let rests = self.claimed.is_empty() && processes::own(db).all(is_idle);
+        match rests && !processes::is_waiting(entry) {
             // What woke the scheduler during a pause is looked at after it.
             true if self.not_before > now => self.not_before,
             true => Monotonic::NEVER,
@@ -137,27 +136,27 @@ impl SqlTasks {
     /// Returns the tasks whose commands have ended. True when there were any.
     fn collect(&mut self, db: &Database, entry: u32) -> bool {
         let mut any = false;
-        for (number, slot) in slots::own(db) {
-            let Assignment { id, token_hash, area, .. } = slot.assignment();
+        for (number, record) in processes::own(db) {
+            let Assignment { id, token_hash, area, .. } = record.assignment();
             let id = Uuid(id);
-            let state = slot.state();
+            let state = record.state();
             match state {
-                SqlState::Assigned if self.did_not_start(number, slot.pid()) => {
-                    slot.change(SqlState::Assigned, SqlState::Unbegun);
+                SqlState::Assigned if self.did_not_start(number, record.pid()) => {
+                    record.change(SqlState::Assigned, SqlState::Unbegun);
                 }
                 SqlState::Done => {
                     let reply = read_reply(area, encoding());
                     let outcome = reply.unwrap_or_else(|| Err(error::reply_lost().as_failure()));
                     if finish(db, id, token_hash, &outcome) {
                         shared_area::free(area);
-                        slot.release();
+                        record.release();
                     }
                 }
                 SqlState::Unbegun => {
                     let outcome = Err(error::process_did_not_start().as_failure());
                     if finish(db, id, token_hash, &outcome) {
                         shared_area::free(area);
-                        slot.set(SqlState::Free);
+                        record.set(SqlState::Free);
                     }
                 }
                 SqlState::Lost if is_unbegun(area) => self.begin_again(db, number, id, token_hash),
@@ -166,7 +165,7 @@ impl SqlTasks {
                     let is_late = |at| time::monotonic() >= at + GRACE;
                     let is_over = match read_reply(area, encoding()) {
                         Some(outcome) => finish(db, id, token_hash, &outcome),
-                        None if slot.deadline().is_some_and(is_late) => {
+                        None if record.deadline().is_some_and(is_late) => {
                             let outcome = Err(error::terminated_after_timeout(GRACE).as_failure());
                             finish(db, id, token_hash, &outcome)
                         }
@@ -177,15 +176,15 @@ impl SqlTasks {
                     };
                     if is_over {
                         shared_area::free(area);
-                        slot.set(SqlState::Free);
+                        record.set(SqlState::Free);
                     }
                 }
                 _ => {}
             }
-            any |= slot.state() != state;
+            any |= record.state() != state;
         }
         if any {
-            slots::wake_waiting(entry);
+            processes::wake_waiting(entry);
         }
         any
     }
@@ -195,20 +194,20 @@ impl SqlTasks {
         let read = || command::read(db, id);
         let what = "read an SQL task";
         let Some(read) = in_extension_transaction(db, what, Commit::Ahead, read) else { return };
-        let slot = &sql_slots()[number];
-        shared_area::free(slot.assignment().area);
+        let record = &sql_records()[number];
+        shared_area::free(record.assignment().area);
         let what = match read {
             Some(Ok(command)) => self
                 .processes
                 .start_again(number)
                 .then_some(Ok((command, Place { number, is_new: true }))),
             Some(Err(why)) => {
-                slot.set(SqlState::Free);
+                record.set(SqlState::Free);
                 Some(Err(why))
             }
             // Cancelled or deleted.
             None => {
-                slot.set(SqlState::Free);
+                record.set(SqlState::Free);
                 None
             }
         };
@@ -226,9 +225,9 @@ impl SqlTasks {
     /// terminates their processes where that does not help.
     fn end_overdue(&mut self, db: &Database, entry: u32, now: Monotonic) {
         let mut ending = HashMap::new();
-        for (number, slot) in slots::own(db) {
-            let Assignment { id, token_hash, .. } = slot.assignment();
-            let state = slot.state();
+        for (number, record) in processes::own(db) {
+            let Assignment { id, token_hash, .. } = record.assignment();
+            let state = record.state();
             if !matches!(state, SqlState::Assigned | SqlState::Running) {
                 continue;
             }
@@ -237,15 +236,15 @@ impl SqlTasks {
             let is_live = lease.is_some_and(|(_, lease)| lease.token_hash == token_hash);
             let since = match state {
                 _ if !is_live => Some(known.map_or(now, |it| it.since)),
-                SqlState::Assigned => Some(slot.since() + CONNECT_TIMEOUT),
+                SqlState::Assigned => Some(record.since() + CONNECT_TIMEOUT),
                 // The process cancels its statement itself, in time.
-                _ => slot.deadline().filter(|at| now >= *at + LOOK_INTERVAL),
+                _ => record.deadline().filter(|at| now >= *at + LOOK_INTERVAL),
             };
             let Some(since) = since.filter(|at| *at <= now) else { continue };
             let mut it = Ending { token_hash, since, is_told: known.is_some_and(|it| it.is_told) };
             // It may have ended meanwhile, and serve another command.
-            let is_same = slot.state() == state && slot.assignment().token_hash == token_hash;
-            if let Some(pid) = slot.pid().filter(|_| is_same) {
+            let is_same = record.state() == state && record.assignment().token_hash == token_hash;
+            if let Some(pid) = record.pid().filter(|_| is_same) {
                 if state == SqlState::Running && now < since + GRACE {
                     process::interrupt(pid);
                 } else {
@@ -265,8 +264,8 @@ impl SqlTasks {
     fn begin(&mut self, db: &Database, entry: u32, now: Monotonic) -> Micros {
         let mut pause = Micros::ZERO;
         if has_next(entry, now) {
-            slots::reclaim();
-            if slots::may_begin(entry) {
+            processes::reclaim();
+            if processes::may_begin(entry) {
                 let (mut new, mut end) = (Vec::new(), Step::Later);
                 let what = "own SQL tasks";
                 let done = in_extension_transaction(db, what, Commit::Ahead, || {
@@ -293,7 +292,7 @@ impl SqlTasks {
                 self.claimed.append(&mut new);
             }
         } else {
-            slots::wants_none(entry);
+            processes::wants_none(entry);
         }
         if self.claimed.is_empty() {
             return pause;
@@ -313,7 +312,7 @@ impl SqlTasks {
         loop {
             pgrx::check_for_interrupts!();
             // An ownership that is rolled back costs the task's group a turn.
-            let may_go_on = || has_next(entry, time::monotonic()) && slots::may_begin(entry);
+            let may_go_on = || has_next(entry, time::monotonic()) && processes::may_begin(entry);
             if !new.is_empty() && !may_go_on() {
                 return Step::Later;
             }
@@ -325,7 +324,7 @@ impl SqlTasks {
             }
             if let Step::RoleHasItsShare(role) = step {
                 full.push(role);
-                let begun = slots::own(db).map(|(_, slot)| Uuid(slot.assignment().id));
+                let begun = processes::own(db).map(|(_, record)| Uuid(record.assignment().id));
                 let begun: Vec<Uuid> = begun.chain(new.iter().map(|it| it.id)).collect();
                 for id in command::of_other_roles(db, &full, &begun, self.last_role) {
                     step = self.try_own(db, entry, Some(id));
@@ -337,7 +336,7 @@ impl SqlTasks {
                     }
                 }
                 if matches!(step, Step::NoTask | Step::RoleHasItsShare(_)) {
-                    slots::wants_none(entry);
+                    processes::wants_none(entry);
                     return Step::RoleHasItsShare(role);
                 }
             }
@@ -350,7 +349,7 @@ impl SqlTasks {
                 }
                 Step::Gone => {}
                 Step::NoTask => {
-                    slots::wants_none(entry);
+                    processes::wants_none(entry);
                     return Step::NoTask;
                 }
                 end => return end,
@@ -367,7 +366,7 @@ impl SqlTasks {
                 (true, Step::Claimed(it))
             };
             // Its lease was released, and its command has not ended yet.
-            if sql_slots().iter().any(|slot| slot.has_command_of(db.key(), id.0)) {
+            if sql_records().iter().any(|record| record.has_command_of(db.key(), id.0)) {
                 return (false, Step::Later);
             }
             let command = match command::read(db, id) {
@@ -376,7 +375,7 @@ impl SqlTasks {
                 Some(Ok(command)) => command,
             };
             let (role, database) = (command.role.to_u32(), command.database.to_u32());
-            let running = slots::used_by(role, database);
+            let running = processes::used_by(role, database);
             match rights::commands_left(command.role, command.database, running) {
                 Err(why) => {
                     let why = Refusal { why: why.as_failure(), is_final: false };
@@ -386,7 +385,9 @@ impl SqlTasks {
                 Ok(_) => {}
             }
             match self.processes.take(db, entry, role, database) {
-                Taken::Slot { number, is_new } => claimed(Ok((command, Place { number, is_new }))),
+                Taken::Record { number, is_new } => {
+                    claimed(Ok((command, Place { number, is_new })))
+                }
                 Taken::RoleHasItsShare => (false, Step::RoleHasItsShare(role)),
                 none => {
                     self.first = Some(id);
@@ -462,7 +463,7 @@ impl Claimed {
     /// Gives its process back, which has not begun it.
     fn give_back(&self) {
         if let Ok((_, place)) = &self.what {
-            slots::give_back(place.number);
+            processes::give_back(place.number);
         }
     }
 }
@@ -472,7 +473,7 @@ impl Claimed {
 fn has_next(entry: u32, now: Monotonic) -> bool {
     with_board(|board| {
         let queue = board.find_queue(entry, QUEUE);
-        !sql_slots().is_empty()
+        !sql_records().is_empty()
             && board.blocked(entry, queue, now, None).is_none()
             && !matches!(board.next_task(entry, QUEUE, None), Next::Empty)
     })
@@ -494,10 +495,10 @@ fn finish(
 
 /// Takes over from an earlier scheduler: leases of commands that no process runs end at once.
 fn adopt(db: &Database, entry: u32) -> bool {
-    for (number, _) in slots::own(db).filter(|(_, it)| it.state() == SqlState::Taken) {
-        slots::give_back(number);
+    for (number, _) in processes::own(db).filter(|(_, it)| it.state() == SqlState::Taken) {
+        processes::give_back(number);
     }
-    let kept: HashSet<u128> = slots::own(db)
+    let kept: HashSet<u128> = processes::own(db)
         .filter(|(_, it)| it.state().has_command())
         .map(|(_, it)| it.assignment().id)
         .collect();

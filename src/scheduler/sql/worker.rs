@@ -6,9 +6,9 @@ use crate::pg::named::role;
 use crate::pg::{datum, process, time};
 use crate::scheduler::process::{Commit, install_signal_handlers, sleep, transaction};
 use crate::scheduler::sql::exchange::{Request, write_reply, write_unbegun};
-use crate::scheduler::sql::slots;
-use crate::shmem::segment::{sql_slots, wake_scheduler, with_sql_lock};
-use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState};
+use crate::scheduler::sql::processes;
+use crate::shmem::segment::{sql_records, wake_scheduler, with_sql_lock};
+use crate::shmem::sql_record::{Assignment, SqlRecord, SqlState};
 use board::Micros;
 use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::prelude::*;
@@ -28,15 +28,15 @@ const TEXT_MAX: usize = 16 << 10;
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn scylla_sql_worker(argument: Datum) {
     let (number, generation) = (argument.value() as u32 as usize, (argument.value() >> 32) as u32);
-    let slot = &sql_slots()[number];
-    if !with_sql_lock(|| slot.starts(generation, process::id())) {
+    let record = &sql_records()[number];
+    if !with_sql_lock(|| record.starts(generation, process::id())) {
         return;
     }
-    // SAFETY: the callback is this library's, and the slot exists.
+    // SAFETY: the callback is this library's, and the record exists.
     unsafe { pg_sys::on_shmem_exit(Some(worker_ends), Datum::from(number)) };
     install_signal_handlers();
     // The command may be assigned while this process connects.
-    let Assignment { role, database, .. } = slot.assignment();
+    let Assignment { role, database, .. } = record.assignment();
     // SAFETY: connects as the role itself. PostgreSQL refuses a role that may not log in or
     // connect, which ends the process.
     unsafe {
@@ -49,16 +49,16 @@ pub extern "C-unwind" fn scylla_sql_worker(argument: Datum) {
         // A cancel that came late meant the command before.
         // SAFETY: a plain flag of this process.
         unsafe { std::ptr::write_volatile(&raw mut pg_sys::QueryCancelPending, 0) };
-        if slot.begins(time::monotonic()) {
-            if !serve(slot, as_connected) {
+        if record.begins(time::monotonic()) {
+            if !serve(record, as_connected) {
                 return;
             }
             leave_at = time::monotonic() + IDLE_TIMEOUT;
             continue;
         }
         let left = leave_at - time::monotonic();
-        let may_leave = || slot.change(SqlState::Idle, SqlState::Leaving);
-        match slot.state() {
+        let may_leave = || record.change(SqlState::Idle, SqlState::Leaving);
+        match record.state() {
             SqlState::Leaving => return,
             SqlState::Idle if left <= Micros::ZERO && may_leave() => return,
             // The scheduler finds the reply without this process.
@@ -70,11 +70,11 @@ pub extern "C-unwind" fn scylla_sql_worker(argument: Datum) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn worker_ends(_code: core::ffi::c_int, number: Datum) {
-    let slot = &sql_slots()[number.value()];
-    slot.ends();
-    let entry = slot.entry();
+    let record = &sql_records()[number.value()];
+    record.ends();
+    let entry = record.entry();
     wake_scheduler(entry);
-    slots::wake_waiting(entry);
+    processes::wake_waiting(entry);
 }
 
 /// The row of a role in the catalog.
@@ -97,11 +97,11 @@ fn session_row() -> Option<RoleRow> {
 
 /// Runs the command that is assigned. False: the session cannot be used again. `as_connected`: the
 /// row of its role then.
-fn serve(slot: &SqlSlot, as_connected: RoleRow) -> bool {
-    let Assignment { entry, area, timeout, .. } = slot.assignment();
+fn serve(record: &SqlRecord, as_connected: RoleRow) -> bool {
+    let Assignment { entry, area, timeout, .. } = record.assignment();
     // Without its request the command cannot have begun.
     let Some(Request { encoding, command }) = Request::read(area) else {
-        slot.set(SqlState::Unbegun);
+        record.set(SqlState::Unbegun);
         return false;
     };
     // A role that has changed, such as a superuser that was demoted, has another session.
@@ -117,7 +117,7 @@ fn serve(slot: &SqlSlot, as_connected: RoleRow) -> bool {
     // ends instead, and the scheduler finds the reply.
     let is_clean = simple_query::discard(DISCARD_TIMEOUT);
     if is_clean {
-        slot.set(SqlState::Done);
+        record.set(SqlState::Done);
         wake_scheduler(entry);
     }
     is_clean

@@ -1,6 +1,5 @@
 //! Writes rows past the executor and many at a time, as PostgreSQL does for its catalogs.
 
-pub mod columns;
 mod indexes;
 pub mod partition_map;
 pub mod partition_writer;

@@ -2,10 +2,10 @@
 //! the columns may differ, and others may have added some.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::pg::datum::{FLOAT, INTEGER, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use crate::pg::relcache;
-use crate::shmem::database::Database;
-use crate::storage::writers::columns::{Given, Sources, columns, find_column};
+use crate::storage::columns::{Given, Sources, columns, find_column};
 use pgrx::pg_sys::{self, Datum, Oid, Relation};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,10 +1,10 @@
 //! Writes settled tasks into today's partition of `scylla.finished`.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::pg::datum;
-use crate::shmem::database::Database;
+use crate::storage::columns::Source;
 use crate::storage::lookup::Row;
-use crate::storage::writers::columns::Source;
 use crate::storage::writers::partition_map::{PartitionMap, Settled, partition_map};
 use crate::storage::writers::table_writer::TableWriter;
 use board::Wall;

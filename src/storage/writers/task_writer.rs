@@ -1,10 +1,10 @@
 //! Writes submitted tasks into `scylla.task`, where no key and no id of theirs can be a duplicate.
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::pg::datum::Kind;
 use crate::pg::relcache;
-use crate::shmem::database::Database;
-use crate::storage::writers::columns::{Given, Source, Sources};
+use crate::storage::columns::{Given, Source, Sources};
 use crate::storage::writers::table_writer::TableWriter;
 use board::RowHint;
 use pgrx::pg_sys::{self, Datum, Oid};

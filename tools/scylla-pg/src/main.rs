@@ -2,6 +2,7 @@
 
 mod commands;
 mod connection;
+mod explain;
 mod failure;
 mod import;
 mod metrics;
@@ -142,7 +143,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         }
     };
     match result {
-        Err(failure) => Err(commands::explain(&client, failure).await),
+        Err(failure) => Err(explain::explain(&client, failure).await),
         done => done,
     }
 }

@@ -356,12 +356,12 @@ impl Board<'_> {
         }
         let live = self.notices.audit().into_iter().filter(|live| *live).count();
         assert_eq!(live, notices, "notices");
-        let parked = (0..).zip(queues).filter(|(at, live)| {
+        let unneeded = (0..).zip(queues).filter(|(at, live)| {
             let is_listed = listed[*at as usize];
             assert!(!**live || self.queues[*at].to_announce == is_listed, "queue {at} is listed");
             **live && !self.is_needed(*at)
         });
-        assert_eq!(parked.count(), self.globals.parked as usize, "queues kept to be announced");
+        assert_eq!(unneeded.count(), self.globals.unneeded as usize, "queues kept to be announced");
     }
 
     fn audit_permits(&mut self, queues: &[bool]) {

@@ -28,8 +28,8 @@ use crate::layout::stats::{QueueStats, Recount};
 use crate::layout::waiter::{Notice, PLACES, Place, Waiter};
 use crate::layout::worker::Worker;
 
-/// How many queues without lanes are kept to be announced; more are not announced.
-pub(crate) const MAX_PARKED: usize = 256;
+/// How many queues that are not needed are kept to be announced; more are not announced.
+pub(crate) const MAX_UNNEEDED: usize = 256;
 
 /// How many queues are counted at once; what more there are is not counted.
 const MAX_COUNTED: usize = 10_240;
@@ -72,7 +72,7 @@ impl Sizes {
     /// limited by that of the slots alone.
     pub fn of(slots: usize, processes: usize) -> Sizes {
         let lanes = slots + 2 * processes;
-        let queues = lanes + MAX_PARKED + MAX_CONFIGURED;
+        let queues = lanes + MAX_UNNEEDED + MAX_CONFIGURED;
         Sizes {
             slots,
             slot_buckets: slots.next_power_of_two(),
@@ -253,7 +253,7 @@ impl<'a> Board<'a> {
             lengths: NIL,
             generation,
             seed,
-            parked: 0,
+            unneeded: 0,
             configured: 0,
             refusing: 0,
             ordering: 0,

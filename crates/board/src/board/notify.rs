@@ -134,7 +134,7 @@ impl Board<'_> {
         let name = self.queues[queue].name;
         self.remove_from_announce(queue);
         if !self.is_needed(queue) {
-            self.globals.parked -= 1;
+            self.globals.unneeded -= 1;
             self.free_queue(queue);
         }
         Some(name)

@@ -7,6 +7,13 @@ use crate::time::{Micros, Monotonic, Wall};
 /// How many databases of one server may use the extension at once.
 pub const MAX_DATABASES: usize = 128;
 
+/// How often, at most, the scheduler runs deferred countdowns: a locked row stays locked for a
+/// while.
+pub const COUNTDOWN_DELAY: Micros = Micros::from_millis(2);
+
+/// When the scheduler tries again to write a row that it could not write.
+pub const ROW_RETRY_DELAY: Micros = Micros::from_millis(100);
+
 /// Whether a database's part of the board was built from its tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -207,6 +214,11 @@ impl DatabaseEntry {
     pub fn unbuilt(database: u32, extension: u32) -> DatabaseEntry {
         let build_state = BuildState::Unbuilt;
         DatabaseEntry { database, extension, build_state, ..DatabaseEntry::VACANT }
+    }
+
+    /// Rows that a transaction had locked are free: countdowns that were deferred run soon.
+    pub fn rows_released(&mut self, now: Monotonic) {
+        self.countdown_at = self.countdown_at.min(now + COUNTDOWN_DELAY);
     }
 
     /// Asks for a survey of the lanes.

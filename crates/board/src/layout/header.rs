@@ -36,8 +36,8 @@ pub struct Globals {
     pub(crate) generation: u32,
     /// A random number that users do not know.
     pub(crate) seed: u32,
-    /// How many queues are kept without lanes, to be announced.
-    pub(crate) parked: u32,
+    /// How many queues that are not needed are kept to be announced.
+    pub(crate) unneeded: u32,
     /// How many queues have settings, or are about to get some.
     pub(crate) configured: u32,
     /// How many queues refuse more ready tasks than `max_ready`.

@@ -105,7 +105,7 @@ impl Import {
         bar.finish_and_clear();
         match done {
             Ok(done) => self.report(&done, &mut out, as_json),
-            Err(failure) => Err(super::explain(&target, failure).await),
+            Err(failure) => Err(crate::explain::explain(&target, failure).await),
         }
     }
 

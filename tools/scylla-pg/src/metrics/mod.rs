@@ -3,8 +3,8 @@
 pub mod collect;
 mod page;
 
-use crate::commands;
 use crate::connection;
+use crate::explain;
 use crate::failure::Failure;
 use axum::Router;
 use axum::body::Bytes;
@@ -163,7 +163,7 @@ impl Exporter {
             found = collect::snapshot(&client, self.max_names).await;
         }
         if let Err(failure) = found {
-            return Err(commands::explain(&client, failure).await);
+            return Err(explain::explain(&client, failure).await);
         }
         state.client = Some(client);
         found

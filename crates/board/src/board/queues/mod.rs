@@ -7,7 +7,7 @@ pub mod limits;
 pub mod order;
 
 use crate::board::queues::limits::Bucket;
-use crate::board::{Board, MAX_PARKED};
+use crate::board::{Board, MAX_UNNEEDED};
 use crate::containers::hash::hash;
 use crate::layout::names::Name;
 use crate::layout::nodes::{Link, NIL};
@@ -75,7 +75,7 @@ impl Board<'_> {
     /// Changes what a queue is needed for, and gives it what it is needed for then.
     pub(crate) fn change_need(&mut self, queue: u32, change: impl FnOnce(&mut Queue)) {
         let it = &self.queues[queue];
-        let was_parked = !self.is_needed(queue) && it.to_announce;
+        let was_unneeded = !self.is_needed(queue) && it.to_announce;
         let was_configured = it.is_configured();
         let refused = it.settings.max_ready > 0;
         let kept_order = self.keeps_order(queue);
@@ -87,18 +87,18 @@ impl Board<'_> {
         self.globals.refusing += u32::from(refuses);
         self.globals.ordering -= u32::from(kept_order);
         self.globals.ordering += u32::from(self.keeps_order(queue));
-        self.globals.parked -= u32::from(was_parked);
+        self.globals.unneeded -= u32::from(was_unneeded);
         self.globals.configured -= u32::from(was_configured);
         self.globals.configured += u32::from(is_configured);
         if !self.is_needed(queue) {
-            self.park_queue(queue);
+            self.keep_to_announce(queue);
         }
     }
 
     /// Keeps a queue that is not needed to be announced, or frees it.
-    fn park_queue(&mut self, queue: u32) {
-        if self.queues[queue].to_announce && (self.globals.parked as usize) < MAX_PARKED {
-            self.globals.parked += 1;
+    fn keep_to_announce(&mut self, queue: u32) {
+        if self.queues[queue].to_announce && (self.globals.unneeded as usize) < MAX_UNNEEDED {
+            self.globals.unneeded += 1;
         } else {
             self.remove_from_announce(queue);
             self.free_queue(queue);
@@ -115,7 +115,7 @@ impl Board<'_> {
         let found = self.find_queue(entry, name);
         let is_configured = found.is_some_and(|queue| self.queues[queue].is_configured());
         let queues = self.queues.capacity() as usize;
-        let most = queues - self.lanes.capacity() as usize - MAX_PARKED;
+        let most = queues - self.lanes.capacity() as usize - MAX_UNNEEDED;
         if !is_configured && self.globals.configured as usize >= most {
             return None;
         }

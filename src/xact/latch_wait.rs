@@ -3,7 +3,7 @@
 use crate::pg::compat::waiting::{HANG_UP, has_hung_up, wait_event};
 use crate::pg::process;
 use crate::pg::time;
-use crate::shmem::xact;
+use crate::xact::waiter::end_wait;
 use board::{Micros, Monotonic};
 use pgrx::pg_sys;
 
@@ -24,7 +24,7 @@ pub fn poll_until<T>(until: Monotonic, mut look: impl FnMut() -> Option<T>) -> O
         lay_down();
         let left = until - time::monotonic();
         if found.is_some() || left <= Micros::ZERO {
-            xact::end_wait(None);
+            end_wait(None);
             return found;
         }
         let must_poll = process::is_in_recovery() || HANG_UP == 0;

@@ -2,21 +2,20 @@
 //! it starts closed (I12).
 
 use crate::error;
+use crate::extension::database::Database;
 use crate::ops::supply::survey;
 use crate::pg::datum::{self, BOOL};
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, Change};
 use crate::storage::rows::session;
+use crate::xact::{self, Change};
 use board::BuildState;
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{self, Datum};
 
-statement!(INCARNATION, "maintenance/identity", []);
-statement!(OPEN, "maintenance/open", [BOOL]);
-statement!(CRITICAL_ONLY, "maintenance/critical_only", [BOOL]);
-statement!(USE, "maintenance/note_use", []);
+statement!(INCARNATION, "identity/read", []);
+statement!(OPEN, "identity/open", [BOOL]);
+statement!(CRITICAL_ONLY, "identity/critical_only", [BOOL]);
 
 /// Whether the database is open. Notes it on the board, and in the log when it has been closed.
 /// `None`: another transaction is changing it at this moment.
@@ -82,9 +81,4 @@ fn lock_incarnation(db: &Database) {
     unsafe {
         pg_sys::LockRelationOid(db.table(c"incarnation"), pg_sys::ShareRowExclusiveLock as i32)
     };
-}
-
-/// Notes that this database has made partitions itself: they do not come from a dump.
-pub fn note_use(db: &Database) {
-    session(db).run(&USE, &[]);
 }

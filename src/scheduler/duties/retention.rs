@@ -1,15 +1,14 @@
 //! The duty of retention: makes partitions ahead, has those of days that are over indexed, drops
 //! those past retention, and deletes single rows when the retention is shorter than a day.
 
+use crate::extension::database::Database;
 use crate::guc;
 use crate::ops::maintenance::retention::{self, Day, Past};
 use crate::ops::maintenance::worker_indexes;
 use crate::ops::submit::kept;
 use crate::pg::time;
-use crate::scheduler::duties::in_extension_transaction;
 use crate::scheduler::helper;
-use crate::scheduler::process::Commit;
-use crate::shmem::database::Database;
+use crate::scheduler::process::{Commit, in_extension_transaction};
 use board::{Micros, Monotonic};
 use std::collections::HashMap;
 

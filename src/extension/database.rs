@@ -1,9 +1,9 @@
 //! The database that this backend is connected to, and this creation of the extension in it (I12).
 
 use crate::error;
+use crate::extension::members;
 use crate::pg::process;
 use crate::pg::{datum, relcache};
-use crate::shmem::members;
 use crate::shmem::segment::{wake_launcher, with_board};
 use board::{Board, BuildState, MAX_DATABASES};
 use pgrx::pg_sys;
@@ -102,7 +102,7 @@ impl Database {
 
     /// The index of this database's entry, and whether its board is built and a scheduler serves
     /// it.
-    pub(super) fn register(&self) -> (u32, bool, bool) {
+    pub fn register(&self) -> (u32, bool, bool) {
         let (database, extension) = self.key();
         let register = || {
             with_board(|board| {

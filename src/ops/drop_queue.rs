@@ -1,16 +1,16 @@
 //! Dropping a queue: its tasks, its settings, its totals, and what was granted on it.
 
 use crate::error::Result;
+use crate::extension::database::Database;
 use crate::ops::matching::act::{Action, Matching};
 use crate::ops::matching::filter::Filter;
 use crate::ops::queues::{configure, max_tries};
 use crate::pg::datum::{self, TEXT};
 use crate::pg::relcache;
 use crate::pg::spi::statement;
-use crate::shmem::database::Database;
-use crate::shmem::xact::{self, Change};
 use crate::storage::privileges::{Privileges, privilege_table};
 use crate::storage::rows::session;
+use crate::xact::{self, Change};
 use board::Name;
 use pgrx::pg_sys::{self, Oid};
 

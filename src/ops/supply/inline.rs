@@ -3,10 +3,11 @@
 //! A caller ends leases, fires tasks and counts down as its transaction commits, not before: what
 //! it takes in hand for others is theirs again in a moment, however long its transaction was open.
 
-use crate::due;
 use crate::error;
+use crate::extension::database::{self, Database};
 use crate::memory;
 use crate::ops::dependencies::count_down;
+use crate::ops::due;
 use crate::ops::maintenance::expire::{self, Batch};
 use crate::ops::maintenance::{QUARANTINE, fire};
 use crate::ops::supply::{order, survey};
@@ -14,7 +15,6 @@ use crate::pg::process;
 use crate::pg::subtransaction::in_subtransaction;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
 use crate::storage::rows::ROWS_PER_TX;
 use board::{Board, Timestamp, Wall};

@@ -1,16 +1,22 @@
-//! The processes that run SQL commands: a slot of shared memory each. The state of a slot says
-//! which side may write the other fields: the scheduler that uses the slot, or its process.
+//! The processes that run SQL commands: a record in shared memory each. The state of a record says
+//! which side may write the other fields: the scheduler that uses the record, or its process.
 
 use board::{Micros, Monotonic, TokenHash};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-/// What a slot's process does.
+/// The queue of the tasks that are SQL commands. No worker owns them.
+pub const QUEUE: &[u8] = b"sql";
+
+/// The owner of a command that runs.
+pub const WORKER: &[u8] = b"scylla sql worker";
+
+/// What a record's process does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum SqlState {
     /// There is no process.
     Free,
-    /// A scheduler has taken the slot and assigns a command.
+    /// A scheduler has taken the record and assigns a command.
     Taken,
     /// A command is assigned; the process has not begun it.
     Assigned,
@@ -53,7 +59,7 @@ pub struct Assignment {
 /// One process, or room for one. All bits zero: no process uses it.
 #[derive(Default)]
 #[repr(C)]
-pub struct SqlSlot {
+pub struct SqlRecord {
     state: AtomicU32,
     pid: AtomicI32,
     home: [AtomicU32; 2],
@@ -62,7 +68,7 @@ pub struct SqlSlot {
     database: AtomicU32,
     area: AtomicU32,
     timeout: AtomicI32,
-    /// Counts the processes that were started for the slot: one of before does not serve it.
+    /// Counts the processes that were started for the record: one of before does not serve it.
     generation: AtomicU32,
     /// Since when the command is assigned, or runs: microseconds of the monotonic clock.
     since: AtomicI64,
@@ -76,7 +82,7 @@ pub struct SqlSlot {
 pub struct SqlWant {
     /// Until when the wish counts, by the monotonic clock: the scheduler renews it.
     until: AtomicI64,
-    /// The server has no background worker left, so that a free slot is of no use.
+    /// The server has no background worker left, so that a free record is of no use.
     lacks_worker: AtomicBool,
     /// The number of the last command that the database began, among all databases' commands.
     turn: AtomicU64,
@@ -122,13 +128,13 @@ impl SqlState {
         matches!(self, Assigned | Running | Done | Lost | Unbegun)
     }
 
-    /// Whether the slot has a command, or is about to get one.
+    /// Whether the record has a command, or is about to get one.
     pub fn is_used(self) -> bool {
         self == Taken || self.has_command()
     }
 }
 
-impl SqlSlot {
+impl SqlRecord {
     /// What the process does.
     pub fn state(&self) -> SqlState {
         STATES[self.state.load(Ordering::SeqCst) as usize]
@@ -170,7 +176,7 @@ impl SqlSlot {
         self.entry.load(Ordering::SeqCst)
     }
 
-    /// The role of the slot's commands.
+    /// The role of the record's commands.
     pub fn role(&self) -> u32 {
         self.role.load(Ordering::SeqCst)
     }
@@ -192,7 +198,7 @@ impl SqlSlot {
         self.state().has_command() && it.home == home && it.id == id
     }
 
-    /// Notes whose commands the slot is for, in a slot that this scheduler has taken.
+    /// Notes whose commands the record is for, in a record that this scheduler has taken.
     pub fn note_use(&self, home: (u32, u32), entry: u32, role: u32, database: u32) {
         self.home[0].store(home.0, Ordering::SeqCst);
         self.home[1].store(home.1, Ordering::SeqCst);
@@ -201,7 +207,7 @@ impl SqlSlot {
         self.database.store(database, Ordering::SeqCst);
     }
 
-    /// Assigns a command, in a slot that this scheduler has taken.
+    /// Assigns a command, in a record that this scheduler has taken.
     pub fn assign(&self, it: &Assignment, now: Monotonic) {
         self.note_use(it.home, it.entry, it.role, it.database);
         self.timeout.store(it.timeout, Ordering::SeqCst);
@@ -212,13 +218,13 @@ impl SqlSlot {
         self.set(Assigned);
     }
 
-    /// Begins another use of the slot, for which a process is started: the number of that.
+    /// Begins another use of the record, for which a process is started: the number of that.
     pub fn expect_process(&self) -> u32 {
         self.pid.store(0, Ordering::SeqCst);
         self.generation.fetch_add(1, Ordering::SeqCst).wrapping_add(1)
     }
 
-    /// Notes that a process serves the slot; false: it was started for an earlier use.
+    /// Notes that a process serves the record; false: it was started for an earlier use.
     pub fn starts(&self, generation: u32, pid: i32) -> bool {
         let is_expected = self.generation.load(Ordering::SeqCst) == generation
             && matches!(self.state(), Taken | Assigned | Idle);
@@ -243,7 +249,7 @@ impl SqlSlot {
         _ = after.into_iter().any(|(from, to)| self.change(from, to));
     }
 
-    /// After a command was assigned to a process that served the slot before: notes that this
+    /// After a command was assigned to a process that served the record before: notes that this
     /// process has ended meanwhile, if it has.
     pub fn note_absence(&self) {
         if self.pid().is_none() {

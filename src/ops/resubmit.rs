@@ -1,6 +1,7 @@
 //! Resubmitting: a task that was aborted or cancelled runs again, as a new task.
 
 use crate::error::{self, Result};
+use crate::extension::database::Database;
 use crate::ops::submit::draft::{Draft, OnConflict, SqlCommand};
 use crate::ops::submit::submit_tasks;
 use crate::pg::datum::{self, UUIDS};
@@ -8,13 +9,12 @@ use crate::pg::named::database::Named;
 use crate::pg::named::role;
 use crate::pg::spi::{Rows, statement};
 use crate::pg::uuid::Uuid;
-use crate::shmem::database::Database;
 use crate::storage::rows::{id_at, ids, session, share};
 use pgrx::pg_sys::Oid;
 use std::collections::HashMap;
 
-statement!(RESUBMITTED, "submit/resubmitted", [UUIDS]);
-statement!(MARK, "submit/mark_resubmitted", [UUIDS, UUIDS]);
+statement!(RESUBMITTED, "resubmit/read", [UUIDS]);
+statement!(MARK, "resubmit/mark", [UUIDS, UUIDS]);
 
 /// Submits tasks again, as a role asks, which needs the rights of the role of each SQL command. For
 /// each task: the id of the new one, the same where an id is repeated; `None`: there is no such

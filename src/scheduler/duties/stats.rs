@@ -1,12 +1,11 @@
 //! The numbers of queues: the scheduler has the tasks counted, and writes the totals.
 
+use crate::extension::database::Database;
 use crate::memory;
 use crate::ops::stats::{recount, totals};
 use crate::pg::time;
-use crate::scheduler::duties::in_extension_transaction;
 use crate::scheduler::helper;
-use crate::scheduler::process::Commit;
-use crate::shmem::database::Database;
+use crate::scheduler::process::{Commit, in_extension_transaction};
 use crate::shmem::segment::with_board;
 use board::{Micros, Monotonic};
 use pgrx::pg_sys;

@@ -2,9 +2,9 @@
 //! (I1).
 
 use crate::error;
-use crate::ops::maintenance::{identity, persist_leases};
-use crate::ops::supply::survey;
-use crate::shmem::database::Database;
+use crate::extension::database::Database;
+use crate::ops::maintenance::persist_leases;
+use crate::ops::supply::{identity, survey};
 use crate::shmem::segment::{self, with_board};
 use board::{BuildState, Wall};
 use pgrx::PgLogLevel;

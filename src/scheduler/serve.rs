@@ -1,27 +1,27 @@
 //! The scheduler of one database: sleeps until the next duty, and does it.
 
 use crate::error;
+use crate::extension::database::{self, Database};
+use crate::extension::members;
 use crate::guc;
 use crate::memory;
 use crate::pg::{process, time};
-use crate::scheduler::duties;
+use crate::scheduler::duties::order::Order;
+use crate::scheduler::duties::retention::Retention;
+use crate::scheduler::duties::stats::{self, Stats};
+use crate::scheduler::duties::{announce, countdowns, lanes, leases};
 use crate::scheduler::firing::Firing;
 use crate::scheduler::firing::due_tasks::DueTasks;
 use crate::scheduler::firing::schedules::Schedules;
-use crate::scheduler::order::Order;
 use crate::scheduler::process::{
     Commit, heed_interrupts, install_signal_handlers, publish_durable, sleep, transaction,
 };
-use crate::scheduler::retention::Retention;
 use crate::scheduler::settings;
 use crate::scheduler::sql::SqlTasks;
-use crate::scheduler::stats::{self, Stats};
-use crate::shmem::database::{self, Database};
-use crate::shmem::members;
-use crate::shmem::on_board::not_as_made;
 use crate::shmem::schedulers;
 use crate::shmem::segment::{self, with_board};
-use crate::shmem::xact;
+use crate::xact;
+use crate::xact::on_board::not_as_made;
 use board::{Board, BuildState, Counted, Micros, Monotonic, Wall};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
@@ -42,7 +42,7 @@ pub extern "C-unwind" fn scylla_scheduler(database: pg_sys::Datum) {
     install_signal_handlers();
     // Before it connects: a second one, or one that comes while the database is wanted, must not be
     // in the way of a command for a moment.
-    if !schedulers::claim(database) {
+    if !schedulers::claim(database, xact::end_withholding) {
         return;
     }
     // SAFETY: connects as the bootstrap superuser to the database that the launcher named.
@@ -144,7 +144,7 @@ impl Scheduler<'_> {
         Scheduler {
             db,
             next_sweep: Monotonic::MIN,
-            pause: xact::COUNTDOWN_DELAY,
+            pause: board::COUNTDOWN_DELAY,
             cover_pause: guc::sweep_interval(),
             next_cover: Monotonic::MIN,
             firing: Firing::new(DueTasks),
@@ -181,7 +181,7 @@ impl Scheduler<'_> {
         }
         // Before anything fires: a restored database must be recognised.
         if wakeup.sweeping {
-            duties::check_identity(self.db, entry);
+            lanes::check_identity(self.db, entry);
         }
         let more = self.keep_times(entry);
         if is_served(entry) {
@@ -190,16 +190,16 @@ impl Scheduler<'_> {
         if with_board(|board| board.entry(entry).countdown_at) <= time::monotonic()
             && publish_durable()
         {
-            duties::run_deferred(self.db, entry, &mut self.pause);
+            countdowns::run_deferred(self.db, entry, &mut self.pause);
         }
         if wakeup.sweeping {
-            duties::persist(self.db, entry);
-            duties::cover(self.db, entry, &mut self.cover_pause, &mut self.next_cover);
+            leases::persist(self.db, entry);
+            lanes::cover(self.db, entry, &mut self.cover_pause, &mut self.next_cover);
             let interval = guc::sweep_interval().min(persist_interval());
             self.next_sweep = time::monotonic() + interval;
             if self.next_workers <= time::monotonic() {
                 self.next_workers = time::monotonic() + WORKERS_INTERVAL;
-                duties::keep_workers(self.db, entry, self.hears_since);
+                leases::keep_workers(self.db, entry, self.hears_since);
             }
         }
         self.schedules.count(self.db, entry);
@@ -210,8 +210,8 @@ impl Scheduler<'_> {
             let is_surveyed = wakeup.refresh || wakeup.build_state != BuildState::Built;
             self.stats.keep(self.db, entry, wakeup.wants_recount || is_surveyed);
         }
-        duties::release_permits(entry);
-        duties::announce(entry);
+        lanes::release_permits(entry);
+        announce::announce(entry);
         self.rest(entry, more || self.retains);
         true
     }
@@ -260,15 +260,15 @@ impl Scheduler<'_> {
         }
         if wakeup.build_state != BuildState::Built {
             // Partitions come first: a task that settles before them goes to the default partition.
-            let known = duties::check_identity(self.db, entry);
+            let known = lanes::check_identity(self.db, entry);
             if known && is_served(entry) {
                 self.retention.supervise(self.db);
             }
-            return !wakeup.being_built && known && duties::build(self.db, entry);
+            return !wakeup.being_built && known && lanes::build(self.db, entry);
         }
         if wakeup.refresh {
             with_board(|board| board.entry_mut(entry).counted = Counted::No);
-            duties::survey(self.db, entry);
+            lanes::survey(self.db, entry);
         }
         true
     }
@@ -279,10 +279,10 @@ impl Scheduler<'_> {
         loop {
             let fires = is_served(entry)
                 && (self.firing.fire(self.db, entry) | self.schedules.fire(self.db, entry));
-            let more = duties::expire(self.db, entry) | fires;
+            let more = leases::expire(self.db, entry) | fires;
             heed_interrupts();
             if more {
-                duties::announce(entry);
+                announce::announce(entry);
             }
             if !more || time::monotonic() >= self.next_sweep {
                 return more;

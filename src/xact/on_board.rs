@@ -2,13 +2,13 @@
 //! builds it where no scheduler does (I1).
 
 use crate::error::{self, Error};
+use crate::extension::database::{Database, VERSION, cached_or_find, other_version};
+use crate::extension::members;
 use crate::pg::named::role;
 use crate::pg::process;
 use crate::pg::time;
-use crate::shmem::database::{Database, VERSION, cached_or_find, other_version};
-use crate::shmem::members;
 use crate::shmem::segment::{AT_ONCE, in_steps, wait, with_board};
-use crate::shmem::xact::{building, note_call};
+use crate::xact::in_hand::{building, note_call};
 use board::{Board, BuildState, Id, Micros, Slot};
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
@@ -51,7 +51,7 @@ pub fn not_as_made(extension: Oid) -> Option<Error> {
 }
 
 impl Database {
-    /// Runs `steps` on this database's part of the board under one hold of the lock. Waits until
+    /// Runs `moves` on this database's part of the board under one hold of the lock. Waits until
     /// the board is built from the tables (I1).
     pub fn on_board<T>(&self, mut moves: impl FnMut(&mut Board, u32) -> T) -> T {
         loop {

@@ -6,12 +6,12 @@
 //! database has more than its share, however long its commands run: a part is kept for other
 //! databases, if there are any, and another part for other roles.
 
+use crate::extension::database::Database;
 use crate::pg::command::shared_area;
 use crate::pg::{process, time};
 use crate::scheduler::process::builder;
-use crate::shmem::database::Database;
-use crate::shmem::segment::{sql_slots, sql_wants, wake_scheduler, with_board, with_sql_lock};
-use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState, SqlWant};
+use crate::shmem::segment::{sql_records, sql_wants, wake_scheduler, with_board, with_sql_lock};
+use crate::shmem::sql_record::{Assignment, SqlRecord, SqlState, SqlWant};
 use board::{DatabaseEntry, Micros, Monotonic};
 use pgrx::bgworkers::{BackgroundWorkerStatus, DynamicBackgroundWorker};
 use pgrx::pg_sys::{self, Datum};
@@ -28,8 +28,8 @@ const KEPT_PART: usize = 4;
 
 /// What came of asking for a process.
 pub enum Taken {
-    /// The slot of one, and whether the process is a new one.
-    Slot { number: usize, is_new: bool },
+    /// The record of one, and whether the process is a new one.
+    Record { number: usize, is_new: bool },
     /// The role has as many as it may have.
     RoleHasItsShare,
     /// The database has as many as it may have, or others come first, or none is free.
@@ -38,15 +38,15 @@ pub enum Taken {
     NoWorker,
 }
 
-/// The processes that this scheduler started, by their slots.
+/// The processes that this scheduler started, by their records.
 #[derive(Default)]
 pub struct Processes(HashMap<usize, DynamicBackgroundWorker>);
 
-/// The slots that the scheduler of a database uses, with their numbers.
-pub fn own(db: &Database) -> impl Iterator<Item = (usize, &'static SqlSlot)> {
+/// The records that the scheduler of a database uses, with their numbers.
+pub fn own(db: &Database) -> impl Iterator<Item = (usize, &'static SqlRecord)> {
     let home = db.key();
-    let is_own = move |it: &SqlSlot| it.state() != SqlState::Free && it.assignment().home == home;
-    sql_slots().iter().enumerate().filter(move |(_, it)| is_own(it))
+    let is_own = move |it: &SqlRecord| it.state() != SqlState::Free && it.assignment().home == home;
+    sql_records().iter().enumerate().filter(move |(_, it)| is_own(it))
 }
 
 /// How many processes may be used at a time.
@@ -63,14 +63,14 @@ impl Shares {
     fn of(entry: u32) -> Shares {
         let is_other = |(at, it): (u32, &DatabaseEntry)| at != entry && it.may_fire();
         let has_others = with_board(|board| (0..).zip(board.entries()).any(is_other));
-        let (all, kept) = (sql_slots().len(), sql_slots().len() / KEPT_PART);
+        let (all, kept) = (sql_records().len(), sql_records().len() / KEPT_PART);
         let database = if has_others { all - kept } else { all };
         Shares { database, role: database - kept }
     }
 }
 
-fn used(of: impl Fn(&SqlSlot) -> bool) -> usize {
-    sql_slots().iter().filter(|it| it.state().is_used() && of(it)).count()
+fn used(of: impl Fn(&SqlRecord) -> bool) -> usize {
+    sql_records().iter().filter(|it| it.state().is_used() && of(it)).count()
 }
 
 /// How many processes a role uses, and how many are used in a database.
@@ -94,13 +94,13 @@ fn ahead(entry: u32, now: Monotonic) -> impl Iterator<Item = (u32, &'static SqlW
 fn available(entry: u32, now: Monotonic) -> usize {
     let (count, lacks) = ahead(entry, now)
         .fold((0, false), |(count, lacks), (_, it)| (count + 1, lacks || it.lacks_worker()));
-    let is_available = |it: &&SqlSlot| match it.state() {
+    let is_available = |it: &&SqlRecord| match it.state() {
         SqlState::Idle => true,
         // Of no use to those that lack a place among the server's processes.
         SqlState::Free => !lacks,
         _ => false,
     };
-    sql_slots().iter().filter(is_available).count().saturating_sub(count)
+    sql_records().iter().filter(is_available).count().saturating_sub(count)
 }
 
 /// Whether a command of a database may begin now, as far as that does not depend on its role. If
@@ -127,8 +127,8 @@ pub fn may_begin(entry: u32) -> bool {
 
 /// Wakes the schedulers that are to have a free process before this one.
 fn wake_those_ahead(entry: u32) {
-    let is_free = |it: &SqlSlot| matches!(it.state(), SqlState::Idle | SqlState::Free);
-    if sql_slots().iter().any(is_free) {
+    let is_free = |it: &SqlRecord| matches!(it.state(), SqlState::Idle | SqlState::Free);
+    if sql_records().iter().any(is_free) {
         // Only these: else two that wait would wake each other all the time.
         ahead(entry, time::monotonic()).for_each(|(at, _)| wake_scheduler(at));
     }
@@ -153,37 +153,40 @@ pub fn wants_none(entry: u32) {
 
 /// Asks an idle process to leave, unless as many are about to as databases wait.
 fn ask_to_leave(now: Monotonic) -> Option<i32> {
-    let leaving = sql_slots().iter().filter(|it| it.state() == SqlState::Leaving).count();
+    let leaving = sql_records().iter().filter(|it| it.state() == SqlState::Leaving).count();
     let waiting = sql_wants().iter().filter(|it| it.is_set(now)).count();
     if leaving >= waiting {
         return None;
     }
-    let leaves = |it: &&SqlSlot| it.change(SqlState::Idle, SqlState::Leaving);
-    sql_slots().iter().find(leaves).and_then(SqlSlot::pid)
+    let leaves = |it: &&SqlRecord| it.change(SqlState::Idle, SqlState::Leaving);
+    sql_records().iter().find(leaves).and_then(SqlRecord::pid)
 }
 
 /// Whether a process is lost to its database: no scheduler looks after its command.
-pub fn is_orphan(slot: &SqlSlot) -> bool {
-    let home = slot.assignment().home;
-    slot.state().is_used() && with_board(|board| board.find_entry(home.0, home.1)).is_none()
+pub fn is_orphan(record: &SqlRecord) -> bool {
+    let home = record.assignment().home;
+    record.state().is_used() && with_board(|board| board.find_entry(home.0, home.1)).is_none()
 }
 
-/// Frees slots of databases that are gone, or whose extension is: no scheduler collects their
+/// Frees records of databases that are gone, or whose extension is: no scheduler collects their
 /// replies.
 pub fn reclaim() {
-    for slot in sql_slots() {
-        let state = slot.state();
+    for record in sql_records() {
+        let state = record.state();
         let is_over = matches!(state, SqlState::Done | SqlState::Lost | SqlState::Unbegun);
-        let area = slot.assignment().area;
-        if is_over && slot.pid().is_none() && is_orphan(slot) && slot.change(state, SqlState::Taken)
+        let area = record.assignment().area;
+        if is_over
+            && record.pid().is_none()
+            && is_orphan(record)
+            && record.change(state, SqlState::Taken)
         {
             shared_area::free(area);
-            slot.set(SqlState::Free);
+            record.set(SqlState::Free);
         }
     }
 }
 
-/// Commands whose extension was dropped, or whose database was, by their slots; since when.
+/// Commands whose extension was dropped, or whose database was, by their records; since when.
 #[derive(Default)]
 pub struct Orphans(HashMap<usize, Monotonic>);
 
@@ -197,13 +200,13 @@ impl Orphans {
     pub fn end(&mut self) -> Option<Micros> {
         let now = time::monotonic();
         let mut found = HashMap::new();
-        for (number, slot) in sql_slots().iter().enumerate().filter(|(_, it)| is_orphan(it)) {
+        for (number, record) in sql_records().iter().enumerate().filter(|(_, it)| is_orphan(it)) {
             let since = self.0.get(&number).copied().unwrap_or(now);
             found.insert(number, since);
             if now < since + ENTRY_TIMEOUT {
                 continue;
             }
-            match (slot.state(), slot.pid()) {
+            match (record.state(), record.pid()) {
                 (SqlState::Taken, _) => give_back(number),
                 (SqlState::Running, Some(pid)) if now < since + ENTRY_TIMEOUT + GRACE => {
                     process::interrupt(pid);
@@ -218,7 +221,7 @@ impl Orphans {
     }
 }
 
-/// What a look at the slots found.
+/// What a look at the records found.
 enum Found {
     Idle(usize),
     /// With the number of the process to start.
@@ -249,25 +252,25 @@ impl Processes {
             if used(|it| it.role() == role) >= shares.role {
                 return Found::RoleHasItsShare;
             }
-            let slots = sql_slots();
-            let serves = |slot: &SqlSlot| {
-                let last = slot.assignment();
+            let records = sql_records();
+            let serves = |record: &SqlRecord| {
+                let last = record.assignment();
                 (last.home, last.role, last.database) == (home, role, database)
             };
-            let idle = |it: &SqlSlot| {
+            let idle = |it: &SqlRecord| {
                 serves(it) && it.pid().is_some() && it.change(SqlState::Idle, SqlState::Taken)
             };
-            let found = if let Some(number) = slots.iter().position(idle) {
+            let found = if let Some(number) = records.iter().position(idle) {
                 Found::Idle(number)
             } else if let Some(number) =
-                slots.iter().position(|it| it.change(SqlState::Free, SqlState::Taken))
+                records.iter().position(|it| it.change(SqlState::Free, SqlState::Taken))
             {
-                Found::Free(number, slots[number].expect_process())
+                Found::Free(number, records[number].expect_process())
             } else {
                 return wait();
             };
             if let Found::Idle(number) | Found::Free(number, _) = found {
-                slots[number].note_use(home, entry, role, database);
+                records[number].note_use(home, entry, role, database);
             }
             found
         };
@@ -278,16 +281,16 @@ impl Processes {
         match with_sql_lock(find) {
             Found::Idle(number) => {
                 note_turn();
-                Taken::Slot { number, is_new: false }
+                Taken::Record { number, is_new: false }
             }
             Found::Free(number, generation) => match start(number, generation) {
                 Some(process) => {
                     self.0.insert(number, process);
                     note_turn();
-                    Taken::Slot { number, is_new: true }
+                    Taken::Record { number, is_new: true }
                 }
                 None => {
-                    sql_slots()[number].set(SqlState::Free);
+                    sql_records()[number].set(SqlState::Free);
                     let leaving = with_sql_lock(|| {
                         want.set(now + WANT_TIME, true);
                         ask_to_leave(now)
@@ -305,14 +308,14 @@ impl Processes {
         }
     }
 
-    /// Starts another process for a slot whose process left without having begun its command;
+    /// Starts another process for a record whose process left without having begun its command;
     /// false: the server has no place for one.
     pub fn start_again(&mut self, number: usize) -> bool {
-        let slot = &sql_slots()[number];
-        slot.set(SqlState::Taken);
-        let process = start(number, slot.expect_process());
+        let record = &sql_records()[number];
+        record.set(SqlState::Taken);
+        let process = start(number, record.expect_process());
         if process.is_none() {
-            slot.set(SqlState::Unbegun);
+            record.set(SqlState::Unbegun);
         }
         let is_started = process.is_some();
         self.0.extend(process.map(|it| (number, it)));
@@ -328,17 +331,17 @@ impl Processes {
         it: Assignment,
         write: impl FnOnce() -> Option<u32>,
     ) -> bool {
-        let slot = &sql_slots()[number];
+        let record = &sql_records()[number];
         let Some(area) = write() else { return false };
-        slot.assign(&Assignment { area, ..it }, time::monotonic());
+        record.assign(&Assignment { area, ..it }, time::monotonic());
         if !is_new {
-            slot.note_absence();
+            record.note_absence();
         }
-        slot.pid().into_iter().for_each(process::wake);
+        record.pid().into_iter().for_each(process::wake);
         true
     }
 
-    /// Whether the process of a slot has ended, or never started; `None`: an earlier scheduler
+    /// Whether the process of a record has ended, or never started; `None`: an earlier scheduler
     /// started it.
     pub fn is_over(&self, number: usize) -> Option<bool> {
         let process = self.0.get(&number)?;
@@ -347,12 +350,12 @@ impl Processes {
 }
 
 /// Makes a process available that was taken, and has no command. If it is about to start still, its
-/// slot is free, and it finds that another one is expected.
+/// record is free, and it finds that another one is expected.
 pub fn give_back(number: usize) {
-    with_sql_lock(|| sql_slots()[number].release());
+    with_sql_lock(|| sql_records()[number].release());
 }
 
-/// Starts a process for a slot, which is told both numbers.
+/// Starts a process for a record, which is told both numbers.
 fn start(number: usize, generation: u32) -> Option<DynamicBackgroundWorker> {
     let both = (generation as usize) << 32 | number;
     // SAFETY: the handle that PostgreSQL allocates outlives the transaction.

@@ -1,8 +1,8 @@
 //! The columns of a table, and where a writer has their values from.
 
 use crate::error;
-use crate::shmem::database::Database;
-use crate::shmem::members;
+use crate::extension::database::Database;
+use crate::extension::members;
 use pgrx::PgTupleDesc;
 use pgrx::pg_sys::{self, Datum, FormData_pg_attribute, Oid, Relation};
 use std::ffi::CStr;

@@ -1,14 +1,12 @@
 //! Order: brings the next tasks of groups forward, of which one runs at a time.
 
+use crate::extension::database::Database;
 use crate::ops::maintenance::QUARANTINE;
 use crate::ops::supply::order::{self, GROUPS_PER_TX, Group, Looked, Sweep};
 use crate::pg::time;
-use crate::scheduler::duties::in_extension_transaction;
-use crate::scheduler::process::Commit;
-use crate::shmem::database::Database;
+use crate::scheduler::process::{Commit, in_extension_transaction};
 use crate::shmem::segment::{self, with_board};
-use crate::shmem::xact::{COUNTDOWN_DELAY, ROW_RETRY_DELAY};
-use board::{Micros, Monotonic};
+use board::{COUNTDOWN_DELAY, Micros, Monotonic, ROW_RETRY_DELAY};
 
 const WHAT: &str = "bring tasks of groups forward";
 
