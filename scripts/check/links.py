@@ -24,8 +24,8 @@ LINK = re.compile(r"\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)", re.MULTILINE)
 PATH = re.compile(r"(?<![\w/.$<-])((?:%s)/[\w./*{},-]*[\w/*}])" % "|".join(FOLDERS))
 NAMED = re.compile(r"(?:(?<=\.\./)|(?<![\w/-]))docs/[\w./-]*\w")
-# What a page names that a build or a run makes, and released versions of a page that are history.
-MADE = re.compile(r"^(bench/results/|clients/typescript/(dist|node_modules))|/NAME\b|NOUN|A_vs_B|VERSION|LANGUAGE|OLD--NEW")
+# What a page names that a build, a run or a reader makes, and released versions of a page that are history.
+MADE = re.compile(r"^(src/bin/|bench/results/|clients/typescript/(dist|node_modules))|/NAME\b|NOUN|A_vs_B|VERSION|LANGUAGE|OLD--NEW")
 HISTORY = re.compile(r"(^|/)CHANGELOG\.md$")  # may name files that are gone, but links lead somewhere
 
 

@@ -10,8 +10,8 @@ use crate::ops::supply::survey as lanes;
 use crate::pg::time;
 use crate::scheduler::process::{Commit, attempt, publish_durable, transaction};
 use crate::shmem::database::{self, Database};
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, AT_ONCE};
+use crate::shmem::segment::{AT_ONCE, repeat, with_board};
+use crate::shmem::xact;
 use crate::storage::rows::ROWS_PER_TX;
 use board::{Micros, Monotonic, NotifyRound, Wall};
 use pgrx::pg_sys;
@@ -134,12 +134,7 @@ pub fn run_deferred(db: &Database, entry: u32, pause: &mut Micros) {
 
 /// Writes leases that are old enough to the table, and deletes the rows of those that have ended.
 pub fn persist(db: &Database, entry: u32) {
-    let mut from = 0;
-    loop {
-        let leases = persist_leases::find_unpersisted(entry, &mut from);
-        if leases.is_empty() {
-            break;
-        }
+    for leases in persist_leases::find_unpersisted(entry) {
         match in_extension_transaction(db, "persist leases", Commit::Durable, || {
             persist_leases::persist(db, &leases)
         }) {
@@ -166,7 +161,7 @@ pub fn keep_workers(db: &Database, entry: u32, since: Wall) {
 /// Wakes processes that wait for queues which have a permit again.
 pub fn release_permits(entry: u32) {
     let now = time::monotonic();
-    while with_board(|board| (0..AT_ONCE).all(|_| board.release_permit(entry, now))) {}
+    while !repeat(usize::MAX, |board| board.release_permit(entry, now).then_some(())).is_empty() {}
 }
 
 /// How often, at most, a failure to announce is logged.

@@ -76,12 +76,7 @@ fn count(db: &Database) {
 }
 
 fn write(db: &Database, entry: u32) {
-    let mut from = 0;
-    loop {
-        let unwritten = totals::read(entry, &mut from);
-        if unwritten.is_empty() {
-            break;
-        }
+    for unwritten in totals::read(entry) {
         with_board(|board| board.entry_mut(entry).is_writing = true);
         let write = || totals::write(db, unwritten);
         let written = in_extension_transaction(db, "write the totals", Commit::Ahead, write);

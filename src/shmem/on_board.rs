@@ -7,9 +7,9 @@ use crate::pg::process;
 use crate::pg::time;
 use crate::shmem::database::{Database, VERSION, cached_or_find, other_version};
 use crate::shmem::members;
-use crate::shmem::segment::{wait, with_board};
+use crate::shmem::segment::{AT_ONCE, in_steps, wait, with_board};
 use crate::shmem::xact::{building, note_call};
-use board::{Board, BuildState, Micros};
+use board::{Board, BuildState, Id, Micros, Slot};
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use std::sync::OnceLock;
@@ -64,6 +64,47 @@ impl Database {
                 None => self.wait_until_open(),
             }
         }
+    }
+
+    /// Makes a move for each of `items`, under holds of the lock that are short (I8). A move that
+    /// another process is in the way of answers `None`, and is made again after a while. What the
+    /// others answer goes to `then`, with the lock free: before anything can raise.
+    pub fn in_steps<I: Copy, T>(
+        &self,
+        items: &[I],
+        mut moves: impl FnMut(&mut Board, u32, I) -> Option<T>,
+        mut then: impl FnMut(I, T),
+    ) {
+        for some in items.chunks(AT_ONCE) {
+            let mut left = some.to_vec();
+            let mut answers = Vec::with_capacity(some.len());
+            while !left.is_empty() {
+                self.on_board(|board, entry| {
+                    left.retain(|it| match moves(board, entry, *it) {
+                        Some(answer) => {
+                            answers.push((*it, answer));
+                            false
+                        }
+                        None => true,
+                    });
+                });
+                answers.drain(..).for_each(|(it, answer)| then(it, answer));
+                if !left.is_empty() {
+                    wait();
+                }
+            }
+        }
+    }
+
+    /// What `show` shows of the slots of some tasks, in order; `None`: the board does not know the
+    /// task.
+    pub fn slots_of<T>(
+        &self,
+        tasks: impl Iterator<Item = Id>,
+        mut show: impl FnMut(&Board, &Slot) -> Option<T>,
+    ) -> Vec<Option<T>> {
+        let entry = with_board(|board| self.find(board));
+        in_steps(tasks, |board, id| show(board, board.slot_of(entry?, id)?))
     }
 
     fn wait_until_open(&self) {

@@ -14,6 +14,10 @@ const NAME: &std::ffi::CStr = c"scylla";
 
 const CACHE_LINE: usize = 64;
 
+/// How many moves one hold of the lock makes at most (I8). For what cannot be written as one of
+/// `in_steps`, `scan` and `repeat`.
+pub const AT_ONCE: usize = 64;
+
 /// Which databases a process serves, helps or suspends, by oid; 0: no database.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
@@ -222,6 +226,53 @@ pub fn with_board<T>(moves: impl FnOnce(&mut Board) -> T) -> T {
         called = lock_board(|_| ()).1;
     }
     answer
+}
+
+/// Makes a move for each of `items`, under holds of the lock that are short (I8). Returns what they
+/// answered, in order.
+pub fn in_steps<I, T>(
+    items: impl IntoIterator<Item = I>,
+    mut moves: impl FnMut(&mut Board, I) -> T,
+) -> Vec<T> {
+    let mut items = items.into_iter().peekable();
+    let mut answers = Vec::with_capacity(items.size_hint().0);
+    while items.peek().is_some() {
+        answers.reserve(AT_ONCE);
+        with_board(|board| {
+            answers.extend(items.by_ref().take(AT_ONCE).map(|it| moves(board, it)));
+        });
+    }
+    answers
+}
+
+/// Looks at each numbered place before `end`, under short holds of the lock, between which it can
+/// be interrupted. Yields what each hold found.
+pub fn scan<T>(
+    end: fn(&Board) -> u32,
+    mut look: impl FnMut(&mut Board, u32) -> Option<T>,
+) -> impl Iterator<Item = Vec<T>> {
+    let mut next = Some(0);
+    std::iter::from_fn(move || {
+        let from = next?;
+        pgrx::check_for_interrupts!();
+        let mut found = Vec::with_capacity(AT_ONCE);
+        next = with_board(|board| {
+            let end = end(board);
+            let to = end.min(from + AT_ONCE as u32);
+            found.extend((from..to).filter_map(|at| look(board, at)));
+            (to < end).then_some(to)
+        });
+        Some(found)
+    })
+}
+
+/// Repeats a move under one short hold of the lock until it answers `None`, at most so many times.
+/// An empty answer means that there is nothing more.
+pub fn repeat<T>(most: usize, mut moves: impl FnMut(&mut Board) -> Option<T>) -> Vec<T> {
+    let most = most.min(AT_ONCE);
+    let mut answers = Vec::with_capacity(most);
+    with_board(|board| answers.extend((0..most).map_while(|_| moves(board))));
+    answers
 }
 
 /// Runs `moves` under the lock; also returns one of the processes that are to be told that they

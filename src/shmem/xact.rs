@@ -6,7 +6,9 @@ use crate::pg::process;
 use crate::pg::time;
 use crate::shmem::database::{self, Database, EntryKey};
 use crate::shmem::durability;
-use crate::shmem::segment::{broadcast, discard_board, wake_launcher, wake_scheduler, with_board};
+use crate::shmem::segment::{
+    AT_ONCE, broadcast, discard_board, in_steps, wake_launcher, wake_scheduler, with_board,
+};
 use board::{
     Board, Bucket, Counts, FreedPlace, GroupHash, GroupPlace, Id, LaneName, LaneRef, Micros,
     Monotonic, Name, Offered, QUEUE_MAX, QueueSettings, Rank, RowHint, RunningPlace, Ticket,
@@ -19,9 +21,6 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::vec::Drain;
-
-/// How many changes are made under one hold of the lock (I8).
-pub const AT_ONCE: usize = 64;
 
 /// When the scheduler tries a lease again whose row it could not write.
 pub const ROW_RETRY_DELAY: Micros = Micros::from_millis(100);
@@ -406,7 +405,7 @@ pub fn publish_durable() -> bool {
 /// Applies all withheld changes.
 pub fn end_withholding() {
     if let Some(withheld) = WITHHELD.take() {
-        in_steps(withheld.changes.iter(), |board, entry, pending| match &pending.change {
+        make(withheld.changes.iter(), |board, entry, pending| match &pending.change {
             Change::Expire(ticket) => board.publish(*ticket),
             Change::Settled(id) => board.note_settled(entry, *id),
             Change::OfferRun(offer) => offer.put(board, entry),
@@ -525,7 +524,7 @@ fn apply(pending: &[PendingChange], withholds: bool) {
     let Timestamp { monotonic: now, wall } = time::now();
     let soon = now + COUNTDOWN_DELAY;
     let transaction = process::transaction();
-    in_steps(pending.iter(), |board, entry, pending| match &pending.change {
+    make(pending.iter(), |board, entry, pending| match &pending.change {
         Change::OfferRun(_) if withholds => {}
         Change::Offer(offer) | Change::OfferRun(offer) => offer.put(board, entry),
         Change::Due(at) => board.note_due(entry, *at),
@@ -654,7 +653,7 @@ fn revert((kept, pending): (&[PendingChange], &[PendingChange])) {
     }
     let now = time::monotonic();
     let (soon, later) = (now + COUNTDOWN_DELAY, now + ROW_RETRY_DELAY);
-    in_steps(pending.iter().rev(), |board, entry, pending| match &pending.change {
+    make(pending.iter().rev(), |board, entry, pending| match &pending.change {
         Change::Own(ticket) => board.undo_claim(*ticket),
         Change::Finish(ticket, _) | Change::Release(ticket, _) | Change::Revoke(ticket) => {
             board.undo_end(*ticket, Monotonic::MIN);
@@ -732,25 +731,20 @@ fn rows_released(board: &mut Board, entry: u32, soon: Monotonic) {
 /// Makes the changes under short holds of the lock, and wakes the scheduler when a lease ends or a
 /// task falls due earlier than the time it sleeps until. A database that has no entry any more is
 /// skipped.
-fn in_steps<'p>(
+fn make<'p>(
     pending: impl Iterator<Item = &'p PendingChange>,
     mut change: impl FnMut(&mut Board, u32, &PendingChange),
 ) {
-    let mut pending = pending.peekable();
     let mut scheduler_to_wake = None;
-    while pending.peek().is_some() {
-        with_board(|board| {
-            for it in pending.by_ref().take(AT_ONCE) {
-                if let Some(entry) = board.find_entry(it.database, it.extension) {
-                    change(board, entry, it);
-                    let first = it.change.is_use() && board.entry_mut(entry).note_use();
-                    if first || board.wants_scheduler(entry) {
-                        scheduler_to_wake = Some(entry);
-                    }
-                }
+    in_steps(pending, |board, it| {
+        if let Some(entry) = board.find_entry(it.database, it.extension) {
+            change(board, entry, it);
+            let first = it.change.is_use() && board.entry_mut(entry).note_use();
+            if first || board.wants_scheduler(entry) {
+                scheduler_to_wake = Some(entry);
             }
-        });
-    }
+        }
+    });
     if let Some(entry) = scheduler_to_wake {
         wake_scheduler(entry);
     }

@@ -7,8 +7,6 @@ use crate::pg::relcache;
 use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::{id_at, ids, session};
 use board::QUEUE_MAX;
 use pgrx::pg_sys::{self, Oid};
@@ -246,22 +244,14 @@ fn forget() {
 fn queues_of(db: &Database, tasks: &[Uuid]) -> HashMap<Uuid, Vec<u8>> {
     let mut queues = HashMap::with_capacity(tasks.len());
     let mut others = Vec::new();
-    for some in tasks.chunks(AT_ONCE) {
-        let mut found = Vec::with_capacity(some.len());
-        with_board(|board| {
-            if let Some(entry) = db.find(board) {
-                let queue =
-                    |id: &Uuid| board.slot_of(entry, id.0).map(|it| board.queue_name_of(it));
-                found.extend(some.iter().map(queue));
+    let ids_of_tasks = tasks.iter().map(|id| id.0);
+    let found = db.slots_of(ids_of_tasks, |board, slot| Some(board.queue_name_of(slot)));
+    for (id, found) in tasks.iter().zip(found) {
+        match found {
+            Some(queue) => {
+                queues.insert(*id, queue.as_bytes().to_vec());
             }
-        });
-        for (at, id) in some.iter().enumerate() {
-            match found.get(at).copied().flatten() {
-                Some(queue) => {
-                    queues.insert(*id, queue.as_bytes().to_vec());
-                }
-                None => others.push(*id),
-            }
+            None => others.push(*id),
         }
     }
     if !others.is_empty() {

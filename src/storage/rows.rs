@@ -17,6 +17,19 @@ use std::rc::Rc;
 /// How many rows one transaction of the scheduler writes (I10).
 pub const ROWS_PER_TX: usize = 1_000;
 
+/// What is found in steps, in batches of about `ROWS_PER_TX`; none is empty.
+pub fn batches<T>(mut steps: impl Iterator<Item = Vec<T>>) -> impl Iterator<Item = Vec<T>> {
+    std::iter::from_fn(move || {
+        let mut batch = Vec::new();
+        while batch.len() < ROWS_PER_TX
+            && let Some(some) = steps.next()
+        {
+            batch.extend(some);
+        }
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
 statement!(pub FINISHED, "rows/finished", [UUIDS]);
 statement!(pub LIVE, "rows/live", [UUIDS]);
 statement!(pub LOCK, "rows/lock", [UUIDS]);

@@ -359,16 +359,10 @@ macro_rules! shared_arguments {
     };
 }
 
-fn raw(spec: &impl Serialize) -> Result<Box<RawValue>, serde_json::Error> {
-    let text = to_raw_value(spec)?;
-    if text.get() == "null" { RawValue::from_string("{}".into()) } else { Ok(text) }
-}
-
 impl NewTask {
-    /// A task of a queue. A spec that has no form in JSON is an error when it is submitted. `()` and
-    /// `None` are stored as `{}`, since the server takes no null.
+    /// A task of a queue. A spec that has no form in JSON is an error when it is submitted.
     pub fn new(queue: impl Into<String>, spec: impl Serialize) -> Self {
-        Self(Submission::new(queue.into(), raw(&spec).map(|spec| vec![spec]), false))
+        Self(Submission::new(queue.into(), to_raw_value(&spec).map(|spec| vec![spec]), false))
     }
 
     shared_arguments!();
@@ -433,7 +427,7 @@ impl NewTask {
 impl NewTasks {
     /// A task of a queue for each spec.
     pub fn new<S: Serialize>(queue: impl Into<String>, specs: impl IntoIterator<Item = S>) -> Self {
-        let specs = specs.into_iter().map(|spec| raw(&spec)).collect();
+        let specs = specs.into_iter().map(|spec| to_raw_value(&spec)).collect();
         Self(Submission::new(queue.into(), specs, true))
     }
 

@@ -164,12 +164,7 @@ impl Task {
     /// The task with its spec read as a type. A spec that does not fit fails the try with the code
     /// `invalid_spec`.
     pub fn decode<S: DeserializeOwned>(self) -> Result<Task<S>, HandlerError> {
-        let text = self.spec.get();
-        let spec = serde_json::from_str(text)
-            // `()` and `None` are stored as `{}`
-            .or_else(|error| {
-                if text == "{}" { serde_json::from_str("null").or(Err(error)) } else { Err(error) }
-            })
+        let spec = serde_json::from_str(self.spec.get())
             .map_err(|error| HandlerError::from(error).code("invalid_spec"))?;
         Ok(self.map(|_| spec))
     }

@@ -1,45 +1,38 @@
 //! Beginning to end leases: what the board is told before the rows change.
 
+use crate::pg::time;
 use crate::shmem::database::Database;
-use crate::shmem::segment;
 use crate::shmem::xact::{self, Change};
-use board::Board;
+use board::{Board, Micros};
 
 /// The scheduler is ending the lease.
 pub struct Busy;
 
-/// How often a worker waits for the scheduler to make the first partitions, up to 20 ms each time.
-const MOST_WAITS: usize = 50;
+/// How long a worker waits for the scheduler to make the first partitions.
+const MOST_WAIT: Micros = Micros::from_secs(1);
 
-/// Begins to end the lease of each item; the commit makes the change that `begin` returns. Waits
-/// for those that the scheduler is ending.
-pub fn begin_each<T: Copy>(
+/// Begins to end the lease of each item, and shows what `begin` answers for it; the commit makes
+/// the change. Waits for those that the scheduler is ending.
+pub fn begin_each<T: Copy, A>(
     db: &Database,
-    some: &[T],
-    mut begin: impl FnMut(&mut Board, u32, T) -> Result<Option<Change>, Busy>,
+    items: &[T],
+    mut begin: impl FnMut(&mut Board, u32, T) -> Result<(Option<Change>, A), Busy>,
+    mut show: impl FnMut(T, A),
 ) {
-    let mut left: Vec<T> = some.to_vec();
-    let mut changes = Vec::with_capacity(some.len());
-    let mut waits = 0;
-    xact::reserve(some.len());
-    while !left.is_empty() {
-        db.on_board(|board, entry| {
+    xact::reserve(items.len());
+    let started = time::monotonic();
+    db.in_steps(
+        items,
+        |board, entry, it| {
             // Without partitions the first settled tasks would go to the default partition.
-            if board.is_unprepared(entry) && waits < MOST_WAITS {
-                waits += 1;
-                return;
+            if board.is_unprepared(entry) && time::monotonic() - started < MOST_WAIT {
+                return None;
             }
-            left.retain(|it| match begin(board, entry, *it) {
-                Ok(change) => {
-                    changes.extend(change);
-                    false
-                }
-                Err(Busy) => true,
-            });
-        });
-        xact::at_commit(db, changes.drain(..));
-        if !left.is_empty() {
-            segment::wait();
-        }
-    }
+            begin(board, entry, it).ok()
+        },
+        |it, (change, answer)| {
+            xact::at_commit(db, change);
+            show(it, answer);
+        },
+    );
 }

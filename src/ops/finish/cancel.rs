@@ -7,8 +7,7 @@ use crate::pg::datum::{self, TEXT};
 use crate::pg::spi::{Session, statement};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, AT_ONCE};
+use crate::shmem::xact;
 use crate::storage::ending::{Ended, Ending};
 use crate::storage::rows::{ROWS_PER_TX, ids_in, session, settled};
 use crate::storage::settle::settle;
@@ -51,23 +50,14 @@ pub fn cancel_locked(
 ) -> HashSet<Uuid> {
     let mut places: Vec<usize> = Vec::with_capacity(locked.ids.len());
     let mut endings: Vec<Ending> = Vec::with_capacity(locked.ids.len());
-    for from in (0..locked.ids.len()).step_by(AT_ONCE) {
-        let some = &locked.ids[from..locked.ids.len().min(from + AT_ONCE)];
-        let mut known: Vec<(Option<Lease>, Option<Lease>)> = Vec::with_capacity(some.len());
-        // The lease at the time of the lock goes into the history.
-        with_board(|board| {
-            let entry = db.find(board);
-            known.extend(some.iter().map(|id| {
-                let lease = entry.and_then(|entry| board.lease_of(entry, id.0));
-                let slot = entry.and_then(|entry| board.slot_of(entry, id.0));
-                (lease.map(|it| it.1), slot.map(|it| board.lease(it)))
-            }));
-        });
-        for (n, (lease, known)) in known.into_iter().enumerate() {
-            if takes(from + n, known.as_ref()) {
-                places.push(from + n);
-                endings.push(Ending { lease, ..Ending::of(some[n]) });
-            }
+    let ids = locked.ids.iter().map(|id| id.0);
+    let known = db.slots_of(ids, |board, slot| Some((board.lease(slot), slot.has_lease())));
+    for (at, known) in known.into_iter().enumerate() {
+        if takes(at, known.as_ref().map(|it| &it.0)) {
+            // The lease at the time of the lock goes into the history.
+            let lease = known.filter(|it| it.1).map(|it| it.0);
+            places.push(at);
+            endings.push(Ending { lease, ..Ending::of(locked.ids[at]) });
         }
     }
     xact::at_commit(db, places.iter().map(|at| locked.removal(*at)));

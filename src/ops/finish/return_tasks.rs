@@ -9,11 +9,11 @@ use crate::pg::spi::Session;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{LOCK, Whereabouts, ids, session, whereabouts};
 use crate::storage::settle::{release, settle};
-use board::{End, Lease, Outcome, READY, Refusal, TokenHash, Wall};
+use board::{Board, End, Lease, Outcome, READY, Refusal, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
 /// One task to return, and what comes with it.
@@ -49,19 +49,19 @@ pub fn return_tasks(db: &Database, returns: &[Return]) -> Vec<Result<&'static st
     let mut order: Vec<usize> = (0..returns.len()).collect();
     order.sort_by_key(|at| returns[*at].id);
     let mut endings = Vec::with_capacity(returns.len());
-    for some in order.chunks(AT_ONCE) {
-        for (at, held) in begin_ends(db, returns, some) {
-            let Return { id, result, error, outcome, .. } = returns[at];
-            match held {
-                Ok((lease, discards)) => {
-                    let is_discarded = discards && outcome == Outcome::Completed;
-                    let lease = Some(lease);
-                    endings.push((at, Ending { id, lease, result, error, is_discarded }));
-                }
-                Err(refusal) => answers[at] = Err(refusal),
+    begin_ends(db, returns, &order, |at, held| {
+        let Return { id, result, error, outcome, .. } = returns[at];
+        match held {
+            Ok((lease, discards)) => {
+                let is_discarded = discards && outcome == Outcome::Completed;
+                let lease = Some(lease);
+                endings.push((at, Ending { id, lease, result, error, is_discarded }));
             }
+            Err(refusal) => answers[at] = Err(refusal),
         }
-    }
+    });
+    // A lease that the scheduler was ending comes after later ones.
+    endings.sort_by_key(|(_, ending)| ending.id);
     let Some((first, _)) = endings.first() else { return answers };
     let session = session(db);
     let kind = returns[*first].kind();
@@ -138,34 +138,30 @@ pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
 /// A lease that this transaction ends, and whether its task is deleted when it completes.
 type Begun = (Lease, bool);
 
-/// Compares tokens and begins to end the leases (I7).
+/// Compares tokens and begins to end the leases (I7), each of which it shows by its place among the
+/// returns, or why its token is refused.
 fn begin_ends(
     db: &Database,
     returns: &[Return],
-    some: &[usize],
-) -> Vec<(usize, Result<Begun, Refusal>)> {
+    order: &[usize],
+    show: impl FnMut(usize, Result<Begun, Refusal>),
+) {
     let me = process::id();
-    let mut held = Vec::with_capacity(some.len());
     let now = time::now().wall;
-    begin_each(db, some, |board, entry, at: usize| {
+    let begin = |board: &mut Board, entry, at: usize| {
         let it = &returns[at];
-        let begun = match board.begin_end(entry, it.id.0, &it.token_hash, me) {
-            Err(Refusal::Busy) => return Err(Busy),
-            begun => begun,
-        };
-        let mut change = None;
-        held.push((
-            at,
-            begun.map(|(ticket, lease)| {
+        match board.begin_end(entry, it.id.0, &it.token_hash, me) {
+            Err(Refusal::Busy) => Err(Busy),
+            Err(refusal) => Ok((None, Err(refusal))),
+            Ok((ticket, lease)) => {
                 board.note_seen(ticket.slot, now);
-                let end = if it.settles() { Change::Finish } else { Change::Release };
-                change = Some(end(ticket, board.freed_place(&lease)));
-                (lease, board.discards(&lease))
-            }),
-        ));
-        Ok(change)
-    });
-    held
+                let change = if it.settles() { Change::Finish } else { Change::Release };
+                let change = change(ticket, board.freed_place(&lease));
+                Ok((Some(change), Ok((lease, board.discards(&lease)))))
+            }
+        }
+    };
+    begin_each(db, order, begin, show);
 }
 
 /// As `return_tasks`, for one task whose refusal is an error.

@@ -6,7 +6,7 @@ use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
 use crate::shmem::segment;
-use crate::shmem::xact::{self, AT_ONCE};
+use crate::shmem::xact;
 use crate::storage::rows::{LIVE, ids_of, session, settled};
 use board::{CANCELLED, Extended, Micros, TokenHash, Wall};
 use std::collections::{HashMap, HashSet};
@@ -41,41 +41,38 @@ fn keep(
     let length = length.map(|length| length.min(guc::max_lease_timeout()));
     let hashed: Vec<(Uuid, TokenHash)> =
         leases.iter().map(|(id, token)| (*id, token_hash(*token))).collect();
-    let mut kept: Vec<Option<Kept>> = vec![None; hashed.len()];
+    let mut kept = vec![Kept::Lost; hashed.len()];
     let ending = xact::ending();
-    loop {
-        let now = time::now();
-        let places: Vec<usize> = (0..hashed.len()).filter(|at| kept[*at].is_none()).collect();
-        if places.is_empty() {
-            return kept.into_iter().flatten().collect();
-        }
-        for some in places.chunks(AT_ONCE) {
-            let woken = db.on_board(|board, entry| {
-                for at in some {
-                    let (id, token_hash) = &hashed[*at];
-                    let progress = progress.get(*at).copied().flatten();
-                    let is_ending = |at: u32| {
-                        let slot = board.slot_at(at, entry);
-                        slot.is_some_and(|it| ending.has(it.ticket(at), id.0))
-                    };
-                    if !ending.is_empty() && board.find_slot(entry, id.0).is_some_and(is_ending) {
-                        kept[*at] = Some(Kept::Lost);
-                        continue;
-                    }
-                    kept[*at] = match board.extend(entry, id.0, token_hash, now, length, progress) {
-                        Extended::Yes(deadline) => Some(Kept::Held(deadline)),
-                        Extended::No => Some(Kept::Lost),
-                        Extended::Busy => None,
-                    };
+    let places: Vec<usize> = (0..hashed.len()).collect();
+    let mut now = time::now();
+    db.in_steps(
+        &places,
+        |board, entry, at| {
+            let (id, token_hash) = &hashed[at];
+            let progress = progress.get(at).copied().flatten();
+            let is_ending = |at: u32| {
+                let slot = board.slot_at(at, entry);
+                slot.is_some_and(|it| ending.has(it.ticket(at), id.0))
+            };
+            if !ending.is_empty() && board.find_slot(entry, id.0).is_some_and(is_ending) {
+                return Some((Kept::Lost, None));
+            }
+            let kept = match board.extend(entry, id.0, token_hash, now, length, progress) {
+                Extended::Yes(deadline) => Kept::Held(deadline),
+                Extended::No => Kept::Lost,
+                Extended::Busy => {
+                    now = time::now();
+                    return None;
                 }
-                board.wants_scheduler(entry).then_some(entry)
-            });
+            };
+            Some((kept, board.wants_scheduler(entry).then_some(entry)))
+        },
+        |at, (answer, woken)| {
+            kept[at] = answer;
             woken.into_iter().for_each(segment::wake_scheduler);
-        }
-        if kept.contains(&None) {
-            segment::wait();
-        }
-    }
+        },
+    );
+    kept
 }
 
 /// What a worker is told of a lease.

@@ -14,8 +14,8 @@ use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, token_hash};
 use crate::shmem::database::Database;
-use crate::shmem::segment::{self, with_board};
-use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::shmem::segment::{self, AT_ONCE, with_board};
+use crate::shmem::xact::{self, Change};
 use crate::storage::lookup::{OwnedColumns, TaskLookup};
 use crate::storage::rows::{BoardKey, session, settled, share};
 use board::{

@@ -4,7 +4,8 @@
 use crate::ops::maintenance::expire::{self, Due};
 use crate::pg::process;
 use crate::shmem::database::Database;
-use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::shmem::segment::AT_ONCE;
+use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{LOCK, ROWS_PER_TX};
 use board::ReleaseCursor;
 

@@ -6,8 +6,8 @@ use crate::pg::spi::Statement;
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::shmem::segment::{repeat, with_board};
+use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{LIVE, LOCK_UNLOCKED, ROWS_PER_TX, ids_of, session};
 use crate::storage::settle::release;
@@ -69,22 +69,19 @@ pub type Due = Vec<(Ticket, Lease)>;
 /// of an ownership whose transaction may still roll back.
 fn take_due(db: &Database, entry: u32, most: usize) -> Due {
     let mut due = Due::new();
-    let mut more = true;
-    while more && due.len() < most {
+    while due.len() < most {
         let before = due.len();
-        let some = AT_ONCE.min(most - before);
-        due.reserve(some);
-        xact::reserve(some);
+        due.reserve(most - before);
+        xact::reserve(most - before);
         let now = time::monotonic();
-        with_board(|board| {
-            for _ in 0..some {
-                match board.take_expired(entry, now) {
-                    Some(Expired::Lease(ticket, lease)) => due.push((ticket, lease)),
-                    Some(Expired::Reservation) => {}
-                    None => more = false,
-                }
-            }
-        });
+        let some = repeat(most - before, |board| board.take_expired(entry, now));
+        if some.is_empty() {
+            break;
+        }
+        due.extend(some.into_iter().filter_map(|it| match it {
+            Expired::Lease(ticket, lease) => Some((ticket, lease)),
+            Expired::Reservation => None,
+        }));
         xact::at_commit(db, due[before..].iter().map(|(ticket, _)| Change::Expire(*ticket)));
     }
     due

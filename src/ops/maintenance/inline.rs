@@ -16,7 +16,6 @@ use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::{self, Database};
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
 use crate::storage::rows::ROWS_PER_TX;
 use board::{Board, Timestamp, Wall};
 use pgrx::pg_sys::{self, XactEvent};
@@ -86,9 +85,12 @@ fn do_duties(db: &Database) {
     }
 }
 
+/// How many batches of expired leases a call ends at most.
+const MOST_BATCHES: usize = 64;
+
 /// Ends a batch of expired leases; after some failed together, some of them one by one.
 fn expire(db: &Database, entry: u32) {
-    for _ in 0..AT_ONCE {
+    for _ in 0..MOST_BATCHES {
         let run = |work: &mut dyn FnMut()| guarded(db, "expire leases", work).is_some();
         match expire::expire_batch(db, entry, run) {
             Batch::Empty => break,

@@ -3,8 +3,7 @@
 use crate::pg::datum;
 use crate::pg::lock::try_lock_database;
 use crate::pg::uuid::Uuid;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
+use crate::shmem::segment::{in_steps, repeat, with_board};
 use board::Board;
 use pgrx::pg_sys;
 
@@ -38,22 +37,15 @@ pub fn announce(entry: u32, queues: u32) {
 fn take_each<T>(most: usize, next: impl Fn(&mut Board) -> Option<T>, mut with: impl FnMut(T)) {
     let mut left = most;
     while left > 0 {
-        let most = left.min(AT_ONCE);
-        let mut some = Vec::with_capacity(most);
-        with_board(|board| some.extend((0..most).map_while(|_| next(board))));
-        left = if some.len() < most { 0 } else { left - most };
+        let some = repeat(left, &next);
+        left = if some.is_empty() { 0 } else { left - some.len() };
         some.into_iter().for_each(&mut with);
     }
 }
 
 /// Wakes one more process for each of so many lanes that have something.
 pub fn wake_in_round(entry: u32, lanes: u32) {
-    let mut left = lanes as usize;
-    while left > 0 {
-        let some = left.min(AT_ONCE);
-        with_board(|board| (0..some).for_each(|_| board.wake_in_round(entry)));
-        left -= some;
-    }
+    in_steps(0..lanes, |board, _| board.wake_in_round(entry));
     go_on_waking(entry);
 }
 

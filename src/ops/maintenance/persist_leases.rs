@@ -11,10 +11,9 @@ use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment::{self, with_board};
+use crate::shmem::segment::{self, in_steps, scan, with_board};
 use crate::shmem::sql_slot::SqlSlot;
-use crate::shmem::xact::AT_ONCE;
-use crate::storage::rows::{BoardKey, ROWS_PER_TX, id_at, ids, session};
+use crate::storage::rows::{BoardKey, batches, id_at, ids, session};
 use board::{Lease, Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
 use pgrx::pg_sys::Datum;
 
@@ -26,36 +25,22 @@ statement!(RESTORE, "leases/restore", []);
 /// The leases that this transaction has written.
 pub type Written = Vec<(Ticket, Uuid)>;
 
-/// Finds at most one batch of leases that are old enough and not written yet, from slot `from` on;
-/// advances `from`.
-pub fn find_unpersisted(entry: u32, from: &mut u32) -> Vec<(Ticket, Lease)> {
+/// Finds the leases that are old enough and not written yet, in batches.
+pub fn find_unpersisted(entry: u32) -> impl Iterator<Item = Vec<(Ticket, Lease)>> {
     let now = time::now().wall;
     let age = guc::persist_leases_after();
     // After the wall clock was set back, a lease seems to begin in the future: it is written at
     // once.
-    let is_old = |slot: &Slot| slot.since_at > now || slot.since_at + age <= now;
-    let mut found = Vec::new();
-    while found.len() < ROWS_PER_TX {
-        found.reserve(AT_ONCE);
-        let end = with_board(|board| {
-            let end = board.slots_end();
-            for at in *from..end.min(*from + AT_ONCE as u32) {
-                if let Some(slot) = board.slot_at(at, entry)
-                    && slot.has_lease()
-                    && !slot.is_persisted()
-                    && is_old(slot)
-                {
-                    found.push((slot.ticket(at), board.lease(slot)));
-                }
-            }
-            end
-        });
-        *from = from.saturating_add(AT_ONCE as u32);
-        if *from >= end {
-            break;
-        }
-    }
-    found
+    let is_old = move |slot: &Slot| slot.since_at > now || slot.since_at + age <= now;
+    let found = scan(
+        |board| board.slots_end(),
+        move |board, at| {
+            let slot = board.slot_at(at, entry)?;
+            let is_meant = slot.has_lease() && !slot.is_persisted() && is_old(slot);
+            is_meant.then(|| (slot.ticket(at), board.lease(slot)))
+        },
+    );
+    batches(found)
 }
 
 /// Writes leases to the table. The caller tells the board after the commit, by `note_persisted`.
@@ -90,15 +75,11 @@ pub fn persist(db: &Database, leases: &[(Ticket, Lease)]) -> Written {
 
 /// Marks leases as written on the board; those that have ended meanwhile are to be cleared.
 pub fn note_persisted(entry: u32, written: &Written) {
-    for some in written.chunks(AT_ONCE) {
-        with_board(|board| {
-            for (ticket, _) in some {
-                if !board.note_persisted(*ticket) {
-                    board.entry_mut(entry).ended_persisted += 1;
-                }
-            }
-        });
-    }
+    in_steps(written, |board, (ticket, _)| {
+        if !board.note_persisted(*ticket) {
+            board.entry_mut(entry).ended_persisted += 1;
+        }
+    });
 }
 
 /// Deletes the rows of leases that have ended.

@@ -15,7 +15,6 @@ use crate::pg::spi::{Rows, Session};
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
 use crate::storage::privileges::{Access, Privileges, access_of};
 use crate::storage::rows::{ROWS_PER_TX, id_at, ids, session};
 use board::Lease;
@@ -133,18 +132,11 @@ impl Matching<'_> {
                 |row: &usize| self.takes_queue(&access, &datum::text(rows.get(*row, 1)));
             let some: Vec<Uuid> =
                 (0..rows.len()).filter(is_permitted).map(|row| id_at(rows, row, 0)).collect();
-            for some in some.chunks(AT_ONCE) {
-                let mut known: Vec<Option<Lease>> = Vec::with_capacity(AT_ONCE);
-                with_board(|board| {
-                    let entry = self.db.find(board);
-                    known.extend(
-                        some.iter().map(|id| board.slot_of(entry?, id.0).map(|it| board.lease(it))),
-                    );
-                });
-                let taken = some.iter().zip(&known);
-                let taken = taken.filter(|it| self.takes_lease(it.1.as_ref())).map(|it| *it.0);
-                found.extend(taken.take(most - found.len()));
-            }
+            let ids = some.iter().map(|id| id.0);
+            let known = self.db.slots_of(ids, |board, slot| Some(board.lease(slot)));
+            let taken = some.iter().zip(&known);
+            let taken = taken.filter(|it| self.takes_lease(it.1.as_ref())).map(|it| *it.0);
+            found.extend(taken.take(most - found.len()));
             found.len() < most
         });
     }

@@ -22,8 +22,7 @@ use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
+use crate::shmem::segment::{scan, with_board};
 use crate::storage::privileges::{Access, Privileges};
 use crate::storage::rows::{id_at, ids, session};
 use board::{Lease, Micros, Wall};
@@ -415,30 +414,22 @@ impl Page<'_> {
     /// Those that workers own, as the board knows them.
     fn add_owned(&mut self) {
         let Some(entry) = with_board(|board| self.db.find(board)) else { return };
-        let (mut all, mut from, mut end) = (Vec::new(), 0, u32::MAX);
-        while from < end {
-            pgrx::check_for_interrupts!();
-            let mut some = Vec::with_capacity(AT_ONCE);
-            end = with_board(|board| {
-                let end = board.slots_end();
-                let slots = (from..end.min(from + AT_ONCE as u32))
-                    .filter_map(|at| board.slot_at(at, entry))
-                    .filter(|it| is_owned(it));
-                some.extend(
-                    slots.map(|it| (board.lease(it), board.queue_name_of(it), it.rank().created)),
-                );
-                end
-            });
-            from += AT_ONCE as u32;
-            for (lease, queue, created) in some {
-                let key = (created.0, i64::MAX, lease.id);
-                if self.may_look(queue.as_bytes())
-                    && self.filter.takes_lease(Some(&lease))
-                    && key < self.from
-                {
-                    all.push(key);
-                    self.leases.insert(Uuid(lease.id), lease);
-                }
+        let mut all = Vec::new();
+        let owned = scan(
+            |board| board.slots_end(),
+            |board, at| {
+                let it = board.slot_at(at, entry).filter(|it| is_owned(it))?;
+                Some((board.lease(it), board.queue_name_of(it), it.rank().created))
+            },
+        );
+        for (lease, queue, created) in owned.flatten() {
+            let key = (created.0, i64::MAX, lease.id);
+            if self.may_look(queue.as_bytes())
+                && self.filter.takes_lease(Some(&lease))
+                && key < self.from
+            {
+                all.push(key);
+                self.leases.insert(Uuid(lease.id), lease);
             }
         }
         all.sort_unstable_by(|one, other| other.cmp(one));
@@ -447,22 +438,13 @@ impl Page<'_> {
 
     /// Notes those of some live tasks that the filter takes by their status and worker.
     fn add_found(&mut self, keys: &[Key]) {
-        for some in keys.chunks(AT_ONCE) {
-            let mut found: Vec<Option<Lease>> = Vec::with_capacity(AT_ONCE);
-            with_board(|board| {
-                let entry = self.db.find(board);
-                found.extend(some.iter().map(|key| {
-                    let slot = board.slot_of(entry?, key.2).filter(|it| is_owned(it));
-                    slot.map(|it| board.lease(it))
-                }));
-            });
-            for (at, key) in some.iter().enumerate() {
-                let lease = found.get(at).copied().flatten();
-                if self.filter.takes_lease(lease.as_ref()) {
-                    self.found.push(Found { key: *key, settled: None });
-                    if let Some(lease) = lease {
-                        self.leases.insert(Uuid(key.2), lease);
-                    }
+        let ids = keys.iter().map(|key| key.2);
+        let found = self.db.slots_of(ids, |board, slot| is_owned(slot).then(|| board.lease(slot)));
+        for (key, lease) in keys.iter().zip(found) {
+            if self.filter.takes_lease(lease.as_ref()) {
+                self.found.push(Found { key: *key, settled: None });
+                if let Some(lease) = lease {
+                    self.leases.insert(Uuid(key.2), lease);
                 }
             }
         }

@@ -10,11 +10,11 @@ use crate::pg::spi::statement;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::shmem::xact::{self, Change};
 use crate::storage::ending::Ending;
 use crate::storage::rows::{ROWS_PER_TX, distinct, ids_in, session};
 use crate::storage::settle::settle;
-use board::{COMPLETED, FreedPlace, Refusal, Ticket};
+use board::{Board, COMPLETED, FreedPlace, Lease, Refusal, Ticket};
 
 statement!(IDS, "pgmq/ids", [TEXT]);
 
@@ -22,10 +22,7 @@ statement!(IDS, "pgmq/ids", [TEXT]);
 pub fn end(db: &Database, queue: &[u8], wanted: &[Uuid], archive: bool) -> Result<Vec<Uuid>> {
     // Every transaction locks rows in the order of their ids.
     let wanted = distinct(wanted.iter().copied());
-    let mut endings: Vec<Ending> = Vec::with_capacity(wanted.len());
-    for some in wanted.chunks(AT_ONCE) {
-        endings.extend(begin_ends(db, some, Change::Finish));
-    }
+    let mut endings = begin_ends(db, &wanted, Change::Finish);
     let session = session(db);
     if endings.len() < wanted.len() {
         // Some were not read, or only in a transaction that is open.
@@ -56,19 +53,20 @@ pub fn end(db: &Database, queue: &[u8], wanted: &[Uuid], archive: bool) -> Resul
 /// Begins to end the leases that some messages have; the commit makes the change to each.
 pub fn begin_ends(
     db: &Database,
-    some: &[Uuid],
+    wanted: &[Uuid],
     change: fn(Ticket, Option<FreedPlace>) -> Change,
 ) -> Vec<Ending> {
     let me = process::id();
-    let mut begun = Vec::with_capacity(some.len());
-    begin_each(db, some, |board, entry, id: Uuid| match board.begin_end_of_any(entry, id.0, me) {
+    let mut begun = Vec::with_capacity(wanted.len());
+    let begin = |board: &mut Board, entry, id: Uuid| match board.begin_end_of_any(entry, id.0, me) {
         Some(Ok((ticket, lease))) => {
-            let place = board.freed_place(&lease);
-            begun.push(Ending { lease: Some(lease), ..Ending::of(id) });
-            Ok(Some(change(ticket, place)))
+            Ok((Some(change(ticket, board.freed_place(&lease))), Some(lease)))
         }
         Some(Err(Refusal::Busy)) => Err(Busy),
-        _ => Ok(None),
+        _ => Ok((None, None)),
+    };
+    begin_each(db, wanted, begin, |id, lease: Option<Lease>| {
+        begun.extend(lease.map(|lease| Ending { lease: Some(lease), ..Ending::of(id) }));
     });
     begun.sort_unstable_by_key(|it| it.id);
     begun

@@ -10,8 +10,7 @@ use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
 use crate::shmem::segment;
-use crate::shmem::xact::{self, AT_ONCE, Change};
-use crate::storage::ending::Ending;
+use crate::shmem::xact::{self, Change};
 use crate::storage::rows::{LIVE, distinct, id_at, ids, ids_in, ids_of, session};
 use crate::storage::settle::release as release_rows;
 use board::{EXPIRED, Extended, Wall};
@@ -88,10 +87,7 @@ pub fn release(db: &Database, wanted: &[Uuid]) {
     if wanted.is_empty() {
         return;
     }
-    let mut endings: Vec<Ending> = Vec::new();
-    for some in distinct(wanted.iter().copied()).chunks(AT_ONCE) {
-        endings.extend(finish::begin_ends(db, some, Change::Release));
-    }
+    let endings = finish::begin_ends(db, &distinct(wanted.iter().copied()), Change::Release);
     if endings.is_empty() {
         return;
     }

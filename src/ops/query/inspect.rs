@@ -10,8 +10,7 @@ use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
+use crate::shmem::segment::{scan, with_board};
 use crate::storage::rows::{id_at, session};
 use board::{Blocked, Board, LaneName, Lease, Micros, Name, QUEUE_MAX, Rank, Slot, State};
 use pgrx::pg_sys::Datum;
@@ -223,23 +222,11 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<(Lease, Name<QUEUE_MAX>)
         });
         return lease.into_iter().collect();
     }
-    let (mut leases, mut from) = (Vec::new(), 0);
-    loop {
-        leases.reserve(AT_ONCE);
-        let end = with_board(|board| {
-            let end = board.slots_end();
-            let some = (from..end.min(from + AT_ONCE as u32))
-                .filter_map(|at| board.slot_at(at, entry))
-                .filter(|it| is_owned(it));
-            leases.extend(some.map(|it| show(board, it)));
-            end
-        });
-        from += AT_ONCE as u32;
-        if from >= end {
-            return leases;
-        }
-        pgrx::check_for_interrupts!();
-    }
+    let owned = scan(
+        |board| board.slots_end(),
+        |board, at| board.slot_at(at, entry).filter(|it| is_owned(it)).map(|it| show(board, it)),
+    );
+    owned.flatten().collect()
 }
 
 /// The rank of the next task in the lane of an action and priority, or the lowest that one in the

@@ -6,8 +6,7 @@ use crate::pg::kept;
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
+use crate::shmem::segment::{scan, with_board};
 use crate::storage::privileges::{Access, Privileges};
 use board::{Board, Name, QUEUE_MAX, Slot, WORKER_MAX};
 use pgrx::pg_sys::MemoryContext;
@@ -109,32 +108,22 @@ fn read(db: &Database, access: &Access) -> Owned {
     // By what a group has in common; one key is written over the other.
     let mut groups: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut key = Vec::with_capacity(QUEUE_MAX + WORKER_MAX + 2);
-    let mut some = Vec::with_capacity(AT_ONCE);
-    let (mut from, mut end) = (0, u32::MAX);
-    while from < end {
-        pgrx::check_for_interrupts!();
-        end = with_board(|board| {
-            let end = board.slots_end();
-            let slots = (from..end.min(from + AT_ONCE as u32))
-                .filter_map(|at| board.slot_at(at, entry))
-                .filter(|it| is_owned(it));
-            some.extend(slots.map(|it| show(board, it)));
-            end
+    let slots = scan(
+        |board| board.slots_end(),
+        |board, at| board.slot_at(at, entry).filter(|it| is_owned(it)).map(|it| show(board, it)),
+    );
+    for it in slots.flatten() {
+        let Owner { task, queue, worker: owner, leased } = it;
+        key.clear();
+        key.extend_from_slice(queue.as_bytes());
+        key.extend([queue.as_bytes().len() as u8, leased.into()]);
+        key.extend_from_slice(owner.as_bytes());
+        let at = groups.get(&key).copied().unwrap_or_else(|| {
+            groups.insert(key.clone(), owned.groups.len());
+            owned.groups.push(Group { queue, owner, leased, tasks: Vec::new() });
+            owned.groups.len() - 1
         });
-        from += AT_ONCE as u32;
-        for it in some.drain(..) {
-            let Owner { task, queue, worker: owner, leased } = it;
-            key.clear();
-            key.extend_from_slice(queue.as_bytes());
-            key.extend([queue.as_bytes().len() as u8, leased.into()]);
-            key.extend_from_slice(owner.as_bytes());
-            let at = groups.get(&key).copied().unwrap_or_else(|| {
-                groups.insert(key.clone(), owned.groups.len());
-                owned.groups.push(Group { queue, owner, leased, tasks: Vec::new() });
-                owned.groups.len() - 1
-            });
-            owned.groups[at].tasks.push(task);
-        }
+        owned.groups[at].tasks.push(task);
     }
     owned.groups.retain(|it| access.on(it.queue.as_bytes()).has_any(Privileges::LOOK));
     owned

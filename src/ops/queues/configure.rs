@@ -7,8 +7,8 @@ use crate::pg::process;
 use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, AT_ONCE, Change};
+use crate::shmem::segment::{in_steps, with_board};
+use crate::shmem::xact::{self, Change};
 use crate::storage::rows::session;
 use board::{Bucket, Name, QueueSettings};
 use pgrx::PgLogLevel;
@@ -124,15 +124,10 @@ pub fn load(db: &Database, entry: u32) {
     let all: Vec<(Vec<u8>, QueueSettings)> =
         (0..rows.len()).map(|row| settings_at(&rows, row)).collect();
     let now = time::monotonic();
-    let mut missing = 0;
-    for some in all.chunks(AT_ONCE) {
-        with_board(|board| {
-            for (queue, settings) in some {
-                let is_known = board.configure(entry, queue, settings, now, Bucket::Empty);
-                missing += usize::from(!is_known);
-            }
-        });
-    }
+    let known = in_steps(&all, |board, (queue, settings)| {
+        board.configure(entry, queue, settings, now, Bucket::Empty)
+    });
+    let missing = known.into_iter().filter(|is_known| !is_known).count();
     if missing > 0 {
         error::settings_not_loaded(missing).report(PgLogLevel::WARNING);
     }

@@ -3,8 +3,7 @@
 use crate::pg::datum::{self, BIGINTS};
 use crate::pg::spi::{Rows, statement};
 use crate::shmem::database::Database;
-use crate::shmem::segment::{self, with_board};
-use crate::shmem::xact::AT_ONCE;
+use crate::shmem::segment::{self, scan, with_board};
 use crate::storage::rows::session;
 use board::{Events, Gauges, QueueStats, Wall};
 use std::collections::HashMap;
@@ -109,23 +108,13 @@ type OnBoard = (QueueStats, Option<Gauges>, u32);
 
 /// What the board counts, and how many tasks all other queues have: none, or unknown.
 fn on_board(db: &Database) -> (Vec<OnBoard>, Option<Gauges>) {
-    let mut counted = Vec::new();
-    let mut others = None;
-    let mut from = 0;
-    let Some(entry) = with_board(|board| db.find(board)) else { return (counted, others) };
-    loop {
-        counted.reserve(AT_ONCE);
-        let end = with_board(|board| {
-            let some = (from..from + AT_ONCE as u32).filter_map(|at| board.stats_at(at, entry));
-            counted
-                .extend(some.map(|it| (*it, board.gauges(entry, Some(it)), board.running_of(it))));
-            others = board.gauges(entry, None);
-            board.stats_end()
-        });
-        from += AT_ONCE as u32;
-        if from >= end {
-            return (counted, others);
-        }
-        pgrx::check_for_interrupts!();
-    }
+    let Some(entry) = with_board(|board| db.find(board)) else { return (Vec::new(), None) };
+    let counted = scan(
+        |board| board.stats_end(),
+        |board, at| {
+            let it = board.stats_at(at, entry)?;
+            Some((*it, board.gauges(entry, Some(it)), board.running_of(it)))
+        },
+    );
+    (counted.flatten().collect(), with_board(|board| board.gauges(entry, None)))
 }

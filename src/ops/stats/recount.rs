@@ -7,8 +7,9 @@ use crate::pg::relcache;
 use crate::pg::spi::{snapshot, statement};
 use crate::pg::time;
 use crate::shmem::database::Database;
+use crate::shmem::segment::AT_ONCE;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, AT_ONCE};
+use crate::shmem::xact;
 use crate::storage::rows::session;
 use board::Gauges;
 

@@ -5,9 +5,9 @@ use crate::ops::stats::workers;
 use crate::pg::datum::{self, BIGINTS, INTEGER, TEXTS, TIMESTAMPTZ, TIMESTAMPTZS};
 use crate::pg::spi::statement;
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::{self, AT_ONCE, Change, QueueCounts};
-use crate::storage::rows::{ROWS_PER_TX, distinct, session};
+use crate::shmem::segment::scan;
+use crate::shmem::xact::{self, Change, QueueCounts};
+use crate::storage::rows::{batches, distinct, session};
 use board::{BUCKETS, Counts, EVENTS, Events, QueueStats, Wall};
 use pgrx::pg_sys::Datum;
 use std::collections::HashSet;
@@ -23,29 +23,20 @@ pub struct Unwritten {
     events: Events,
 }
 
-/// Reads what is to be written, from an index of the board on, of about as many queues as one
-/// transaction writes; sets the index to where to go on. Frees the records that have nothing.
-pub fn read(entry: u32, from: &mut u32) -> Vec<Unwritten> {
-    let mut unwritten = Vec::new();
-    let mut some: Vec<QueueStats> = Vec::with_capacity(AT_ONCE);
-    loop {
-        let to = from.saturating_add(AT_ONCE as u32);
-        let end = with_board(|board| {
-            let has_events = |it: &&QueueStats| it.events != Events::NONE;
-            some.extend((*from..to).filter_map(|at| board.stats_at(at, entry)).filter(has_events));
-            board.free_empty_stats(entry, *from, AT_ONCE as u32);
-            board.stats_end()
-        });
-        unwritten.extend(some.drain(..).map(|it| Unwritten {
-            queue: it.queue().into(),
-            since: it.since,
-            events: it.events,
-        }));
-        *from = to;
-        if to >= end || unwritten.len() >= ROWS_PER_TX {
-            return unwritten;
-        }
-    }
+/// Reads what is to be written, in batches of about as many queues as one transaction writes. Frees
+/// the records that have nothing.
+pub fn read(entry: u32) -> impl Iterator<Item = Vec<Unwritten>> {
+    let found = scan(
+        |board| board.stats_end(),
+        move |board, at| {
+            let found = board.stats_at(at, entry).filter(|it| it.events != Events::NONE).copied();
+            board.free_empty_stats(entry, at, 1);
+            found
+        },
+    );
+    let unwritten =
+        |it: QueueStats| Unwritten { queue: it.queue().into(), since: it.since, events: it.events };
+    batches(found.map(move |some| some.into_iter().map(unwritten).collect()))
 }
 
 /// Adds events to the totals; at the commit, the board forgets them.

@@ -1,8 +1,7 @@
 //! The workers that the board knows.
 
 use crate::shmem::database::Database;
-use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
+use crate::shmem::segment::{scan, with_board};
 use board::{Wall, Worker};
 use std::collections::{HashMap, HashSet};
 
@@ -28,20 +27,13 @@ pub fn all(db: &Database, now: Wall) -> Vec<(Worker, Option<Wall>)> {
 }
 
 fn known(db: &Database, now: Wall) -> Vec<(Worker, Option<Wall>)> {
-    let (mut workers, mut from) = (Vec::new(), 0);
-    let Some(entry) = with_board(|board| db.find(board)) else { return workers };
-    loop {
-        workers.reserve(AT_ONCE);
-        let end = with_board(|board| {
-            let some = (from..from + AT_ONCE as u32).filter_map(|at| board.worker_at(at, entry));
-            let shown = some.filter(|(it, _)| !it.is_forgotten(now));
-            workers.extend(shown.map(|(it, deadline)| (*it, deadline)));
-            board.workers_end()
-        });
-        from += AT_ONCE as u32;
-        if from >= end {
-            return workers;
-        }
-        pgrx::check_for_interrupts!();
-    }
+    let Some(entry) = with_board(|board| db.find(board)) else { return Vec::new() };
+    let workers = scan(
+        |board| board.workers_end(),
+        |board, at| {
+            let (it, deadline) = board.worker_at(at, entry)?;
+            (!it.is_forgotten(now)).then_some((*it, deadline))
+        },
+    );
+    workers.flatten().collect()
 }

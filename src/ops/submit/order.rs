@@ -5,8 +5,8 @@ use crate::ops::submit::draft::Entry;
 use crate::pg::datum::{self, TEXTS};
 use crate::pg::spi::{Session, statement};
 use crate::shmem::database::Database;
+use crate::shmem::segment::AT_ONCE;
 use crate::shmem::segment::with_board;
-use crate::shmem::xact::AT_ONCE;
 use board::BuildState;
 use std::collections::HashSet;
 

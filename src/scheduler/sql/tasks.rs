@@ -20,9 +20,8 @@ use crate::scheduler::sql::exchange::{Request, is_unbegun, read_reply};
 use crate::scheduler::sql::slots::{self, GRACE, LOOK_INTERVAL, Processes, Taken};
 use crate::shmem::database::Database;
 use crate::shmem::durability;
-use crate::shmem::segment::{sql_slots, with_board};
+use crate::shmem::segment::{scan, sql_slots, with_board};
 use crate::shmem::sql_slot::{Assignment, SqlSlot, SqlState};
-use crate::shmem::xact::AT_ONCE;
 use board::{Micros, Monotonic, Next, TokenHash};
 use pgrx::{PgLogLevel, pg_sys};
 use std::collections::{HashMap, HashSet};
@@ -526,26 +525,15 @@ fn expire(entry: u32, id: u128, token_hash: &TokenHash) {
 
 /// The leases of SQL commands, by the name of their worker.
 fn leases(entry: u32) -> Vec<(u128, TokenHash)> {
-    let (mut found, mut from) = (Vec::new(), 0);
-    loop {
-        found.reserve(AT_ONCE);
-        let end = with_board(|board| {
-            let end = board.slots_end();
-            for at in from..end.min(from + AT_ONCE as u32) {
-                if let Some(slot) = board.slot_at(at, entry)
-                    && slot.has_lease()
-                    && board.lease(slot).worker.as_bytes() == WORKER
-                {
-                    found.push((slot.id, slot.token_hash));
-                }
-            }
-            end
-        });
-        from = from.saturating_add(AT_ONCE as u32);
-        if from >= end {
-            return found;
-        }
-    }
+    let found = scan(
+        |board| board.slots_end(),
+        |board, at| {
+            let slot = board.slot_at(at, entry)?;
+            let is_meant = slot.has_lease() && board.lease(slot).worker.as_bytes() == WORKER;
+            is_meant.then_some((slot.id, slot.token_hash))
+        },
+    );
+    found.flatten().collect()
 }
 
 fn encoding() -> i32 {
