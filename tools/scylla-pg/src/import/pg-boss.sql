@@ -1,4 +1,5 @@
--- Jobs of pg-boss. Columns that not every version has are read through JSON.
+-- Jobs of pg-boss. Columns that not every version has are read through JSON, which is made once for each job:
+-- without the offset, it would be made for each of its uses.
 select j.id::text as id,
     j.name || case when o.row ->> 'policy' = 'key_strict_fifo' then '.serial' else '' end as queue,
     '' as action, j.data::jsonb as spec, j.priority::bigint as urgency, j.start_after::timestamptz as run_at,
@@ -32,5 +33,5 @@ select j.id::text as id,
         case when j.singleton_on is not null then
             'singletonSeconds: the time slot does not stay taken' end
     ] as notes
-from $schema.job j cross join lateral (select to_jsonb(j) - 'data' - 'output') as o (row)
+from $schema.job j cross join lateral (select to_jsonb(j) - 'data' - 'output' offset 0) as o (row)
 where j.state::text in ('created', 'retry', 'active', 'failed')

@@ -4,7 +4,7 @@ use super::server::*;
 use std::env;
 use std::process::Stdio;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Jobs of a system: two that wait, of which one is due later, one that runs, and one that failed.
 struct Peer {
@@ -21,6 +21,16 @@ struct Peer {
 const TASKS: &str =
     "select string_agg(concat_ws('|', queue, action, spec, priority, status, max_tries, key,
     group_key), E'\\n' order by spec::text) from scylla.tasks";
+
+/// What the gem's schema has, as far as an import reads it: a machine may have no Ruby.
+const SOLID_QUEUE: &str =
+    "create table solid_queue_jobs (id bigserial primary key, queue_name varchar not null,
+        class_name varchar not null, arguments text, priority integer default 0 not null,
+        active_job_id varchar, scheduled_at timestamp(6), finished_at timestamp(6),
+        concurrency_key varchar, created_at timestamp(6) default timezone('UTC', now()) not null);
+    create table solid_queue_claimed_executions (job_id bigint not null unique);
+    create table solid_queue_failed_executions (job_id bigint not null unique, error text);
+    create table solid_queue_pauses (queue_name varchar not null unique)";
 
 impl Peer {
     fn database(&self) -> Database<'static> {
@@ -141,16 +151,7 @@ fn jobs_of_oban_become_tasks() {
 fn jobs_of_solid_queue_become_tasks() {
     Peer {
         name: "solid-queue",
-        // What the gem's schema has, as far as an import reads it: a machine may have no Ruby.
-        tables: Some(
-            "create table solid_queue_jobs (id bigserial primary key, queue_name varchar not null,
-                class_name varchar not null, arguments text, priority integer default 0 not null,
-                active_job_id varchar, scheduled_at timestamp(6), finished_at timestamp(6),
-                concurrency_key varchar, created_at timestamp(6) default timezone('UTC', now()) not null);
-            create table solid_queue_claimed_executions (job_id bigint not null unique);
-            create table solid_queue_failed_executions (job_id bigint not null unique, error text);
-            create table solid_queue_pauses (queue_name varchar not null unique)",
-        ),
+        tables: Some(SOLID_QUEUE),
         jobs: "insert into solid_queue_jobs (queue_name, class_name, arguments, priority, scheduled_at, concurrency_key)
             values ('default', 'Mail', '{\"arguments\": [1], \"executions\": 1}', 0, timezone('UTC', now()), null),
                 ('default', 'Mail', '{\"arguments\": [2]}', 7, timezone('UTC', now()) + interval '1 day', 'k'),
@@ -183,18 +184,67 @@ fn jobs_of_procrastinate_become_tasks() {
     .moves();
 }
 
-/// Short: 20,000 jobs. SCYLLA_LONG=1: 100,000.
+/// Statements that make jobs as the system's client makes them, by the thousand. One by one in one
+/// transaction, 100,000 calls of Graphile Worker's `add_job` take more than five minutes.
+const MANY: [(&str, &str); 6] = [
+    (
+        "graphile-worker",
+        "select count(*) from (select graphile_worker.add_jobs(array_agg(row('mail', json_build_object('n', n),
+            null, null, null, null, null, null)::graphile_worker.job_spec)) from many group by n / 1000) as made",
+    ),
+    (
+        "pg-boss",
+        "insert into pgboss.job (name, data, retry_limit, policy)
+            select 'mail', json_build_object('n', n), 2, 'standard' from many",
+    ),
+    (
+        "river",
+        "insert into river_job (state, queue, kind, args, max_attempts)
+            select 'available', 'default', 'mail', json_build_object('n', n), 25 from many",
+    ),
+    (
+        "oban",
+        "insert into oban_jobs (state, queue, worker, args, max_attempts, meta)
+            select 'available', 'default', 'Mail', jsonb_build_object('n', n), 20, '{}' from many",
+    ),
+    (
+        "solid-queue",
+        "insert into solid_queue_jobs (queue_name, class_name, arguments)
+            select 'default', 'Mail', json_build_object('arguments', n) from many",
+    ),
+    (
+        "procrastinate",
+        "select count(*) from (select procrastinate_defer_jobs_v1(array_agg(row('default', 'mail', 0, null, null,
+            jsonb_build_object('n', n), null)::procrastinate_job_to_defer_v1)) from many group by n / 1000) as made",
+    ),
+];
+
+/// Of each system, short: 12,000 jobs. SCYLLA_LONG=1: 100,000.
 #[test]
 fn an_import_that_is_killed_goes_on_where_it_was() {
-    let count = if env::var_os("SCYLLA_LONG").is_some() { 100_000 } else { 20_000 };
-    let peer =
-        Peer { name: "graphile-worker", tables: None, jobs: "select 1", tasks: "", change: "" };
-    let source = peer.database();
-    source.sql(&format!(
-        "select count(graphile_worker.add_job('mail', json_build_object('n', n))) from generate_series(1, {count}) n"
-    ));
+    let count = if env::var_os("SCYLLA_LONG").is_some() { 100_000 } else { 12_000 };
+    for (name, make) in MANY {
+        let tables = (name == "solid-queue").then_some(SOLID_QUEUE);
+        let begun = Instant::now();
+        let source = Peer { name, tables, jobs: "select 1", tasks: "", change: "" }.database();
+        if name == "pg-boss" {
+            source.sql("select pgboss.create_queue('mail', '{\"policy\": \"standard\"}')");
+        }
+        source.sql(&format!("create view many as select generate_series(1, {count}) as n"));
+        source.sql(make);
+        let made = begun.elapsed();
+        let took = killed_three_times(name, &source, count);
+        let rate = count as f64 / took.as_secs_f64();
+        println!(
+            "{name}: {count} jobs made in {made:.1?}, imported in {took:.1?}, {rate:.0} per second"
+        );
+    }
+}
+
+/// Imports jobs, kills the import three times, and returns how long its runs took.
+fn killed_three_times(name: &str, source: &Database, count: i64) -> Duration {
     let jobs = Database::of(shared());
-    let import = ["import", "--from", "graphile-worker", "--source", &source.name];
+    let import = ["import", "--from", name, "--source", &source.name];
     let done = || -> i64 {
         let exists = jobs.sql("select to_regclass('scylla_import.imported') is not null");
         if exists == "f" {
@@ -203,28 +253,38 @@ fn an_import_that_is_killed_goes_on_where_it_was() {
             jobs.sql("select count(*) from scylla_import.imported").parse().unwrap()
         }
     };
+    let mut took = Duration::ZERO;
     for round in 1..=3 {
+        let begun = Instant::now();
         let mut child =
             jobs.command(&import).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         while done() < round * count / 6 {
-            sleep(Duration::from_millis(1));
+            assert!(
+                child.try_wait().unwrap().is_none(),
+                "{name}: the import was over before it was killed"
+            );
+            sleep(Duration::from_millis(20));
         }
         child.kill().unwrap();
         child.wait().unwrap();
+        took += begun.elapsed();
         // Some tasks are done and gone meanwhile.
         jobs.sql("select count(scylla.delete_tasks(array(select id from scylla.tasks limit 100)))");
     }
     let before = done();
-    assert!(before < count, "the import was over before it was killed: {before}");
+    assert!(before < count, "{name}: the import was over before it was killed: {before}");
+    let begun = Instant::now();
     let last = jobs.json(&import).pop().unwrap();
+    took += begun.elapsed();
     assert_eq!(
         last["imported"].as_i64().unwrap() + last["earlier"].as_i64().unwrap(),
         count,
-        "{last}"
+        "{name}: {last}"
     );
-    assert!(last["earlier"].as_i64().unwrap() >= before, "{last}");
+    assert!(last["earlier"].as_i64().unwrap() >= before, "{name}: {last}");
     let left = "select count(*), count(distinct spec) from scylla.tasks";
-    assert_eq!(jobs.sql(left), format!("{0}|{0}", count - 300));
+    assert_eq!(jobs.sql(left), format!("{0}|{0}", count - 300), "{name}");
+    took
 }
 
 #[test]
