@@ -26,7 +26,7 @@ test("through two immediate restarts and a kill -9 every task ends, none twice w
   const workers = [await workerProcess(db.config, options), await workerProcess(db.config, options)];
   try {
     const ended = () => workers.map(({ said }) => said.filter(({ event }) => event === "end").length);
-    for (const _round of [1, 2]) {
+    for (let restarts = 0; restarts < 2; restarts++) {
       // each of them is connected again
       const before = ended();
       await until("each has run some more", () => ended().every((count, at) => count >= before[at]! + 100));

@@ -99,7 +99,11 @@ fn a_task_takes_its_place_when_it_is_first_ready() {
     run_next(&mut s, tasks[0]);
     let lease = s.own_one("other");
     s.complete(&lease);
-    eventually(seconds(10), "it is due", || (s.status(due) == "ready").then_some(()));
+    // Then the dependent one, which is ready since before, is behind it.
+    let is_behind = "select behind from scylla.task where id = $1";
+    eventually(seconds(10), "it is due", || {
+        (s.status(due) == "ready" && s.value(is_behind, &[&dependent])).then_some(())
+    });
     for id in [due, dependent, tasks[1]] {
         run_next(&mut s, id);
     }
