@@ -32,7 +32,7 @@ test-clients: ## the tests of the client libraries; SCYLLA_NO_BUILD=1 compiles n
 test-tools: ## the tests of the command line; SCYLLA_NO_BUILD=1 compiles no extension
 	@scripts/test tools
 
-test-router: ## the router: 100,000 tasks, 50 kills of its shards
+test-router: ## the router: 100,000 tasks, 50 kills, a million moved; 20 failovers
 	@SCYLLA_LONG=1 pgrx-tests/router/run
 
 faults: ## torments a server, and proves that nothing is lost [SEED=n] [ONLY=name] [MINUTES=60]

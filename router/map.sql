@@ -52,8 +52,12 @@ grant select on router.shard, router.queue to public;
 -- Connections. Each role is itself on the shards.
 
 create function router.connection(shard integer) returns text
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as 'select s.connection from router.shard s where s.shard = $1';
+language plpgsql stable as $body$
+begin
+    -- In PL/pgSQL, as what each call asks here: it keeps its plans.
+    return (select s.connection from router.shard s where s.shard = $1);
+end
+$body$;
 comment on function router.connection is 'how to reach a shard';
 
 -- This database, as the owner: what it does there stays when the caller rolls back.
@@ -95,7 +99,7 @@ comment on function router._place_at_once is 'gives a new queue its shard, whate
 -- Choosing shards.
 
 create function router.shards() returns smallint[]
-language sql stable as 'select array(select s.shard from router.shard s order by s.shard)';
+language plpgsql stable as 'begin return array(select s.shard from router.shard s order by s.shard); end';
 comment on function router.shards is 'all shards';
 
 create function router.any_shard() returns smallint
@@ -132,10 +136,12 @@ $body$;
 comment on function router.chosen_shard is 'the shard of a name among the tasks of a spread queue';
 
 create function router.shard_of_id(id uuid) returns smallint
-language sql stable as $body$
+language plpgsql stable as $body$
+begin
     -- The last byte, of version 7: a hint, since a caller's id may have any.
-    select s.shard from router.shard s
-    where (get_byte(uuid_send($1), 6) >> 4) = 7 and s.shard = get_byte(uuid_send($1), 15)
+    return (select s.shard from router.shard s
+        where (get_byte(uuid_send($1), 6) >> 4) = 7 and s.shard = get_byte(uuid_send($1), 15));
+end
 $body$;
 comment on function router.shard_of_id is 'the shard that made an id, if one did';
 
@@ -151,12 +157,20 @@ $body$;
 comment on function router.shards_of is 'all shards, the one first that probably has a task';
 
 create function router.shards_by_byte(ids uuid[]) returns smallint[]
-language sql stable as $body$
-    select array(
-        select s.shard from unnest($1) with ordinality i (id, place)
+language plpgsql stable as $body$
+declare
+    _text text := ids::text;
+begin
+    -- Mostly all are of one shard. One look at the text is a tenth of what looking at each id takes.
+    if _text ~ ('^\{(.{14}7.{19}' || left(right(_text, 3), 2) || '[,}])+$') then
+        return array_fill(router.shard_of_id(ids[array_upper(ids, 1)]), array[cardinality(ids)]);
+    end if;
+    return array(
+        select s.shard from unnest(ids) with ordinality i (id, place)
         left join router.shard s
             on (get_byte(uuid_send(i.id), 6) >> 4) = 7 and s.shard = get_byte(uuid_send(i.id), 15)
-        order by i.place)
+        order by i.place);
+end
 $body$;
 comment on function router.shards_by_byte is 'the shards that made ids, null for an id of a caller';
 

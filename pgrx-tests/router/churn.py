@@ -12,15 +12,14 @@ With more than ten kills a shard is added and one is drained in the middle. The 
 import collections
 import os
 import random
-import subprocess
 import sys
 import threading
 import time
 import uuid
 
 import psycopg
+from load import connect, ended, faults, guarded, pg, place
 
-REPO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 TASKS = int(os.environ.get("SCYLLA_TASKS", "2000"))
 KILLS = int(os.environ.get("SCYLLA_KILLS", "3"))
 WORKERS, BATCH, SEED = 8, 25, int(os.environ.get("SCYLLA_SEED", "0")) or random.randrange(1 << 30)
@@ -28,13 +27,8 @@ QUEUES = ["spread"] + [f"single{n}" for n in range(6)]
 
 folder = sys.argv[1]
 acknowledged, submitted = set(), threading.Event()
-returned, ended = collections.Counter(), threading.Event()
-lock, faults, refused = threading.Lock(), [], collections.Counter()
-
-
-def pg(*arguments):
-    env = {**os.environ, "SCYLLA_NO_BUILD": "1"}
-    return subprocess.run([f"{REPO}/scripts/pg", *arguments], check=True, env=env, capture_output=True, text=True).stdout
+returned = collections.Counter()
+lock, refused = threading.Lock(), collections.Counter()
 
 
 def persist(connection, sql, *arguments):
@@ -54,10 +48,6 @@ def persist(connection, sql, *arguments):
             if state not in ("08006", "57P01", "57P02", "57P03", "55000") or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
-
-
-def connect():
-    return psycopg.connect("", autocommit=True, prepare_threshold=None)
 
 
 def submit(part, rnd):
@@ -98,26 +88,12 @@ def work(number, rnd):
                     returned.update(id for id, status in zip(ids, answers[0][0]) if status == "completed")
 
 
-def guarded(call, *arguments):
-    def run():
-        try:
-            call(*arguments)
-        except BaseException as error:  # a thread's error fails the test
-            faults.append(f"{call.__name__}: {error!r}")
-            ended.set()
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
-
-
 def torment(rnd):
     with connect() as router:
         shards = [row[0] for row in router.execute("select shard from router.shard order by shard")]
         for kill in range(KILLS):
             if KILLS > 10 and kill == KILLS // 3:
-                reach = pg("start", f"{folder}/shard{len(shards)}", "scylla.shard = %d" % len(shards), "fsync = off")
-                place = dict(word.split("=", 1) for word in reach.split() if "=" in word)
-                where = f"host={place['SCYLLA_DATA']} port={place['PGPORT']} dbname=postgres"
+                where = place(pg("start", f"{folder}/shard{len(shards)}", f"scylla.shard = {len(shards)}", "fsync = off"))
                 with psycopg.connect(where + " user=postgres", autocommit=True) as new:
                     new.execute("create extension scylla")
                 router.execute("select router.add_shard(%s, %s)", (len(shards), where))
