@@ -93,7 +93,8 @@ def torment(rnd):
         shards = [row[0] for row in router.execute("select shard from router.shard order by shard")]
         for kill in range(KILLS):
             if KILLS > 10 and kill == KILLS // 3:
-                where = place(pg("start", f"{folder}/shard{len(shards)}", f"scylla.shard = {len(shards)}", "fsync = off"))
+                number = len(shards)
+                where = place(pg("start", f"{folder}/shard{number}", f"scylla.shard = {number}", "fsync = off"))
                 with psycopg.connect(where + " user=postgres", autocommit=True) as new:
                     new.execute("create extension scylla")
                 router.execute("select router.add_shard(%s, %s)", (len(shards), where))

@@ -13,7 +13,6 @@ The last line is `failover: ok`.
 import collections
 import os
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -89,9 +88,8 @@ def standby_of(primary, name):
     os.mkdir(path, 0o700)
     if os.getuid() == 0:
         shutil.chown(path, "postgres")
-    subprocess.run([f"{os.path.dirname(__file__)}/../../scripts/pg", "run-as-server", f"{os.environ['SCYLLA_BIN']}/pg_basebackup",
-                    "-D", path, "-R", "-X", "stream", "-c", "fast", "-d", servers[primary] + " user=postgres"],
-                   check=True, capture_output=True)
+    pg("run-as-server", f"{os.environ['SCYLLA_BIN']}/pg_basebackup", "-D", path, "-R", "-X", "stream", "-c", "fast",
+       "-d", servers[primary] + " user=postgres")
     servers[name] = place(pg("start", path))
     with connect(servers[primary] + " user=postgres") as at:
         at.execute("alter system set synchronous_standby_names = '*'")

@@ -13,7 +13,8 @@ faults, ended = [], threading.Event()
 
 def pg(*arguments):
     env = {**os.environ, "SCYLLA_NO_BUILD": "1"}
-    return subprocess.run([f"{REPO}/scripts/pg", *arguments], check=True, env=env, capture_output=True, text=True).stdout
+    command = [f"{REPO}/scripts/pg", *arguments]
+    return subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout
 
 
 def place(reach):

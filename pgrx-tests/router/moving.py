@@ -85,13 +85,15 @@ for shard, connection in shards.items():
         found[shard] = {id: n for id, n in rows}
         if len(rows) != len(found[shard]):
             sys.exit(f"moving: shard {shard} has a task twice")
-print(f"moving: {len(ids)} tasks; {3 * CUTS} calls cut; submitted in {filled - begun:.0f} s, the last call {time.monotonic() - last:.0f} s")
+print(f"moving: {len(ids)} tasks; {3 * CUTS} calls cut; "
+      f"submitted in {filled - begun:.0f} s, the last call {time.monotonic() - last:.0f} s")
 if faults:
     sys.exit(f"moving: {faults}")
 if any(found[shard] for shard in found if shard != to):
     sys.exit(f"moving: tasks were left behind: { {shard: len(some) for shard, some in found.items()} }")
 if set(found[to]) != set(ids) or sorted(found[to].values()) != list(range(1, len(ids) + 1)):
-    sys.exit(f"moving: {len(set(ids) - set(found[to]))} lost, {len(set(found[to]) - set(ids))} unknown, or specs changed")
+    sys.exit(f"moving: {len(set(ids) - set(found[to]))} lost, "
+             f"{len(set(found[to]) - set(ids))} unknown, or specs changed")
 with connect() as router:
     owned = router.execute("select count(*) from scylla.own_tasks('w', 'great', 100)").fetchone()[0]
     if owned != 100:

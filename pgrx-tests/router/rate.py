@@ -32,7 +32,8 @@ def work(number, others):
         while not ended.is_set():
             queue = random.choice(QUEUES)
             try:
-                owned = router.execute("select id, token from scylla.own_tasks(%s, %s, 10)", (f"w{number}", queue)).fetchall()
+                owned = router.execute(
+                    "select id, token from scylla.own_tasks(%s, %s, 10)", (f"w{number}", queue)).fetchall()
                 for id, token in owned:
                     router.execute("select scylla.return_task(%s, %s)", (id, token))
                     with lock:
