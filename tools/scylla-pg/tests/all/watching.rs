@@ -13,7 +13,10 @@ fn top_shows_what_the_queues_do() {
     d.sql("select scylla.submit('idle', run_at => now() + interval '1 day')");
     d.sql("select scylla.pause('idle')");
     d.sql("select count(*) from scylla.own_tasks('w', 'busy', 2)");
-    let found = d.json(&["top", "--interval", "0.1"]);
+    let found = eventually("the new database's tasks are counted", || {
+        let found = d.json(&["top", "--interval", "0.1"]);
+        (!found[0]["queues"][0]["ready"].is_null()).then_some(found)
+    });
     let queues = found[0]["queues"].as_array().unwrap();
     assert_eq!(queues.len(), 2);
     let busy = &queues[0];
