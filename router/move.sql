@@ -28,13 +28,14 @@ $body$;
 comment on function router._ask_no_more is 'ends the session on a shard';
 revoke all on function router._ask_no_more from public;
 do $do$
+declare
+    _function regproc;
 begin
-    execute format('alter function router._ask set search_path = pg_catalog, %I, pg_temp',
-        (select n.nspname from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
-            where e.extname = 'dblink'));
-    execute format('alter function router._ask_no_more set search_path = pg_catalog, %I, pg_temp',
-        (select n.nspname from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
-            where e.extname = 'dblink'));
+    foreach _function in array array['router._ask', 'router._ask_no_more']::regproc[] loop
+        execute format('alter function %s set search_path = pg_catalog, %I, pg_temp', _function,
+            (select n.nspname from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+                where e.extname = 'dblink'));
+    end loop;
 end
 $do$;
 

@@ -125,7 +125,7 @@ def fail_over(primary, standby):
         for id, token in old:
             try:
                 at.execute("select scylla.return_task(%s, %s)", (id, token))
-                faults.append(f"the token {token} was honoured twice")
+                faults.append(f"a token of task {id} was honoured twice")
             except psycopg.Error as error:
                 if error.sqlstate not in ("55000", "55006", "P0002"):
                     raise

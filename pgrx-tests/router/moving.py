@@ -40,10 +40,15 @@ def place():
         return router.execute("select shard, moving_to from router.queue where queue = 'great'").fetchone()
 
 
+def ways():
+    """Where the queue is, and where it goes: on, if it is moving."""
+    here, moving = place()
+    return here, moving if moving is not None else (here + 1) % 4
+
+
 def cut(victim, wait):
     """Kills it within a call; false: the call was over by then."""
-    here, moving = place()
-    to = moving if moving is not None else (here + 1) % 4
+    here, to = ways()
     errors.clear()
     call = guarded(move, to)
     time.sleep(wait)
@@ -72,8 +77,7 @@ for victim in ("source", "target", "router"):
                 break
         else:
             sys.exit(f"moving: no call was cut by killing the {victim}")
-here, moving = place()
-to = moving if moving is not None else (here + 1) % 4
+_, to = ways()
 last = time.monotonic()
 eventually("the queue has moved", lambda: moved(to), 600)
 with connect() as router:
