@@ -9,7 +9,7 @@ use crate::xact::change::Change;
 use crate::xact::pending::{PendingChange, make};
 use crate::xact::waiter::end_wait;
 use crate::xact::{durability, in_hand, withheld};
-use board::{Bucket, Monotonic, ROW_RETRY_DELAY, Ticket, Timestamp};
+use board::{Bucket, Monotonic, ROW_RETRY_DELAY, Timestamp};
 use std::vec::Drain;
 
 /// Makes the changes of a transaction that has committed; `ahead`: how durable its commit is to be,
@@ -191,33 +191,14 @@ pub(super) fn revert((kept, pending): (&[PendingChange], &[PendingChange])) {
 /// Takes off the board again what the undone changes had put back there, though its offer is one of
 /// the kept changes: it is handed out after their commit.
 fn hold_back(kept: &[PendingChange], undone: &[PendingChange]) {
-    let offered = |it: &PendingChange| match &it.change {
-        Change::Offer(offer) | Change::OfferRun(offer) | Change::Forward(offer) => {
-            Some(offer.rank.id)
-        }
-        _ => None,
-    };
-    if !kept.iter().any(|it| offered(it).is_some()) {
-        return;
-    }
-    for it in undone {
-        let of_ticket = |ticket: Ticket| {
-            with_board(|board| {
-                let entry = board.find_entry(it.database, it.extension)?;
-                board.slot_at(ticket.slot, entry).map(|slot| slot.id)
-            })
-        };
-        let id = match &it.change {
-            Change::Cancel(offer) => Some(offer.rank.id),
-            Change::Finish(ticket, _) => of_ticket(*ticket),
-            _ => None,
-        };
-        if let Some(id) = id.filter(|id| kept.iter().any(|it| offered(it) == Some(*id))) {
-            with_board(|board| {
-                if let Some(entry) = board.find_entry(it.database, it.extension) {
-                    board.undo_offer(entry, id);
-                }
-            });
-        }
+    let puts_back =
+        |it: &PendingChange| matches!(it.change, Change::Cancel(_) | Change::Finish(..));
+    if undone.iter().any(puts_back) {
+        make(kept.iter(), |board, entry, pending| match &pending.change {
+            Change::Offer(offer) | Change::OfferRun(offer) | Change::Forward(offer) => {
+                board.undo_offer(entry, offer.rank.id);
+            }
+            _ => {}
+        });
     }
 }
