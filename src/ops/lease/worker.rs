@@ -1,22 +1,21 @@
 //! Workers that say who they are, and those that are asked to stop. The board knows the latter, so
-//! that owning reads no row; the table has both, so that they survive a crash.
+//! that owning reads no row; the table has both, so that they survive a crash
+//! (`maintenance::workers`).
 
 use crate::extension::database::Database;
 use crate::ops::stats::workers;
-use crate::pg::datum::{self, BOOL, JSONB, TEXT, TEXTS, TIMESTAMPTZ};
+use crate::pg::datum::{self, BOOL, JSONB, TEXT};
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::shmem::segment::with_board;
 use crate::storage::rows::{session, session_of};
 use crate::xact::{self, Change};
-use board::{Micros, Name, Wall};
+use board::Name;
 use pgrx::pg_sys::Datum;
 
 statement!(NEXT_WORKER, "lease/next_worker", []);
 statement!(REGISTER, "workers/register", [TEXT, JSONB]);
 statement!(DRAIN, "workers/drain", [TEXT, BOOL]);
-statement!(FORGET, "workers/forget", [TEXTS, TIMESTAMPTZ]);
-statement!(DRAINING, "workers/draining", []);
 
 /// The queue of what the board knows of a worker in no queue.
 pub const NO_QUEUE: &[u8] = b"";
@@ -48,33 +47,4 @@ pub fn drain(db: &Database, worker: &[u8]) -> bool {
         xact::at_commit(db, [Change::Drain(Box::new(Name::new(worker)))]);
     }
     found
-}
-
-/// How long a worker that drains is remembered after it was heard of.
-const DRAINS_FOR: Micros = Micros::from_secs(60);
-
-/// Forgets workers that are gone, and tells the board which ones drain: after a crash it does not
-/// know. `since`: when the board began to hear of workers.
-pub fn keep(db: &Database, entry: u32, since: Wall) {
-    let now = time::now().wall;
-    let session = session(db);
-    let draining: Vec<Vec<u8>> = {
-        let rows = session.run(&DRAINING, &[]);
-        (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect()
-    };
-    let known = workers::all(db, now);
-    let is_here = |name: &[u8], running: u32, last_seen: Wall| {
-        running > 0
-            || last_seen + DRAINS_FOR > now
-            || !draining.iter().any(|it| it.as_slice() == name)
-    };
-    let names = known.iter().map(|(it, _)| (it.name.as_bytes(), it.running, it.last_seen));
-    let here = names.filter(|it| is_here(it.0, it.1, it.2)).map(|it| Some(datum::varlena(it.0)));
-    let arguments = [Some(datum::array(TEXTS, here)), Some(datum::timestamptz(since))];
-    let rows = session.run(&FORGET, &arguments);
-    let gone: Vec<Vec<u8>> = (0..rows.len()).map(|row| datum::text(rows.get(row, 0))).collect();
-    for name in &draining {
-        let drains = !gone.contains(name);
-        with_board(|board| board.drain_worker(entry, name, drains, now));
-    }
 }

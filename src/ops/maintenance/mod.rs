@@ -6,6 +6,7 @@ pub mod notify;
 pub mod persist_leases;
 pub mod retention;
 pub mod worker_indexes;
+pub mod workers;
 
 use board::Micros;
 

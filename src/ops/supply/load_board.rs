@@ -3,13 +3,14 @@
 
 use crate::error;
 use crate::extension::database::Database;
-use crate::ops::maintenance::persist_leases;
+use crate::ops::maintenance::{persist_leases, workers};
 use crate::ops::supply::{identity, survey};
 use crate::shmem::segment::{self, with_board};
 use board::{BuildState, Wall};
 use pgrx::PgLogLevel;
 
-/// Builds the board: restores the persisted leases, then surveys the lanes. A lane's tasks stay in
+/// Builds the board: restores the persisted leases and who drains, then surveys the
+/// lanes. A lane's tasks stay in
 /// the table until a caller asks for them. Callers wait until the board is built. False when
 /// another transaction opens or closes the database at this moment.
 pub fn build(db: &Database, entry: u32) -> bool {
@@ -21,6 +22,7 @@ pub fn build(db: &Database, entry: u32) -> bool {
     if lost > 0 {
         error::leases_lost(lost).report(PgLogLevel::WARNING);
     }
+    workers::load(db, entry);
     survey::survey(db, entry);
     with_board(|board| {
         let entry = board.entry_mut(entry);

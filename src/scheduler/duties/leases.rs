@@ -2,9 +2,8 @@
 
 use crate::error;
 use crate::extension::database::Database;
-use crate::ops::lease::worker;
 use crate::ops::maintenance::expire::{self, Batch};
-use crate::ops::maintenance::{QUARANTINE, persist_leases};
+use crate::ops::maintenance::{QUARANTINE, persist_leases, workers};
 use crate::scheduler::process::{Commit, in_extension_transaction, publish_durable};
 use crate::shmem::segment::with_board;
 use board::Wall;
@@ -48,5 +47,5 @@ pub fn persist(db: &Database, entry: u32) {
 
 /// Forgets workers that are gone, and tells the board which ones drain.
 pub fn keep_workers(db: &Database, entry: u32, since: Wall) {
-    in_extension_transaction(db, "keep workers", Commit::Ahead, || worker::keep(db, entry, since));
+    in_extension_transaction(db, "keep workers", Commit::Ahead, || workers::keep(db, entry, since));
 }
