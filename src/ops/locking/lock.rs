@@ -12,14 +12,14 @@ use crate::xact::{self, Change, Offer};
 use std::rc::Rc;
 
 /// Live tasks whose rows this transaction has locked, in the order of their ids.
-pub struct Locked {
+pub struct Locked<'session> {
     pub ids: Vec<Uuid>,
-    rows: Rows,
+    rows: Rows<'session>,
 }
 
-impl Locked {
+impl<'session> Locked<'session> {
     /// Locks rows; waits for the locks of other transactions.
-    pub fn lock(db: &Database, session: &Session, wanted: &[Uuid]) -> Locked {
+    pub fn lock(db: &Database, session: &'session Session, wanted: &[Uuid]) -> Locked<'session> {
         let rows = session.run(&LOCK, &[ids(wanted.iter().copied())]);
         xact::at_commit(db, [Change::RowsReleased]);
         let locked = Locked { ids: ids_in(&rows).collect(), rows };

@@ -171,7 +171,7 @@ impl Matching<'_> {
     }
 
     /// Runs a statement with the parameters of the filter and some ids.
-    fn run(&self, session: &Session, text: &str, some: &[Uuid]) -> Rows {
+    fn run<'it>(&self, session: &'it Session, text: &str, some: &[Uuid]) -> Rows<'it> {
         let mut marks = self.filter.marks();
         // A locked row does not change any more.
         marks.extend(marks.contains(&"is_ready").then_some("is_locked_ready"));

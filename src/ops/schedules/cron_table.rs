@@ -49,7 +49,8 @@ pub fn insert(db: &Database, new: &Job) -> Result<i64> {
         other_role(&new.username),
         Some(&*new.active),
     ];
-    let rows = as_caller().run(&SCHEDULE, &arguments.map(text));
+    let session = as_caller();
+    let rows = session.run(&SCHEDULE, &arguments.map(text));
     Ok(datum::number(rows.first()))
 }
 
@@ -120,6 +121,7 @@ fn check_node(new: &Job) -> Result<()> {
 /// Refuses a second job of a name and role.
 fn refuse_second(db: &Database, new: &Job) -> Result<()> {
     let Some(name) = &new.name else { return Ok(()) };
-    let rows = session(db).run(&HAS_JOB, &[text(Some(&**name)), text(Some(&*new.username))]);
-    if rows.len() > 0 { Err(error::job_exists(name)) } else { Ok(()) }
+    let job = [text(Some(&**name)), text(Some(&*new.username))];
+    let exists = session(db).run(&HAS_JOB, &job).len() > 0;
+    if exists { Err(error::job_exists(name)) } else { Ok(()) }
 }

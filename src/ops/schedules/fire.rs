@@ -40,7 +40,8 @@ pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKe
 /// since other transactions have them locked.
 pub fn start(db: &Database, at: Wall) -> i64 {
     let now = time::now().wall.max(at);
-    let rows = session(db).run(&START, &[at, now].map(|it| Some(datum::timestamptz(it))));
+    let session = session(db);
+    let rows = session.run(&START, &[at, now].map(|it| Some(datum::timestamptz(it))));
     let [due, left] = [0, 1].map(|column| datum::number(rows.get(0, column)));
     if due > 0 {
         xact::at_commit(db, [Change::Run(now)]);

@@ -40,7 +40,8 @@ pub fn of_other_roles(db: &Database, but: &[u32], begun: &[Uuid], last: u32) -> 
     let roles = but.iter().map(|role| Some(Datum::from(*role)));
     let arguments =
         [Some(datum::array(OIDS, roles)), ids(begun.iter().copied()), Some(Datum::from(last))];
-    let rows = session(db).run(&OF_OTHER_ROLES, &arguments);
+    let session = session(db);
+    let rows = session.run(&OF_OTHER_ROLES, &arguments);
     ids_in(&rows).collect()
 }
 

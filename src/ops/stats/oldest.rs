@@ -47,7 +47,8 @@ pub fn oldest_ready(db: &Database, queue: &[u8], statement: MemoryContext) -> Op
 /// Of queues in the order of their names.
 fn read(db: &Database, queues: &[Vec<u8>]) -> Oldest {
     let names = queues.iter().map(|it| Some(datum::varlena(it)));
-    let rows = session(db).run(&OLDEST_READY, &[Some(datum::array(TEXTS, names))]);
+    let session = session(db);
+    let rows = session.run(&OLDEST_READY, &[Some(datum::array(TEXTS, names))]);
     let oldest = |row| Some((datum::text(rows.get(row, 0)), datum::wall(rows.get(row, 1)?)));
     (0..rows.len()).filter_map(oldest).collect()
 }

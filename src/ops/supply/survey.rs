@@ -66,7 +66,12 @@ pub fn resume(db: &Database, entry: u32, queue: &[u8], most: u32) -> bool {
 }
 
 /// The lanes of groups of a queue, or from a queue on.
-fn read_groups(session: &Session, queue: &[u8], and_later: bool, limit: Option<i64>) -> Rows {
+fn read_groups<'it>(
+    session: &'it Session,
+    queue: &[u8],
+    and_later: bool,
+    limit: Option<i64>,
+) -> Rows<'it> {
     let values =
         [Some(datum::varlena(queue)), Some(Datum::from(and_later)), limit.map(Datum::from)];
     session.run(&SURVEY_GROUPS, &values)

@@ -11,6 +11,7 @@ use pgrx::pg_sys;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
 use std::ptr;
 
 /// A statement of `sql/queries/`.
@@ -102,7 +103,7 @@ impl Session {
     }
 
     /// Runs a statement under a new snapshot at every isolation level (I5).
-    pub fn run(&self, statement: &Statement, arguments: &[Option<pg_sys::Datum>]) -> Rows {
+    pub fn run(&self, statement: &Statement, arguments: &[Option<pg_sys::Datum>]) -> Rows<'_> {
         self.begin();
         // SAFETY: inside a transaction, as the session is.
         self.run_under(statement, arguments, unsafe { pg_sys::GetLatestSnapshot() })
@@ -120,7 +121,7 @@ impl Session {
         statement: &Statement,
         arguments: &[Option<pg_sys::Datum>],
         snapshot: pg_sys::Snapshot,
-    ) -> Rows {
+    ) -> Rows<'_> {
         self.execute(|| statement.plan(), statement.kinds, arguments, snapshot)
     }
 
@@ -132,7 +133,7 @@ impl Session {
         kinds: &[Kind],
         arguments: &[Option<pg_sys::Datum>],
         snapshot: pg_sys::Snapshot,
-    ) -> Rows {
+    ) -> Rows<'_> {
         self.execute(|| variant(text, kinds), kinds, arguments, snapshot)
     }
 
@@ -143,7 +144,7 @@ impl Session {
         kinds: &[Kind],
         arguments: &[Option<pg_sys::Datum>],
         snapshot: pg_sys::Snapshot,
-    ) -> Rows {
+    ) -> Rows<'_> {
         assert_eq!(arguments.len(), kinds.len());
         memory::replenish();
         self.begin();
@@ -162,7 +163,7 @@ impl Session {
                 0,
             );
             assert!(status > 0, "a kept plan runs: SPI status {status}");
-            Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
+            self.rows()
         }
     }
 
@@ -172,7 +173,7 @@ impl Session {
         text: &[u8],
         kinds: &[Kind],
         arguments: &[Option<pg_sys::Datum>],
-    ) -> Rows {
+    ) -> Rows<'_> {
         self.run_planned(text, kinds, arguments, planner::OURS)
     }
 
@@ -198,8 +199,7 @@ impl Session {
             loop {
                 memory::replenish();
                 pg_sys::SPI_cursor_fetch(portal, true, READ_AT_ONCE);
-                let rows =
-                    Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize };
+                let rows = self.rows();
                 let has_more = rows.len() > 0 && take(&rows);
                 rows.free();
                 if !has_more {
@@ -217,8 +217,15 @@ impl Session {
         text: &[u8],
         kinds: &[Kind],
         arguments: &[Option<pg_sys::Datum>],
-    ) -> Rows {
+    ) -> Rows<'_> {
         self.run_planned(text, kinds, arguments, 0)
+    }
+
+    /// The rows of the statement that has just run.
+    fn rows(&self) -> Rows<'_> {
+        // SAFETY: SPI's variables are this backend's; the table lives until the session ends.
+        let (table, len) = unsafe { (pg_sys::SPI_tuptable, pg_sys::SPI_processed as usize) };
+        Rows { table, len, session: PhantomData }
     }
 
     fn run_planned(
@@ -227,7 +234,7 @@ impl Session {
         kinds: &[Kind],
         arguments: &[Option<pg_sys::Datum>],
         options: i32,
-    ) -> Rows {
+    ) -> Rows<'_> {
         assert_eq!(arguments.len(), kinds.len());
         self.begin();
         let (mut values, nulls) = spread(arguments);
@@ -238,7 +245,7 @@ impl Session {
             let status =
                 pg_sys::SPI_execute_plan(plan, values.as_mut_ptr(), nulls.as_ptr(), false, 0);
             assert!(status > 0, "a text of ours runs: SPI status {status}");
-            Rows { table: pg_sys::SPI_tuptable, len: pg_sys::SPI_processed as usize }
+            self.rows()
         }
     }
 }
@@ -330,13 +337,14 @@ impl Statement {
     }
 }
 
-/// The rows that a statement returned, valid until its session ends.
-pub struct Rows {
+/// The rows that a statement returned. They are the session's, which must outlive them.
+pub struct Rows<'session> {
     table: *mut pg_sys::SPITupleTable,
     len: usize,
+    session: PhantomData<&'session Session>,
 }
 
-impl Rows {
+impl Rows<'_> {
     /// Frees the rows before the session ends, for a call that reads again and again. No value of
     /// theirs may be used any more.
     pub fn free(self) {

@@ -138,7 +138,7 @@ struct Page<'p> {
     db: &'p Database,
     access: &'p Access,
     filter: &'p Filter,
-    session: Session,
+    session: &'p Session,
     snapshot: Snapshot,
     /// The place of the last task of the page before.
     from: Key,
@@ -174,7 +174,7 @@ pub fn page(
         db,
         access,
         filter,
-        session,
+        session: &session,
         snapshot,
         from: FIRST,
         most,
@@ -200,7 +200,7 @@ pub fn page(
     Ok(())
 }
 
-impl Page<'_> {
+impl<'p> Page<'p> {
     fn is_by_settling(&self) -> bool {
         self.filter.status.is_some_and(Status::is_settled)
     }
@@ -229,7 +229,13 @@ impl Page<'_> {
     }
 
     /// Runs a statement that has the parameters of the filter, and others.
-    fn run(&self, text: &str, marks: &[&str], kinds: &[Kind], others: &[Option<Datum>]) -> Rows {
+    fn run(
+        &self,
+        text: &str,
+        marks: &[&str],
+        kinds: &[Kind],
+        others: &[Option<Datum>],
+    ) -> Rows<'p> {
         let mut all_marks = self.filter.marks();
         all_marks.extend_from_slice(marks);
         let mut parameters = self.filter.parameters();
