@@ -23,7 +23,7 @@ await using worker = new Worker(pgConnector(pg.Client), {
         task.signal.throwIfAborted(); // cancelled, lease lost, time-out or shutdown
         return `${task.spec.url}?w=${task.spec.width}`;
       },
-      { timeout: 30_000 },
+      { timeLimit: 30_000 },
     ),
   },
 });

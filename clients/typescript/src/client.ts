@@ -1,7 +1,7 @@
 import { NotFoundError, TaskFailedError, translate, type TaskError } from "./errors.js";
 import { issuesText, type InputOf, type TaskDefinition } from "./handler.js";
 import { parseJson, toJson } from "./json.js";
-import { array, interval, Statement, timestamp, type Interval, type Queryable } from "./sql.js";
+import { array, interval, moment, Statement, type Interval, type Queryable } from "./sql.js";
 
 /** The arguments of `scylla.submit` beside queue and spec. What is left out is the server's default. */
 export interface SubmitOptions {
@@ -13,8 +13,10 @@ export interface SubmitOptions {
   key?: string;
   /** What to do when the key is taken: raise 23505, give the existing task's id, or cancel that task. */
   onConflict?: "error" | "ignore" | "replace";
-  /** Not before: a Date, or milliseconds from now. */
-  runAt?: Date | number;
+  /** Not before. */
+  runAt?: Date;
+  /** `runAt` from now, by the server's clock. */
+  delay?: Interval;
   /** Ids of tasks that must settle first. */
   after?: readonly string[];
   onFailure?: "abort" | "run";
@@ -36,7 +38,7 @@ export interface SubmitOptions {
 /** Arguments of `submitMany` that hold for all, and lists with an entry for each spec. */
 export interface SubmitManyOptions extends Pick<
   SubmitOptions,
-  "action" | "priority" | "runAt" | "maxTries" | "retryInterval" | "retryJitter" | "timeout" | "postResult" | "meta"
+  "action" | "priority" | "runAt" | "delay" | "maxTries" | "retryInterval" | "retryJitter" | "timeout" | "postResult" | "meta"
 > {
   ids?: readonly (string | null)[];
   keys?: readonly (string | null)[];
@@ -167,7 +169,7 @@ export class Client {
    * Submits tasks of any queues, which may come after one another. With `atomic`, the default, a duplicate
    * or invalid one raises and nothing is submitted; else each tells its outcome. Middleware is not called.
    */
-  async submitTasks(tasks: readonly Submission[], options: { atomic?: boolean } = {}): Promise<Submitted[]> {
+  async submitTasks(tasks: readonly Omit<Submission, "delay">[], options: { atomic?: boolean } = {}): Promise<Submitted[]> {
     const statement = new Statement();
     const elements = statement.add(required(tasks.map(element)), "jsonb");
     const atomic = statement.add(String(options.atomic ?? true), "boolean");
@@ -200,7 +202,7 @@ export class Client {
   private async settled(id: string, status: Settled["status"], result: unknown): Promise<Settled> {
     try {
       const entry = await this.task(id);
-      return { status, result: entry.result ?? null, errors: entry.errors ?? [] };
+      return { status, result: entry.result, errors: entry.errors };
     } catch (error) {
       if (error instanceof NotFoundError) return { status, result, errors: [] }; // retention was quicker
       throw error;
@@ -208,11 +210,11 @@ export class Client {
   }
 
   /** Waits as `wait` does, and gives the result. Throws TaskFailedError when the task was aborted or cancelled. */
-  async result(id: string, options?: WaitOptions): Promise<unknown> {
+  async result<Result = unknown>(id: string, options?: WaitOptions): Promise<Result> {
     const settled = await this.wait(id, options);
     if (!settled) throw new DOMException(`task ${id} has not settled in time`, "TimeoutError");
     if (settled.status !== "completed") throw new TaskFailedError(id, settled.status, settled.errors);
-    return settled.result;
+    return settled.result as Result;
   }
 
   /** Cancels a task; false: it had settled. */
@@ -231,8 +233,8 @@ export class Client {
   }
 
   /** Postpones a task; false: it runs, or has settled. */
-  async delay(id: string, until: Date | number): Promise<boolean> {
-    return (await this.json("scylla.delay(task => $1::text::uuid, until => $2::text::timestamptz)", [id, timestamp(until)])) as boolean;
+  async delay(id: string, until: Date): Promise<boolean> {
+    return (await this.json("scylla.delay(task => $1::text::uuid, until => $2::text::timestamptz)", [id, moment(until)])) as boolean;
   }
 
   /** Deletes tasks and, in turn, dependents with nothing left to wait for. Gives the number deleted. */
@@ -252,7 +254,7 @@ export class Client {
 
   /** A task's entry, as `scylla.task` has it. */
   async task(id: string): Promise<Entry> {
-    return (await this.json("scylla.task($1::text::uuid)", [id])) as Entry;
+    return entryOf((await this.json("scylla.task($1::text::uuid)", [id])) as Record<string, any>);
   }
 
   /** The id of the unfinished task with this key; null: none. */
@@ -296,7 +298,7 @@ export class Client {
 
 /** What `scylla.task` shows. */
 export interface Entry {
-  rn: string;
+  id: string;
   queue: string;
   action: string;
   key: string | null;
@@ -304,20 +306,41 @@ export interface Entry {
   priority: number;
   status: "waiting" | "ready" | "running" | "completed" | "aborted" | "cancelled";
   progress: number;
-  created: string;
-  updated: string;
-  run_at: string | null;
-  deadline: string | null;
+  created: Date;
+  updated: Date;
+  runAt: Date | null;
+  deadline: Date | null;
   owner: string | null;
   tries: number;
-  max_tries: number | null;
-  num_failures: number;
+  maxTries: number | null;
+  numFailures: number;
   after: string[];
   errors: TaskError[];
   result: unknown;
-  history: { _typ: string; worker: string; time: string; progress?: number }[];
-  group_key: string | null;
-  [more: string]: unknown;
+  history: TaskEvent[];
+  groupKey: string | null;
+  meta: Record<string, unknown> | null;
+  resubmittedFrom: string | null;
+}
+
+/** What became of a task: an entry of its history. */
+export interface TaskEvent {
+  type: "TaskAssignment" | "TaskTimeout" | "TaskYield" | "TaskRetry";
+  worker: string;
+  time: Date;
+  progress?: number;
+}
+
+function entryOf(row: Record<string, any>): Entry {
+  const date = (text: string | null | undefined) => (text == null ? null : new Date(text));
+  return {
+    id: row.rn, queue: row.queue, action: row.action, key: row.key, spec: row.spec, priority: row.priority, status: row.status,
+    progress: row.progress, created: new Date(row.created), updated: new Date(row.updated), runAt: date(row.run_at),
+    deadline: date(row.deadline), owner: row.owner, tries: row.tries, maxTries: row.max_tries, numFailures: row.num_failures,
+    after: row.after ?? [], errors: row.errors ?? [], result: row.result ?? null, groupKey: row.group_key, meta: row.meta ?? null,
+    resubmittedFrom: row.resubmitted_from ?? null,
+    history: (row.history ?? []).map(({ _typ, time, ...rest }: Record<string, any>) => ({ type: _typ, time: new Date(time), ...rest })),
+  };
 }
 
 /** Each argument of `scylla.submit`: name in SQL, type, and how its value is written. */
@@ -327,7 +350,8 @@ const ARGUMENTS: Record<keyof SubmitOptions, [name: string, type: string, write:
   id: ["id", "uuid", String],
   key: ["key", "text", String],
   onConflict: ["on_conflict", "text", String],
-  runAt: ["run_at", "timestamptz", timestamp],
+  runAt: ["run_at", "timestamptz", moment],
+  delay: ["run_at", "interval", interval],
   after: ["after", "uuid[]", array],
   onFailure: ["on_failure", "text", String],
   maxTries: ["max_tries", "int", String],
@@ -348,17 +372,20 @@ function* given(options: object): Generator<[key: keyof SubmitOptions, value: un
   }
 }
 
-function optionArgs(statement: Statement, options: object): string[] {
+function optionArgs(statement: Statement, options: SubmitOptions): string[] {
+  if (options.runAt && options.delay !== undefined) throw new TypeError("runAt and delay are both given");
   return [...given(options)].map(([key, value]) => {
     const [name, type, write] = ARGUMENTS[key];
-    return `${name} => ${statement.add(write(value), type)}`;
+    const placeholder = statement.add(write(value), type);
+    return `${name} => ${key === "delay" ? "clock_timestamp() + " : ""}${placeholder}`;
   });
 }
 
 /** A submission as an element of `scylla.submit_tasks`. */
-function element({ queue, spec, ...options }: Submission): Record<string, unknown> {
+function element({ queue, spec, ...options }: Omit<Submission, "delay">): Record<string, unknown> {
   const members: Record<string, unknown> = { queue };
   if (spec !== undefined) members.spec = spec;
+  if ((options as SubmitOptions).delay !== undefined) throw new TypeError("submitTasks takes runAt, not delay");
   for (const [key, value] of given(options)) {
     const [name, type, write] = ARGUMENTS[key];
     members[name] = type === "interval" || type === "timestamptz" ? write(value) : value;

@@ -32,7 +32,7 @@ export type HandlerFunction<Spec = unknown> = (task: Task<Spec>) => unknown;
 
 export interface HandlerOptions {
   /** Milliseconds after which the handler is stopped (cause `Timeout`) and the task tried again. */
-  timeout?: number;
+  timeLimit?: number;
 }
 
 /** A handler with a schema or a limit of its own. Made by `handle`. */
@@ -58,7 +58,7 @@ export function defineTask<Schema extends StandardSchema>(queue: string, action:
 
 export type InputOf<Definition> = Definition extends TaskDefinition<infer Schema> ? InferInput<Schema> : never;
 
-/** A handler whose spec is checked against a schema, and typed by it. A spec that does not fit aborts the task. */
+/** A handler whose spec is checked against a schema, and typed by it. One that does not fit is a retry. */
 export function handle<Schema extends StandardSchema>(
   of: Schema | TaskDefinition<Schema>,
   run: HandlerFunction<InferOutput<Schema>>,
@@ -108,6 +108,17 @@ export class Shutdown extends StopCause {
   override readonly name = "Shutdown";
 }
 
+/** The spec does not fit the schema. The task is tried again: a newer version of the worker may read it. */
+class InvalidSpec extends Error {
+  override readonly name = "InvalidSpec";
+  readonly code = "invalid_spec";
+  constructor(readonly issues: readonly Issue[]) {
+    super(issuesText(issues));
+  }
+}
+
+type Issue = { message: string; path?: readonly unknown[] | undefined };
+
 /** How a handler ended. */
 export type Outcome =
   | { outcome: "completed"; result: unknown }
@@ -127,7 +138,7 @@ export async function runHandler(
   const innermost = async () => {
     if (!schema) return await (run as HandlerFunction)(task);
     const checked = await schema["~standard"].validate(task.spec);
-    if (checked.issues) throw new Abort("invalid_spec", issuesText(checked.issues), { issues: checked.issues.map(({ message, path }) => ({ message, path: path?.map(pathKey) })) });
+    if (checked.issues) throw new InvalidSpec(checked.issues);
     Object.defineProperty(task, "spec", { value: checked.value });
     return await (run as HandlerFunction)(task);
   };
@@ -153,6 +164,7 @@ export function describe(thrown: unknown): TaskError {
   if (!(thrown instanceof Error)) return { code: "error", description: text(thrown), args: {} };
   const { cause } = thrown;
   const args: Record<string, unknown> = { traceback: text(thrown.stack) };
+  if (thrown instanceof InvalidSpec) args.issues = thrown.issues.map(({ message, path }) => ({ message, path: path?.map(pathKey) }));
   if (cause !== undefined) args.cause = text((cause instanceof Error && cause.stack) || cause);
   const { code } = thrown as { code?: unknown };
   return { code: text(typeof code === "string" ? code : thrown.name), description: text(thrown.message), args };
@@ -167,7 +179,7 @@ function text(value: unknown): string {
   }
 }
 
-export function issuesText(issues: readonly { message: string; path?: readonly unknown[] | undefined }[]): string {
+export function issuesText(issues: readonly Issue[]): string {
   return issues.map(({ message, path }) => (path?.length ? `${path.map(pathKey).join(".")}: ${message}` : message)).join("; ");
 }
 

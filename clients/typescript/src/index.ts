@@ -1,6 +1,6 @@
 export { Client } from "./client.js";
 export type {
-  ClientOptions, Entry, Settled, Submission, SubmitManyOptions, SubmitMiddleware, SubmitOptions, Submitted, WaitOptions,
+  ClientOptions, Entry, Settled, Submission, SubmitManyOptions, SubmitMiddleware, SubmitOptions, Submitted, TaskEvent, WaitOptions,
 } from "./client.js";
 export {
   DuplicateError, FullError, NotFoundError, NotPermittedError, ScyllaError, sqlState, TaskFailedError,

@@ -19,9 +19,15 @@ export function interval(value: Interval): string {
   return `${value} milliseconds`;
 }
 
+/** A point in time. A number is refused: it may be meant since 1970, or from now. */
+export function moment(value: Date): string {
+  if (!(value instanceof Date)) throw new TypeError(`not a Date: ${String(value)}`);
+  return value.toISOString();
+}
+
 /** A point in time: a Date, or milliseconds from now. */
 export function timestamp(value: Date | number): string {
-  return (typeof value === "number" ? new Date(Date.now() + value) : value).toISOString();
+  return moment(typeof value === "number" ? new Date(Date.now() + value) : value);
 }
 
 /** An array as PostgreSQL writes it. */

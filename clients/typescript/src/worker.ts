@@ -27,7 +27,7 @@ export interface WorkerOptions {
   /** Milliseconds that handlers have when the worker stops, 25,000 unless given. */
   grace?: number;
   /** Milliseconds after which a handler is stopped; no limit unless given. */
-  timeout?: number;
+  timeLimit?: number;
   /** Milliseconds for which results are gathered, 5 unless given. */
   coalesce?: number;
   /** Goes around each handler. */
@@ -117,7 +117,7 @@ export class Worker implements AsyncDisposable {
   readonly #prefetch: number;
   readonly #lease: string | null;
   readonly #grace: number;
-  readonly #timeout: number | undefined;
+  readonly #timeLimit: number | undefined;
   readonly #coalesce: number;
   readonly #middleware: readonly HandleMiddleware[];
   readonly #log: Logger;
@@ -166,7 +166,7 @@ export class Worker implements AsyncDisposable {
     this.#prefetch = options.prefetch ?? 0;
     this.#lease = options.lease === undefined ? null : interval(options.lease);
     this.#grace = options.grace ?? 25_000;
-    this.#timeout = options.timeout;
+    this.#timeLimit = options.timeLimit;
     this.#coalesce = options.coalesce ?? 5;
     this.#middleware = options.middleware ?? [];
     this.#log = options.logger ?? console;
@@ -552,7 +552,7 @@ export class Worker implements AsyncDisposable {
   async #run(held: Held): Promise<void> {
     const { task } = held;
     const handler = (this.#handlers.get(task.action) ?? this.#any)!;
-    const limit = (typeof handler === "function" ? undefined : handler.timeout) ?? this.#timeout;
+    const limit = (typeof handler === "function" ? undefined : handler.timeLimit) ?? this.#timeLimit;
     const timers: NodeJS.Timeout[] = [];
     if (limit !== undefined) {
       timers.push(setTimeout(() => {

@@ -96,7 +96,7 @@ for (const [name, open] of Object.entries(drivers)) {
 
     test("a committed transaction submits, one that is rolled back does not", async () => {
       await driver.transaction(async (tx) => {
-        await client.with(tx).submit(name, { n: 2n ** 60n, text: "a ? and $1 and 'x' :y" }, { key: "k", runAt: 3_600_000, retryInterval: 1_500, meta: { a: [1] }, priority: 9 });
+        await client.with(tx).submit(name, { n: 2n ** 60n, text: "a ? and $1 and 'x' :y" }, { key: "k", delay: 3_600_000, retryInterval: 1_500, meta: { a: [1] }, priority: 9 });
         await client.with(tx).submitMany(name, [{ a: '"' }, ["\\"]], { groupKeys: ["g", null] });
         assert.equal(await count(), 0);
       });

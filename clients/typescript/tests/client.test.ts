@@ -3,7 +3,7 @@ import { after, before, test } from "node:test";
 import pg from "pg";
 import * as v from "valibot";
 import { z } from "zod";
-import { Client, defineTask, DuplicateError, FullError, NotFoundError, NotPermittedError, ScyllaError, sqlState, TaskFailedError } from "scylla-pg";
+import { Client, defineTask, DuplicateError, FullError, NotFoundError, NotPermittedError, ScyllaError, sqlState, TaskFailedError, type Submission } from "scylla-pg";
 import { database, type Database } from "./lib/server.js";
 
 let db: Database;
@@ -75,13 +75,27 @@ test("each option reaches the server", async () => {
   );
   const entry = await db.client.task(id);
   assert.deepEqual(
-    [entry.action, entry.priority, entry.key, entry.after, entry.max_tries, entry.group_key, entry.spec, new Date(entry.run_at!)],
+    [entry.action, entry.priority, entry.key, entry.after, entry.maxTries, entry.groupKey, entry.spec, entry.runAt],
     ["do", 7, "o", [predecessor], 3, "g", [1], runAt],
   );
   assert.equal(entry.status, "waiting");
   const row = await db.pool.query("select * from scylla.tasks where id = $1", [id]);
   assert.deepEqual(row.rows[0].meta, { tag: "x" });
   await assert.rejects(db.client.submit("options", {}, { nosuch: 1 } as object), /unknown option: nosuch/);
+});
+
+test("a delay counts by the server's clock, and a number is no point in time", async () => {
+  const id = await db.client.submit("later", {}, { delay: "1 hour" });
+  const [many] = await db.client.submitMany("later", [{}], { delay: 3_600_000 });
+  for (const { status, runAt, created } of [await db.client.task(id), await db.client.task(many!)]) {
+    assert.equal(status, "waiting");
+    const ahead = runAt!.getTime() - created.getTime();
+    assert(ahead >= 3_599_000 && ahead <= 3_610_000, `${ahead} ms`);
+  }
+  await assert.rejects(db.client.submit("later", {}, { runAt: 1000 as unknown as Date }), TypeError);
+  await assert.rejects(db.client.submit("later", {}, { runAt: new Date(), delay: 1 }), TypeError);
+  await assert.rejects(db.client.submitTasks([{ queue: "later", delay: 1 } as Submission]), TypeError);
+  await assert.rejects(db.client.delay(id, 1000 as unknown as Date), TypeError);
 });
 
 test("unique_for is sent only when it is given", async () => {
@@ -107,7 +121,7 @@ test("many are all or nothing", async () => {
   assert.equal(await count("atomic"), 0);
   const ids = await db.client.submitMany("atomic", [1, 2], { keys: ["a", null], groupKeys: [null, "g"], action: "x" });
   const second = await db.client.task(ids[1]!);
-  assert.deepEqual([second.key, second.group_key, second.action], [null, "g", "x"]);
+  assert.deepEqual([second.key, second.groupKey, second.action], [null, "g", "x"]);
   await assert.rejects(db.client.submitMany("atomic", [1, 2], { keys: ["a"] }), RangeError);
   assert.deepEqual(await db.client.submitMany("atomic", []), []);
 });
@@ -115,7 +129,7 @@ test("many are all or nothing", async () => {
 test("tasks of several queues tell their outcomes", async () => {
   const id = "018f0000-0000-7000-8000-0000000000ee";
   const outcomes = await db.client.submitTasks(
-    [{ queue: "t1", id, spec: 1 }, { queue: "t1", id, spec: 2 }, { queue: "t2", priority: -1 }, { queue: "t2", after: [id], runAt: 1000, timeout: 2000 }],
+    [{ queue: "t1", id, spec: 1 }, { queue: "t1", id, spec: 2 }, { queue: "t2", priority: -1 }, { queue: "t2", after: [id], runAt: new Date(Date.now() + 1000), timeout: 2000 }],
     { atomic: false },
   );
   assert.deepEqual(outcomes.map(({ outcome }) => outcome), ["inserted", "duplicate", "invalid", "inserted"]);
@@ -162,7 +176,7 @@ test("a role without the privilege is told so", async () => {
 test("cancel, delay, delete, resubmit, why", async () => {
   const id = await db.client.submit("life");
   assert.match(await db.client.why(id), /\w/);
-  assert.equal(await db.client.delay(id, 60_000), true);
+  assert.equal(await db.client.delay(id, new Date(Date.now() + 60_000)), true);
   assert.equal((await db.client.task(id)).status, "waiting");
   assert.equal(await db.client.cancel(id), true);
   assert.equal(await db.client.cancel(id), false);

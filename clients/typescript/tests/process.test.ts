@@ -38,7 +38,7 @@ test("when grace is over handlers are stopped, and the tasks handed back without
   for (const id of ids) {
     const entry = await db.client.task(id);
     assert.deepEqual([entry.status, entry.tries], ["ready", 0]);
-    assert.deepEqual(entry.history.map(({ _typ }) => _typ), ["TaskAssignment", "TaskYield"]);
+    assert.deepEqual(entry.history.map(({ type }) => type), ["TaskAssignment", "TaskYield"]);
   }
 });
 
@@ -118,5 +118,5 @@ test("after kill -9 the task runs again when its lease is over", async () => {
   await using other = await workerProcess(db.config, { queues: q });
   assert.equal(await db.client.result(id), String(other.process.pid));
   const entry = await db.client.task(id);
-  assert.deepEqual([entry.tries, entry.history.map(({ _typ }) => _typ)], [2, ["TaskAssignment", "TaskTimeout", "TaskAssignment"]]);
+  assert.deepEqual([entry.tries, entry.history.map(({ type }) => type)], [2, ["TaskAssignment", "TaskTimeout", "TaskAssignment"]]);
 });
