@@ -60,6 +60,9 @@ type Stats struct {
 // pool has one in Config().ConnConfig. The worker has connections of its own: one that waits, and at most
 // min(4, Concurrency) for short calls.
 func NewWorker(conn *pgx.ConnConfig, config *WorkerConfig) (*Worker, error) {
+	if conn == nil || config == nil {
+		return nil, errors.New("scylla: a worker needs a connection and a config")
+	}
 	c := *config
 	c.Queues = slices.Clone(c.Queues)
 	if len(c.Queues) < 1 || len(c.Queues) > 16 {
@@ -70,6 +73,9 @@ func NewWorker(conn *pgx.ConnConfig, config *WorkerConfig) (*Worker, error) {
 	}
 	if c.Concurrency < 0 || c.Prefetch < 0 {
 		return nil, errors.New("scylla: Concurrency and Prefetch are not negative")
+	}
+	if c.Lease < 0 || c.Timeout < 0 || c.Wait < 0 || c.CallTimeout < 0 {
+		return nil, errors.New("scylla: Lease, Timeout, Wait and CallTimeout are not negative")
 	}
 	handlers, actions := make(Handlers, len(c.Handlers)), make([]string, 0, len(c.Handlers))
 	for action, handler := range c.Handlers {

@@ -35,6 +35,10 @@ var (
 // work with.
 var ErrIncompatible = errors.New("scylla: incompatible server")
 
+// ErrInvalidSpec is what errors.Is finds in the error of a task whose spec does not fit its handler's type.
+// The task is tried again: a newer version of the worker may read it.
+var ErrInvalidSpec = errors.New("scylla: invalid spec")
+
 // ErrTaskFailed is what errors.Is finds in a [TaskFailedError].
 var ErrTaskFailed = errors.New("scylla: task failed")
 
@@ -121,6 +125,16 @@ func (e *SnoozeError) Error() string { return fmt.Sprintf("scylla: snoozed for %
 
 // Snooze is the error with which a handler postpones its task. The try is not counted.
 func Snooze(delay time.Duration) error { return &SnoozeError{Delay: delay} }
+
+// specError keeps the error of encoding/json.
+type specError struct {
+	into string
+	err  error
+}
+
+func (e *specError) Error() string        { return fmt.Sprintf("the spec does not fit %s: %v", e.into, e.err) }
+func (e *specError) Unwrap() error        { return e.err }
+func (e *specError) Is(target error) bool { return target == ErrInvalidSpec }
 
 // PanicError is what becomes of a panic in a handler. The task is tried again.
 type PanicError struct {

@@ -22,7 +22,7 @@ type Handler struct {
 }
 
 // Handle makes a handler of a function. The spec is decoded into a T; where it does not fit, the task is
-// aborted with the code invalid_spec.
+// tried again, with the error [ErrInvalidSpec] of the code invalid_spec.
 //
 // The function ends the task: nil completes it, an error is another try after a delay, [Abort] ends it for
 // good, [Snooze] postpones it. When the context ends, context.Cause tells why: [ErrCancelled],
@@ -38,7 +38,7 @@ func HandleResult[T, R any](f func(ctx context.Context, task *Task[T]) (R, error
 	return Handler{handle: func(ctx context.Context, info *TaskInfo) (any, error) {
 		task := &Task[T]{TaskInfo: info}
 		if err := json.Unmarshal(info.Spec, &task.Spec); err != nil {
-			return nil, Abort("invalid_spec", "the spec does not fit %T: %w", task.Spec, err)
+			return nil, &specError{into: fmt.Sprintf("%T", task.Spec), err: err}
 		}
 		return f(ctx, task)
 	}}
@@ -143,7 +143,11 @@ func outcomeOf(value any, err, cause error) Outcome {
 	case cause == ErrTimeout:
 		return Outcome{Kind: OutcomeRetry, Error: failure("timeout", err), Err: err}
 	}
-	return Outcome{Kind: OutcomeRetry, Error: failure("error", err), Err: err}
+	code := "error"
+	if errors.Is(err, ErrInvalidSpec) {
+		code = "invalid_spec"
+	}
+	return Outcome{Kind: OutcomeRetry, Error: failure(code, err), Err: err}
 }
 
 const (

@@ -48,8 +48,9 @@ func TestOutcomes(t *testing.T) {
 		"invalid result": {scylla.HandleResult(func(context.Context, *scylla.Task[any]) (chan int, error) {
 			return make(chan int), nil
 		}), "retry", "invalid_result", "json: unsupported type: chan int", `{"type":"*json.UnsupportedTypeError"}`},
-		"invalid spec": {scylla.Handle(func(context.Context, *scylla.Task[int]) error { return nil }), "aborted",
-			"invalid_spec", "the spec does not fit int: json: cannot unmarshal string into Go value of type int", `{}`},
+		"invalid spec": {scylla.Handle(func(context.Context, *scylla.Task[int]) error { return nil }), "retry",
+			"invalid_spec", "the spec does not fit int: json: cannot unmarshal string into Go value of type int",
+			`{"type":"*json.UnmarshalTypeError"}`},
 	} {
 		outcome := c.handler.Run(t.Context(), info(`"x"`))
 		e := taskError(t, outcome)

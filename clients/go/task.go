@@ -91,6 +91,7 @@ type Entry struct {
 	Result          json.RawMessage `json:"result"`
 	History         []Event         `json:"history"`
 	GroupKey        *string         `json:"group_key"`
+	Meta            map[string]any  `json:"meta"`
 	ResubmittedFrom *string         `json:"resubmitted_from"`
 }
 

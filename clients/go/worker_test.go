@@ -296,10 +296,20 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		{Queues: []string{"q"}},
 		{Queues: []string{"q"}, Handlers: scylla.Handlers{"": {}}},
 		{Queues: []string{"q"}, Handlers: handlers, Concurrency: -1},
+		{Queues: []string{"q"}, Handlers: handlers, Lease: -1},
+		{Queues: []string{"q"}, Handlers: handlers, Timeout: -1},
+		{Queues: []string{"q"}, Handlers: handlers, Wait: -1},
+		{Queues: []string{"q"}, Handlers: handlers, CallTimeout: -1},
 	} {
 		if _, err := scylla.NewWorker(connConfig(t), &config); err == nil {
 			t.Errorf("%+v", config)
 		}
+	}
+	if _, err := scylla.NewWorker(connConfig(t), nil); err == nil {
+		t.Error("no config")
+	}
+	if _, err := scylla.NewWorker(nil, &scylla.WorkerConfig{Queues: []string{"q"}, Handlers: handlers}); err == nil {
+		t.Error("no connection")
 	}
 }
 
