@@ -197,6 +197,30 @@ def test_spec_that_does_not_fit_the_signature(queue: Queue, client: Client, work
         assert client.task(id)["errors"][0]["code"] == "TypeError"
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize("error", [Unspeakable(), Snooze(float("inf")), Snooze("soon")])  # type: ignore[arg-type]
+def test_error_that_cannot_be_read_is_a_retry(
+    queue: Queue, client: Client, worker: Any, error: Exception
+) -> None:
+    @queue.task(max_tries=1)
+    def plain() -> None:
+        raise error
+
+    @queue.task(max_tries=1)
+    async def on_the_loop() -> None:
+        raise error
+
+    ids = [plain.submit(), on_the_loop.submit()]
+    with serving(worker(concurrency=1)):
+        until(lambda: all(client.task(id)["status"] == "aborted" for id in ids))
+    for id in ids:
+        assert client.task(id)["errors"][0]["code"] == "invalid_error"
+
+
 @pytest.mark.parametrize("value", ["a\0b", float("nan"), object(), "x" * 2_000_000])
 def test_result_that_cannot_be_stored_fails_the_try_alone(
     queue: Queue, client: Client, worker: Any, value: Any

@@ -90,6 +90,9 @@ def test_relative_run_at_is_by_the_servers_clock(
         "select extract(epoch from run_at - created)::float8 from scylla.tasks where id = %s", id
     )
     assert 299 < seconds < 302
+    # 24 hours, also where the clocks are changed on the next day
+    assert calls.interval(timedelta(days=1, microseconds=5)) == "86400000005 microseconds"
+    assert calls.interval(timedelta(seconds=-1.5)) == "-1500000 microseconds"
     with pytest.raises(ValueError, match="time zone"):
         client.submit(queue_name, run_at=datetime(2030, 1, 1))
 
@@ -354,7 +357,7 @@ def test_unique_for_is_sent_only_when_given() -> None:
     assert "unique_for" not in plain.sql
     call = calls.submit(Submission("q", [{}], {"key": "k", "unique_for": timedelta(hours=1)}))
     assert call.sql.endswith("unique_for => %s::text::interval)::text")
-    assert call.params[-1] == "0 days 3600.000000 seconds"
+    assert call.params[-1] == "3600000000 microseconds"
 
 
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(welcome: Any) -> None:

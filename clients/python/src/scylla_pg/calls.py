@@ -106,7 +106,8 @@ def _boolean(value: Any) -> str:
 
 def interval(value: Interval) -> str:
     if isinstance(value, timedelta):
-        return f"{value.days} days {value.seconds}.{value.microseconds:06d} seconds"
+        # a day of PostgreSQL may have 23 hours
+        return f"{value // timedelta(microseconds=1)} microseconds"
     return value if isinstance(value, str) else f"{value:.6f} seconds"
 
 

@@ -47,6 +47,14 @@ def of_error(error: BaseException, cause: Stopped | None, clock_offset: float) -
     """None: nothing is returned, since the lease is over."""
     if isinstance(cause, (Cancelled, LeaseLost)):
         return None
+    try:
+        return _of_error(error, cause, clock_offset)
+    except Exception as broken:  # a __str__ that raises, a Snooze without end
+        what = f"{type(error).__name__} of the handler: {type(broken).__name__}"
+        return Outcome("retry", error=failure("invalid_error", what))
+
+
+def _of_error(error: BaseException, cause: Stopped | None, clock_offset: float) -> Outcome:
     if isinstance(error, Abort):
         return Outcome("aborted", error=_abort(error))
     if isinstance(error, Snooze):
