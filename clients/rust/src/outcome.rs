@@ -112,10 +112,13 @@ impl End {
             }
             Self::Returned(Err(HandlerError::Snooze(until))) => {
                 let run_at = match until {
-                    When::At(time) => time,
-                    When::In(delay) => on_the_server(clock) + delay,
+                    When::At(time) => Some(time),
+                    When::In(delay) => on_the_server(clock).checked_add(delay),
                 };
-                Outcome { run_at: Some(run_at), ..Outcome::hand_back() }
+                match run_at {
+                    None => Outcome::retry("invalid_snooze", "no time is so far away"),
+                    run_at => Outcome { run_at, ..Outcome::hand_back() },
+                }
             }
             _ if cause == Some(Cause::Shutdown) => Outcome::hand_back(),
             _ if cause == Some(Cause::Timeout) => {
@@ -203,6 +206,12 @@ mod tests {
         let outcome = End::Returned(Err(error)).outcome(None, 0.0).unwrap();
         let stored = outcome.error.unwrap();
         assert!(stored.get().len() < 40_000 && !stored.get().contains("\\u0000"));
+    }
+
+    #[test]
+    fn a_snooze_beyond_time_is_a_retry() {
+        let end = End::Returned(Err(HandlerError::snooze(Duration::MAX)));
+        assert_eq!(end.outcome(None, 0.0).unwrap().kind, Kind::Retry);
     }
 
     #[test]

@@ -281,6 +281,9 @@ async fn what_cannot_be_read_or_stored_fails_its_own_task_alone() {
                         .with("none", BTreeMap::from([((1, 2), 3)])),
                 )
             })
+            .handler("for ever", async |_: Task<Value>| {
+                Err::<(), _>(HandlerError::snooze(std::time::Duration::MAX))
+            })
             .handler("good", move |_: Task<Value>| {
                 let gate = gate.clone();
                 async move {
@@ -303,6 +306,7 @@ async fn what_cannot_be_read_or_stored_fails_its_own_task_alone() {
         ("huge", "invalid_result"),
         ("no json", "invalid_result"),
         ("args", "a"),
+        ("for ever", "invalid_snooze"),
     ] {
         bad.push((submit(action).await, code));
     }
