@@ -219,6 +219,7 @@ class Driver:
 
     def __init__(self, command: list[str], url: str, wrong: dict[str, Any], log: Path) -> None:
         self.wrong = wrong
+        self.erred = False  # the fault has happened
         self.events: list[dict[str, Any]] = []
         self.torn = False  # frozen or killed: what it says of its handlers proves nothing
         self.worker = ""
@@ -235,10 +236,11 @@ class Driver:
         assert self.process.stdout
         for line in self.process.stdout:
             message = json.loads(line)
-            wrong = self.wrong if self.wrong.get("event") == message.get("event") else {}
             if "id" in message:
                 self._answers[message["id"]].put(message)
                 continue
+            wrong = self.wrong if self.wrong.get("event") == message.get("event") else {}
+            self.erred |= bool(wrong)
             if wrong.get("signal"):
                 self.kill(wrong["signal"])
             if wrong.get("lost"):
@@ -254,6 +256,7 @@ class Driver:
 
     def ask(self, command: dict[str, Any], seconds: float) -> dict[str, Any]:
         wrong = self.wrong if self.wrong.get("command") == command["do"] else {}
+        self.erred |= bool(wrong)
         command = {**command, **wrong.get("set", {})}
         if "options" in command:
             command["options"] = {k: v for k, v in command["options"].items() if k not in wrong.get("without", [])}
@@ -262,8 +265,11 @@ class Driver:
         self._number += 1
         number = self._number
         assert self.process.stdin
-        self.process.stdin.write(json.dumps({"id": number, **command}).encode() + b"\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(json.dumps({"id": number, **command}).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Failed(f"it has ended, and does no {command['do']}") from None
         try:
             answer = self._answers[number].get(timeout=seconds)
         except queue.Empty:
@@ -276,6 +282,7 @@ class Driver:
 
     def signal(self, name: str) -> None:
         wrong = self.wrong.get("signal") == name and "event" not in self.wrong and "server" not in self.wrong
+        self.erred |= wrong
         self.kill(self.wrong["instead"] if wrong else name)
 
     def expect(self, matches: Any, times: int, seconds: float) -> list[dict[str, Any]]:
@@ -303,6 +310,8 @@ class Cell:
         self.drivers: dict[str, Driver] = {}
         self.values: dict[str, Any] = {"queue": self.queue}
         self.failure = ""
+        self.broke = False  # the failure is one of the harness, and shows nothing of the client
+        self._over = threading.Event()
         self._connection: psycopg.Connection[Any] | None = None
 
     @property
@@ -343,6 +352,15 @@ class Cell:
         driver = self.driver(name)
         driver.worker = self.values[name] = worker
         driver.ask({"do": "work", "name": worker, "queues": names, **options}, self.patience)
+        for _ in range(driver.wrong.get("connections", 0)):
+            driver.erred = True
+            threading.Thread(target=self._chatter, args=(worker,), daemon=True).start()
+
+    def _chatter(self, worker: str) -> None:
+        """A connection that the worker should not have, with a statement every 0.2 s."""
+        with psycopg.connect(self.run.server.url(), autocommit=True, application_name=f"scylla-pg {worker}") as one:
+            while not self._over.wait(0.2):
+                one.execute("select 1")
 
     def do_submit(
         self, count: int, name: str = "t", at: str = "a", fails: str = "", queue: int = 0, **rest: Any
@@ -395,6 +413,7 @@ class Cell:
     def do_order(self, names: list[str], of: str = "a") -> None:
         known = {value: name for name, value in self.values.items() if isinstance(value, str)}
         begun = [known.get(it["task"], "?") for it in self.driver(of).events if it["event"] == "begin"]
+        begun = [name for name in begun if name in {*names, "?"}]
         if begun != names:
             raise Failed(f"they ran in the order {begun}")
 
@@ -488,7 +507,12 @@ class Cell:
                 if not (crashes or before.torn or any(it["at"] <= at + 0.05 for it in over)):
                     raise Failed(f"task {task} ran twice at once")
 
+    def found_out(self) -> bool:
+        """Whether a wrong driver has erred, and a check of the scenario has seen it."""
+        return bool(self.failure) and not self.broke and any(driver.erred for driver in self.drivers.values())
+
     def close(self) -> None:
+        self._over.set()
         for driver in self.drivers.values():
             driver.close()
         if self._connection is not None:
@@ -531,6 +555,7 @@ class Run:
             except Failed as error:
                 cell.failure = str(error)
             except Exception as error:  # of the driver, or of the harness: it is said in the table
+                cell.broke = True
                 cell.failure = f"{type(error).__name__}: {error}"
 
         left = [cell for cell in self.cells if not cell.failure]
@@ -541,6 +566,7 @@ class Run:
         for cell in self.cells:
             for driver in cell.drivers.values():
                 if driver.wrong.get("server") == what:
+                    driver.erred = True
                     driver.kill(driver.wrong["signal"])
         self.server.do(what)
 
@@ -561,6 +587,7 @@ class Run:
             self._each(lambda cell: cell.account())
         except Exception as error:
             for cell in self.cells:
+                cell.broke |= not cell.failure
                 cell.failure = cell.failure or f"{type(error).__name__}: {error}"
         finally:
             for cell in self.cells:
@@ -595,14 +622,16 @@ def table(runs: list[Run], clients: list[str], good: str, bad: str) -> int:
             print(group)
         cells = dict.fromkeys(clients, "")
         for cell in run.cells:
-            is_good = bool(cell.failure) == run.wrong
+            is_good = cell.found_out() if run.wrong else not cell.failure
             failed += not is_good
             cells[cell.client] = good if is_good else bad
         line = "".join(f"{words:12}" for words in cells.values())
         print(f"{run.scenario['number']:3} {run.scenario['name']:{width - 4}}{line}")
     for run in runs:
         for cell in run.cells:
-            if cell.failure and not run.wrong:
+            if run.wrong and not cell.found_out():
+                print(f"MISSED {cell.client} {run.scenario['number']}: {cell.failure or 'nothing was seen'}")
+            elif cell.failure and not run.wrong:
                 print(f"FAILED {cell.client} {run.scenario['number']}: {cell.failure}")
     return failed
 
