@@ -259,11 +259,14 @@ func TestContextHasTheValuesOfRun(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	queue, found := newQueue(t), make(chan any, 1)
+	begun, cancelled := make(chan struct{}), make(chan struct{})
 	worker := must(scylla.NewWorker(connConfig(t), &scylla.WorkerConfig{
 		Queues: []string{queue}, Logger: quiet, Middleware: []scylla.HandleMiddleware{
 			func(next scylla.HandleFunc) scylla.HandleFunc { return next },
 		},
 		Handlers: scylla.Handlers{"": scylla.Handle(func(ctx context.Context, _ *scylla.Task[any]) error {
+			close(begun)
+			<-cancelled
 			time.Sleep(50 * time.Millisecond)
 			if ctx.Err() == nil { // the end of Run's context does not reach it before the grace is over
 				found <- ctx.Value(key{})
@@ -275,8 +278,9 @@ func TestContextHasTheValuesOfRun(t *testing.T) {
 	id := submit(t, queue, nil, scylla.SubmitOptions{})
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx) }()
-	untilStatuses(t, queue, "running=1")
+	<-begun
 	cancel()
+	close(cancelled)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
