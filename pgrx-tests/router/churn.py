@@ -92,6 +92,8 @@ def torment(rnd):
     with connect() as router:
         shards = [row[0] for row in router.execute("select shard from router.shard order by shard")]
         for kill in range(KILLS):
+            while len(acknowledged) < TASKS * kill // KILLS and not ended.is_set():
+                time.sleep(0.1)  # over the whole of the load
             if KILLS > 10 and kill == KILLS // 3:
                 number = len(shards)
                 where = place(pg("start", f"{folder}/shard{number}", f"scylla.shard = {number}", "fsync = off"))
@@ -118,9 +120,11 @@ def main():
         torment(random.Random(SEED + 1000))
         for thread in submitters:
             thread.join()
-        left, deadline = 1, time.monotonic() + 120
-        while left and not faults and time.monotonic() < deadline:
+        left, done, moved = 1, 0, time.monotonic()
+        while left and not faults and time.monotonic() < moved + 60:
             time.sleep(0.2)
+            if sum(returned.values()) > done:
+                done, moved = sum(returned.values()), time.monotonic()
             counted = "select sum(coalesce(waiting + ready, 1) + running) from scylla.queues where queue = any (%s)"
             left = router.execute(counted, (QUEUES,)).fetchone()[0]
         ended.set()
