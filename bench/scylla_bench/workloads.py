@@ -22,6 +22,7 @@ from .special import (
     storage,
     waking,
 )
+from .special.servers import router
 
 
 class Workload(Protocol):
@@ -264,6 +265,8 @@ WORKLOADS: tuple[Workload, ...] = (
     Special("pages", "operating", "a page of list_tasks, of 10,000,000 tasks", operating.pages),
     Special("bulk", "operating", "cancel, resubmit and delete 100,000 tasks, a call each", operating.bulk),
     Special("relay", "relay", "tasks from an outbox through the relay", moving.carry),
+    # ---- more than one server ----
+    Special("router", "router", "calls through a router with four shards, against a direct connection", router.cost),
     # ---- what it takes ----
     Special("wal", "wal", "WAL from submit to completed, spec of 100 bytes", storage.wal),
     Special("memory", "memory", "the shared memory of the board", storage.memory),
