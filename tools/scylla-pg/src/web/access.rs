@@ -3,7 +3,7 @@
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac};
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 const SESSION: Duration = Duration::from_secs(12 * 3600);
 /// How long a failure counts after its pause is over.
 const FORGET: Duration = Duration::from_secs(900);
+/// A failed login of an address, and of a role, waits so long at most.
+const ADDRESS_PAUSE: Duration = Duration::from_secs(60);
+const ROLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// The role of a connection.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -102,26 +105,43 @@ impl Sessions {
 #[derive(Default)]
 pub struct Throttle(Mutex<HashMap<String, (u32, Instant)>>);
 
+/// What logins are counted by. Of IPv6, all addresses that share their first half are one host's.
+fn counted(address: IpAddr, role: &str) -> [(String, Duration); 2] {
+    let address = match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() & (u128::MAX << 64)).into(),
+    };
+    [(format!("a{address}"), ADDRESS_PAUSE), (format!("r{role}"), ROLE_PAUSE)]
+}
+
 impl Throttle {
     /// Counts an attempt as failed until it has succeeded, so that many at once are not free. The
-    /// error is how long to wait.
-    pub fn begin(&self, name: &str, longest: Duration) -> Result<(), Duration> {
+    /// error is how long to wait. An attempt that has to wait does not count: it delays no other,
+    /// and the names that it tries are not remembered.
+    pub fn begin(&self, address: IpAddr, role: &str) -> Result<(), Duration> {
         let mut known = lock(&self.0);
         let now = Instant::now();
         known.retain(|_, (_, until)| now < *until + FORGET);
-        let (failures, until) = known.entry(name.to_owned()).or_insert((0, now));
-        if *until > now {
-            return Err(*until - now);
+        let counted = counted(address, role);
+        let waits = counted.iter().filter_map(|(name, _)| known.get(name)).map(|it| it.1);
+        if let Some(until) = waits.max().filter(|until| *until > now) {
+            return Err(until - now);
         }
-        // A slip of the keyboard is free.
-        let pause = Duration::from_millis(500) * 2u32.pow((*failures).min(10)) / 2;
-        *failures += 1;
-        *until = now + if *failures < 3 { Duration::ZERO } else { pause.min(longest) };
+        for (name, longest) in counted {
+            let (failures, until) = known.entry(name).or_insert((0, now));
+            // A slip of the keyboard is free.
+            let pause = Duration::from_millis(500) * 2u32.pow((*failures).min(10)) / 2;
+            *failures += 1;
+            *until = now + if *failures < 3 { Duration::ZERO } else { pause.min(longest) };
+        }
         Ok(())
     }
 
-    pub fn succeeded(&self, name: &str) {
-        lock(&self.0).remove(name);
+    pub fn succeeded(&self, address: IpAddr, role: &str) {
+        let mut known = lock(&self.0);
+        for (name, _) in counted(address, role) {
+            known.remove(&name);
+        }
     }
 }
 
@@ -177,14 +197,33 @@ mod tests {
     #[test]
     fn failures_wait_longer_and_longer() {
         let throttle = Throttle::default();
-        let longest = Duration::from_secs(60);
-        for _ in 0..3 {
-            assert!(throttle.begin("a", longest).is_ok());
+        let address = |n: u8| IpAddr::from([192, 0, 2, n]);
+        let begin = |n: u8, role: &str| throttle.begin(address(n), role);
+        // Of one address with several roles, and of a role from several addresses.
+        for n in 1..=3 {
+            assert!(begin(1, &format!("role-{n}")).is_ok());
+            assert!(begin(10 + n, "wanted").is_ok());
         }
-        assert!(throttle.begin("a", longest).is_err());
-        assert!(throttle.begin("b", longest).is_ok());
-        throttle.succeeded("a");
-        assert!(throttle.begin("a", longest).is_ok());
+        assert!(begin(1, "other").is_err() && begin(2, "wanted").is_err());
+        assert!(begin(3, "other").is_ok());
+        throttle.succeeded(address(2), "wanted");
+        assert!(begin(4, "wanted").is_ok());
+        // An attempt that has to wait delays no role, and leaves nothing behind.
+        let known = lock(&throttle.0).len();
+        for n in 0..20 {
+            assert!(begin(1, "another").is_err() && begin(1, &format!("guess-{n}")).is_err());
+        }
+        assert_eq!(lock(&throttle.0).len(), known);
+        assert!(begin(5, "another").is_ok());
+    }
+
+    #[test]
+    fn a_network_counts_as_one_address() {
+        let throttle = Throttle::default();
+        let begin = |address: &str| throttle.begin(address.parse().unwrap(), address);
+        assert!((1..=3).all(|n| begin(&format!("2001:db8::{n}")).is_ok()));
+        assert!(begin("2001:db8::ffff:0:0:4").is_err());
+        assert!(begin("2001:db8:0:1::1").is_ok());
     }
 
     #[test]

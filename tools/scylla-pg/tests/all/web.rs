@@ -519,6 +519,12 @@ fn a_role_logs_in_by_its_password() {
         d.sql("select scylla.cancel_tasks(array(select id from scylla.tasks))");
     });
     assert!(!site.log().contains("right"), "{}", site.log());
+    // No role has such a name: the server is not asked, and nothing is remembered.
+    let (other, token) = proof(&site.get("/login", &[]));
+    let long = "r".repeat(100_000);
+    let body = format!("token={token}&role={long}&password=x");
+    let answer = site.call("POST", "/login", &[&other], &body);
+    assert!(answer.status == 401 && !site.log().contains(&long), "{}", answer.status);
     let statuses: Vec<u16> = (0..5).map(|_| log_in("wrong").status).collect();
     assert_eq!(statuses[0], 401);
     assert_eq!(statuses[4], 429, "{statuses:?}");

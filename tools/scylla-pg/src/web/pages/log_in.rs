@@ -16,12 +16,10 @@ use futures_util::future::join_all;
 use maud::{Markup, html};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_postgres::error::SqlState;
 
-/// A failed login of an address, and of a role, waits so long at most.
-const ADDRESS_PAUSE: Duration = Duration::from_secs(60);
-const ROLE_PAUSE: Duration = Duration::from_secs(5);
+/// No role has a longer name, in bytes.
+const NAME_MAX: usize = 63;
 
 pub async fn page(State(app): State<Arc<App>>, pairs: Pairs, request: Request) -> Response {
     let (parts, _) = request.into_parts();
@@ -74,10 +72,15 @@ pub async fn log_in(State(app): State<Arc<App>>, request: Request) -> Response {
     if !viewer.origin.is_private {
         return refused(StatusCode::FORBIDDEN, html! {});
     }
-    let (by_address, by_role) = (format!("a{}", viewer.origin.peer), format!("r{role}"));
-    let waits = [(&by_address, ADDRESS_PAUSE), (&by_role, ROLE_PAUSE)];
-    let waits = waits.map(|(name, longest)| app.throttle.begin(name, longest));
-    if let Some(wait) = waits.into_iter().filter_map(Result::err).max() {
+    let wrong = || {
+        let text = "This role and this password do not go together.";
+        refused(StatusCode::UNAUTHORIZED, notice("error", text, None, None))
+    };
+    if role.len() > NAME_MAX {
+        return wrong();
+    }
+    let peer = viewer.origin.peer;
+    if let Err(wait) = app.throttle.begin(peer, role) {
         let title = format!(
             "Too many logins failed: try again in {}.",
             duration(wait.as_secs_f64().ceil())
@@ -95,15 +98,9 @@ pub async fn log_in(State(app): State<Arc<App>>, request: Request) -> Response {
         .filter(|(_, it)| it.is_ok())
         .map(|(it, _)| &it.name)
         .collect();
-    log(
-        "login",
-        viewer.origin.peer,
-        &identity,
-        json!({ "succeeded": is_in, "databases": databases }),
-    );
+    log("login", peer, &identity, json!({ "succeeded": is_in, "databases": databases }));
     if is_in {
-        app.throttle.succeeded(&by_address);
-        app.throttle.succeeded(&by_role);
+        app.throttle.succeeded(peer, role);
         app.sessions.end(&viewer.cookie);
         let cookie = app.sessions.begin(identity);
         let mut response = Redirect::to(&local(&app, next)).into_response();
@@ -117,8 +114,7 @@ pub async fn log_in(State(app): State<Arc<App>>, request: Request) -> Response {
         [SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION].contains(code)
     };
     if failure.code.as_ref().is_some_and(is_wrong) {
-        let text = "This role and this password do not go together.";
-        return refused(StatusCode::UNAUTHORIZED, notice("error", text, None, None));
+        return wrong();
     }
     let refusal = Refusal::from(failure);
     refused(refusal.status, refusal.html())
