@@ -114,11 +114,13 @@ pub async fn serve(options: Options) -> Result<(), Failure> {
     listening(url);
     if let Some(listener) = metrics {
         listening(format!("http://{}/metrics", listener.local_addr()?));
-        tokio::spawn(axum::serve(listener, numbers(&app)).into_future());
+        let connections = listen::accept(listener, None, listen::LIMITS)?;
+        tokio::spawn(axum::serve(connections, numbers(&app)).into_future());
     }
     let service = router(app).into_make_service_with_connect_info::<Peer>();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let served = std::pin::pin!(axum::serve(listen::accept(listener, tls)?, service).into_future());
+    let connections = listen::accept(listener, tls, listen::LIMITS)?;
+    let served = std::pin::pin!(axum::serve(connections, service).into_future());
     let ended = std::pin::pin!(async {
         let (term, int) = (std::pin::pin!(term.recv()), std::pin::pin!(int.recv()));
         futures_util::future::select(term, int).await;
