@@ -5,8 +5,10 @@ use super::snapshot::Snapshot;
 use crate::connection::{Login, connect_as};
 use crate::failure::Failure;
 use futures_util::future::{join, join4};
+use serde_json::json;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,6 +26,8 @@ const IDLE: Duration = Duration::from_secs(60);
 const WATCHED: usize = 500;
 /// How old what a role may see and do can be.
 const RIGHTS_AGE: Duration = Duration::from_secs(10);
+/// How long a page waits for the answer that another has asked for.
+const TURN: Duration = Duration::from_secs(1);
 
 /// Queues that a role may look at, and workers that have asked for no queue yet.
 #[derive(Default)]
@@ -46,6 +50,13 @@ pub struct Rights {
 
 type Cache<K, V> = Mutex<HashMap<K, (Instant, V)>>;
 
+/// What was asked not long ago.
+fn young<K: Eq + Hash, V: Clone>(cache: &Cache<K, V>, key: &K) -> Option<V> {
+    let cache = lock(cache);
+    let (since, value) = cache.get(key)?;
+    (since.elapsed() < RIGHTS_AGE).then(|| value.clone())
+}
+
 pub struct Database {
     pub name: String,
     pub colour: Option<String>,
@@ -55,6 +66,8 @@ pub struct Database {
     permits: Arc<Semaphore>,
     visible: Cache<Identity, Arc<Visible>>,
     rights: Cache<(Identity, Option<String>), Rights>,
+    /// Held by the page that asks what a role may see or do, so that one asks for all.
+    asking: tokio::sync::Mutex<()>,
     pub snapshot: watch::Sender<Arc<Snapshot>>,
     /// A viewer has come.
     pub wake: Notify,
@@ -84,6 +97,7 @@ impl Database {
             permits: Arc::new(Semaphore::new(CONNECTIONS)),
             visible: Mutex::default(),
             rights: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
             snapshot: watch::Sender::new(Arc::default()),
             wake: Notify::new(),
             observer,
@@ -202,11 +216,16 @@ impl Database {
             return Ok(None);
         }
         let snapshot = self.snapshot.borrow().clone();
-        if let Some((since, known)) = lock(&self.visible).get(identity)
-            && since.elapsed() < RIGHTS_AGE
-            && snapshot.queues.iter().all(|it| known.asked.contains(&it.name))
-        {
-            return Ok(Some(known.clone()));
+        let known = || {
+            let known = young(&self.visible, identity)?;
+            snapshot.queues.iter().all(|it| known.asked.contains(&it.name)).then_some(known)
+        };
+        if let Some(known) = known() {
+            return Ok(Some(known));
+        }
+        let _turn = timeout(TURN, self.asking.lock()).await;
+        if let Some(known) = known() {
+            return Ok(Some(known));
         }
         let client = self.lend(identity).await?;
         let asked = snapshot.queues.iter().map(|it| it.name.clone()).collect();
@@ -233,22 +252,25 @@ impl Database {
             return Ok(Rights::default());
         }
         let key = (identity.clone(), queue.map(str::to_owned));
-        if let Some((since, known)) = lock(&self.rights).get(&key)
-            && since.elapsed() < RIGHTS_AGE
-        {
-            return Ok(*known);
+        if let Some(known) = young(&self.rights, &key) {
+            return Ok(known);
+        }
+        let _turn = timeout(TURN, self.asking.lock()).await;
+        if let Some(known) = young(&self.rights, &key) {
+            return Ok(known);
         }
         let client = self.lend(identity).await?;
-        let filter = match queue {
-            Some(queue) => serde_json::json!({ "queue": queue, "created_before": "1970-01-01" }),
-            None => serde_json::json!({ "created_before": "1970-01-01" }),
+        // No task of such a status can be cancelled, or submitted again: none is looked for.
+        let of = |status: &str| match queue {
+            Some(queue) => json!({ "queue": queue, "status": status }).to_string(),
+            None => json!({ "status": status }).to_string(),
         };
-        let filter = filter.to_string();
-        let (filter, queue) = (&[&filter as _], &[&queue as _]);
+        let (settled, live) = (of("completed"), of("ready"));
+        let (settled, live, queue) = (&[&settled as _], &[&live as _], &[&queue as _]);
         let cancel =
-            client.query("select scylla.cancel_matching($1::text::jsonb, 1, true)", filter);
+            client.query("select scylla.cancel_matching($1::text::jsonb, 1, true)", settled);
         let manage =
-            client.query("select scylla.resubmit_matching($1::text::jsonb, 1, true)", filter);
+            client.query("select scylla.resubmit_matching($1::text::jsonb, 1, true)", live);
         let submit =
             client.query("select scylla.submit_many(coalesce($1, '*'), '{}'::jsonb[])", queue);
         let manage_all =

@@ -1,6 +1,6 @@
 //! Workers, groups, SQL tasks, roles.
 
-use super::super::database::Database;
+use super::super::database::{Database, Rights};
 use super::super::frame::Page;
 use super::super::frame::shown;
 use super::super::html::{maybe_time, name, notice, number, query, seconds, status, time};
@@ -12,20 +12,21 @@ use serde_json::Value;
 use uuid::Uuid;
 
 pub async fn workers(at: At) -> Response {
-    let part = workers_part(&at.viewer, &at.database).await;
-    let page = Page::new("Workers", Some(&at.database), "workers");
-    let view = format!("view=workers&db={}", at.database.name);
-    page.live(&view).show(&at.viewer, html! { h1 { "Workers" } (part.whole()) })
+    let (viewer, database) = (&at.viewer, &at.database);
+    let view = format!("view=workers&db={}", database.name);
+    let page = Page::new("Workers", Some(database), "workers").live(&view);
+    let rights = database.rights(&viewer.identity, None).await;
+    let part = match rights {
+        Ok(rights) => Ok(workers_part(viewer, database, rights).await),
+        Err(failure) => Err(Refusal::from(failure)),
+    };
+    shown(part.map(|it| html! { h1 { "Workers" } (it.whole()) }), &page, viewer)
 }
 
-pub async fn workers_part(viewer: &Viewer, database: &Database) -> Part {
+pub async fn workers_part(viewer: &Viewer, database: &Database, rights: Rights) -> Part {
     let id = id_of(&["w", &database.name]);
     let snapshot = database.snapshot.borrow().clone();
     let seen = match database.visible(&viewer.identity).await {
-        Ok(seen) => database.rights(&viewer.identity, None).await.map(|rights| (seen, rights)),
-        Err(failure) => Err(failure),
-    };
-    let (seen, rights) = match seen {
         Ok(seen) => seen,
         Err(failure) => return Part::new(id, Refusal::from(failure).html(), html! {}, Vec::new()),
     };

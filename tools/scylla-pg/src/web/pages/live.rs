@@ -22,7 +22,7 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// What a page shows.
 enum View {
     Overview,
-    Workers(Arc<Database>),
+    Workers(Arc<Database>, Rights),
     Queue(Arc<Database>, String, Rights),
     Task(Arc<Database>, TaskView),
 }
@@ -48,7 +48,11 @@ impl View {
         };
         Ok(match of(pairs, "view") {
             "overview" => View::Overview,
-            "workers" => View::Workers(database()?),
+            "workers" => {
+                let database = database()?;
+                let rights = database.rights(&viewer.identity, None).await?;
+                View::Workers(database, rights)
+            }
             "queue" => {
                 let (database, name) = (database()?, of(pairs, "name").to_owned());
                 let rights = database.rights(&viewer.identity, Some(&name)).await?;
@@ -74,7 +78,9 @@ impl View {
                 }
                 parts
             }
-            View::Workers(database) => vec![lists::workers_part(viewer, database).await],
+            View::Workers(database, rights) => {
+                vec![lists::workers_part(viewer, database, *rights).await]
+            }
             View::Queue(database, name, rights) => {
                 vec![queue::part(viewer, database, name, *rights).await]
             }
