@@ -87,7 +87,8 @@ pub fn shared() -> &'static Server {
     SHARED.get_or_init(|| {
         Server::start(&[
             "scylla.board_size = 8192",
-            "max_worker_processes = 60",
+            // A scheduler for the database of each test, which stays.
+            "max_worker_processes = 200",
             "max_connections = 100",
         ])
     })

@@ -19,6 +19,7 @@ fn top_shows_what_the_queues_do() {
         let found = d.json(&["top", "--interval", "0.1"]).remove(0)["queues"].take();
         let are_counted = found.as_array()?.iter().all(|it| !it["ready"].is_null());
         let has_oldest = found[0]["oldest_ready_seconds"].is_number();
+        println!("{found}");
         (are_counted && has_oldest).then_some(found)
     });
     let queues = found.as_array().unwrap();
