@@ -18,7 +18,7 @@ struct Declaration<'t> {
     symbol: &'t str,
     arguments: Vec<Argument<'t>>,
     /// As `needs work on queue; writes`.
-    rights: &'t str,
+    needs: &'t str,
 }
 
 struct Argument<'t> {
@@ -107,22 +107,22 @@ fn declarations<'t>(file: &Path, text: &'t str) -> Result<Vec<(usize, Declaratio
 }
 
 /// Reads a declaration; `None`: it is not in C.
-fn declaration<'t>(text: &'t str, rights: Option<&'t str>) -> Result<Option<Declaration<'t>>> {
+fn declaration<'t>(text: &'t str, needs: Option<&'t str>) -> Result<Option<Declaration<'t>>> {
     let words: Vec<&str> = text.split_whitespace().collect();
     if !words.windows(2).any(|pair| pair == ["language", "c"]) {
-        return match rights {
+        return match needs {
             None => Ok(None),
             Some(_) => Err("only functions in C check what their caller needs".into()),
         };
     }
-    let rights = rights.ok_or("the line above does not say what the caller needs")?;
+    let needs = needs.ok_or("the line above does not say what the caller needs")?;
     let (head, rest) = text.split_once('(').ok_or("no arguments")?;
     let name = head.rsplit('.').next().unwrap_or_default();
     let end = closing(rest).ok_or("the arguments have no end")?;
     let arguments = split(&rest[..end]).into_iter().map(argument).collect();
     let symbol = rest.rsplit('\'').nth(1).and_then(|it| it.strip_prefix("scylla_"));
     let symbol = symbol.ok_or("the symbol does not begin with scylla_")?;
-    Ok(Some(Declaration { name, symbol, arguments, rights }))
+    Ok(Some(Declaration { name, symbol, arguments, needs }))
 }
 
 /// Where the parenthesis ends that is open.
@@ -186,13 +186,13 @@ fn write_function(code: &mut String, it: &Declaration) -> Result<()> {
         write!(fields, "pub {name}: Argument<{of}>, ").unwrap();
         write!(values, "{name}: call.argument({number}, \"{name}\"), ").unwrap();
     }
-    let (of, rights, symbol) = (it.type_name(), rights(it)?, it.symbol);
+    let (of, needs, symbol) = (it.type_name(), needs(it)?, it.symbol);
     write!(
         code,
         "/// The arguments of `scylla.{}`.\n\
          pub struct {of} {{ {fields}}}\n\
          impl Declared for {of} {{\n\
-             const DECLARATION: &'static Declaration = &Declaration {{ {rights} }};\n\
+             const DECLARATION: &'static Declaration = &Declaration {{ {needs} }};\n\
              #[inline(always)]\n\
              #[allow(unused_variables, reason = \"of a function without arguments\")]\n\
              fn read(call: &Call) -> Self {{ {of} {{ {values}}} }}\n\
@@ -243,8 +243,8 @@ fn rust_type(sql_type: &str) -> Result<String> {
 }
 
 /// The fields of a `Declaration`.
-fn rights(it: &Declaration) -> Result<String> {
-    let mut parts = it.rights.split("; ");
+fn needs(it: &Declaration) -> Result<String> {
+    let mut parts = it.needs.split("; ");
     let needs = parts.next().and_then(|part| part.strip_prefix("needs ")).unwrap_or_default();
     let (needs, queue) = needed(it, needs)?;
     let mut name = format!("scylla.{}()", it.name);

@@ -109,7 +109,7 @@ fn raise(bytes: usize) {
         .report(PgLogLevel::ERROR);
 }
 
-/// Does something with some memory held back for an error.
+/// Runs `work` with some memory held back for an error.
 pub fn with_reserve<T>(work: impl FnOnce() -> T) -> T {
     let mut frame = Frame {
         callback: pg_sys::ErrorContextCallback {

@@ -33,7 +33,7 @@ fn return_task(call: &mut Call, args: ReturnTask) -> Result<Option<Datum>> {
     let lease = (args.id.required()?, args.token.required()?);
     let given = [args.result.named(), args.error.named(), args.run_at.named()];
     let it = returned(lease, outcome, given)?;
-    call.permit_tasks(&[it.id])?;
+    call.authorize_tasks(&[it.id])?;
     let status = return_tasks::return_task(&current_database(), it)?;
     Ok(Some(datum::varlena(status.as_bytes())))
 }
@@ -83,7 +83,7 @@ fn return_many(call: &mut Call, args: ReturnMany) -> Result<Option<Datum>> {
 /// Returns tasks if the caller may. Returns an array of statuses.
 fn statuses(call: &Call, returns: &[Return]) -> Result<Option<Datum>> {
     let ids: Vec<Uuid> = returns.iter().map(|it| it.id).collect();
-    call.permit_tasks(&ids)?;
+    call.authorize_tasks(&ids)?;
     let answers = return_tasks::return_tasks(&current_database(), returns);
     let status = |answer: Result<&'static str, _>| {
         answer.ok().map(|status| datum::varlena(status.as_bytes()))
@@ -94,9 +94,9 @@ fn statuses(call: &Call, returns: &[Return]) -> Result<Option<Datum>> {
 /// Takes an id, and cancels the task. Returns false if the task was settled.
 fn cancel(call: &mut Call, args: Cancel) -> Result<Option<Datum>> {
     let id = args.id.required()?;
-    call.permit_tasks(&[id])?;
-    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
-    let cancelled = cancel::cancel(&current_database(), &[id], permit)?;
+    call.authorize_tasks(&[id])?;
+    let authorize = |id: Uuid, queue: &[u8]| call.authorize_found(id, queue);
+    let cancelled = cancel::cancel(&current_database(), &[id], authorize)?;
     let cancelled = cancelled[0].ok_or_else(|| error::no_such_task(id))?;
     Ok(Some(Datum::from(cancelled)))
 }
@@ -104,9 +104,9 @@ fn cancel(call: &mut Call, args: Cancel) -> Result<Option<Datum>> {
 /// Takes an array of ids. Returns for each what `cancel` gives, or null if there is no such task.
 fn cancel_tasks(call: &mut Call, args: CancelTasks) -> Result<Option<Datum>> {
     let ids = args.ids.uuids()?;
-    call.permit_tasks(&ids)?;
-    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
-    let cancelled = cancel::cancel(&current_database(), &ids, permit)?;
+    call.authorize_tasks(&ids)?;
+    let authorize = |id: Uuid, queue: &[u8]| call.authorize_found(id, queue);
+    let cancelled = cancel::cancel(&current_database(), &ids, authorize)?;
     Ok(Some(datum::array(BOOLS, cancelled.into_iter().map(|it| it.map(Datum::from)))))
 }
 
@@ -114,7 +114,7 @@ fn cancel_tasks(call: &mut Call, args: CancelTasks) -> Result<Option<Datum>> {
 /// many.
 fn cancel_group(call: &mut Call, args: CancelGroup) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     let group_key = validate::group_key(args.group_key.required()?)?;
     Ok(Some(Datum::from(cancel::cancel_group(&current_database(), &queue, &group_key))))
 }
@@ -124,9 +124,9 @@ fn cancel_group(call: &mut Call, args: CancelGroup) -> Result<Option<Datum>> {
 fn delay(call: &mut Call, args: Delay) -> Result<Option<Datum>> {
     let id = args.task.required()?;
     let until = validate::time("until", args.until.required()?)?;
-    call.permit_tasks(&[id])?;
-    let permit = |id: Uuid, queue: &[u8]| call.permit_found(id, queue);
-    Ok(Some(Datum::from(delay::delay(&current_database(), id, until, permit)?)))
+    call.authorize_tasks(&[id])?;
+    let authorize = |id: Uuid, queue: &[u8]| call.authorize_found(id, queue);
+    Ok(Some(Datum::from(delay::delay(&current_database(), id, until, authorize)?)))
 }
 
 /// Takes a task's errors and one more. Gives the newest of them, that one last.

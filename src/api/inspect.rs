@@ -12,7 +12,7 @@ use crate::ops::supply::identity;
 use crate::pg::datum::{self, BIGINTS, UUIDS};
 use crate::pg::uuid::Uuid;
 use crate::pg::{jsonb, relcache};
-use crate::storage::privileges::{Privileges, access, privilege_table};
+use crate::storage::privileges::{Privileges, granted, privilege_table};
 use crate::xact::on_board::current_database;
 use crate::xact::{self, Change};
 use pgrx::PgLogLevel;
@@ -38,7 +38,7 @@ sql_functions!(
 /// The version of the calls and their meaning, for clients.
 const PROTOCOL: u32 = 1;
 
-/// What this version can do that an earlier one cannot, for clients.
+/// The features of this version that an earlier one lacks, for clients.
 const FEATURES: &[&str] = &[
     "meta",
     "return_many",
@@ -75,7 +75,7 @@ fn health(call: &mut Call, _: Health) -> Result<Option<Datum>> {
     let db = current_database();
     let health = health::health(&db);
     let number = |it: u32| Some(Datum::from(it as i32));
-    let xmin = health.xmin.filter(|_| access(&db).may_monitor(b""));
+    let xmin = health.xmin.filter(|_| granted(&db).may_monitor(b""));
     let scheduler = health.scheduler.as_ref();
     rows.add([
         Some(datum::varlena(database::VERSION.as_bytes())),
@@ -99,9 +99,9 @@ fn health(call: &mut Call, _: Health) -> Result<Option<Datum>> {
 /// Takes an id. Returns the task's entry, a jsonb.
 fn task(call: &mut Call, args: Task) -> Result<Option<Datum>> {
     let id = args.id.required()?;
-    call.permit_tasks(&[id])?;
-    let permit = |queue: &[u8]| call.permit_found(id, queue);
-    inspect::entry(&current_database(), id, permit, datum::copy_to_caller_context())?
+    call.authorize_tasks(&[id])?;
+    let authorize = |queue: &[u8]| call.authorize_found(id, queue);
+    inspect::task(&current_database(), id, authorize, datum::copy_to_caller_context())?
         .map(Some)
         .ok_or_else(|| error::no_such_task(id))
 }
@@ -109,9 +109,9 @@ fn task(call: &mut Call, args: Task) -> Result<Option<Datum>> {
 /// Takes an id. Returns the reason why the task is not running, in one sentence.
 fn why(call: &mut Call, args: Why) -> Result<Option<Datum>> {
     let id = args.id.required()?;
-    call.permit_tasks(&[id])?;
-    let permit = |queue: &[u8]| call.permit_found(id, queue);
-    let why = inspect::why(&current_database(), id, permit)?;
+    call.authorize_tasks(&[id])?;
+    let authorize = |queue: &[u8]| call.authorize_found(id, queue);
+    let why = inspect::why(&current_database(), id, authorize)?;
     let why = why.ok_or_else(|| error::no_such_task(id))?;
     Ok(Some(datum::varlena(&why)))
 }
@@ -123,9 +123,9 @@ fn leases(call: &mut Call, args: Leases) -> Result<Option<Datum>> {
     let task = args.task.optional();
     let mut rows = call.rows()?;
     let db = current_database();
-    let access = access(&db);
+    let granted = granted(&db);
     for (lease, queue) in inspect::leases(&db, task) {
-        if !access.on(queue.as_bytes()).has_any(Privileges::LOOK) {
+        if !granted.on(queue.as_bytes()).has_any(Privileges::LOOK) {
             continue;
         }
         let [owner, owned_at, deadline, progress, recorded] = inspect::columns(&lease);
@@ -142,7 +142,7 @@ const OWNED_IN_ROW: usize = 1_024;
 fn owned(call: &mut Call, args: Owned) -> Result<Option<Datum>> {
     let leased = args.leased.required()?;
     let db = current_database();
-    let owned = owned::all(&db, &access(&db), call.statement());
+    let owned = owned::all(&db, &granted(&db), call.statement());
     let mut rows = call.rows()?;
     for group in owned.groups.iter().filter(|it| it.leased == leased) {
         let queue = datum::varlena(group.queue.as_bytes());
@@ -162,7 +162,7 @@ fn owned(call: &mut Call, args: Owned) -> Result<Option<Datum>> {
 fn is_owned(call: &mut Call, args: IsOwned) -> Result<Option<Datum>> {
     let task = args.task.required()?;
     let db = current_database();
-    let is = owned::has(&db, &access(&db), call.statement(), task);
+    let is = owned::has(&db, &granted(&db), call.statement(), task);
     Ok(Some(Datum::from(is)))
 }
 
@@ -173,7 +173,7 @@ fn front(call: &mut Call, args: Front) -> Result<Option<Datum>> {
     let priority = args.priority.optional().unwrap_or(0).clamp(0, u32::MAX.into()) as u32;
     let mut rows = call.rows()?;
     let db = current_database();
-    let may_look = access(&db).on(&queue).has_any(Privileges::LOOK);
+    let may_look = granted(&db).on(&queue).has_any(Privileges::LOOK);
     let front = inspect::front(&db, &queue, &action, priority);
     if let Some(front) = front.filter(|_| may_look) {
         rows.add([
@@ -190,7 +190,7 @@ fn front(call: &mut Call, args: Front) -> Result<Option<Datum>> {
 fn oldest_ready(call: &mut Call, args: OldestReady) -> Result<Option<Datum>> {
     let queue = args.queue.required()?;
     let db = current_database();
-    let may_see = access(&db).may_monitor(&queue);
+    let may_see = granted(&db).may_monitor(&queue);
     let oldest = || oldest::oldest_ready(&db, &queue, call.statement());
     let oldest = may_see.then(oldest).flatten();
     Ok(oldest.map(datum::timestamptz))
@@ -203,12 +203,12 @@ fn oldest_ready(call: &mut Call, args: OldestReady) -> Result<Option<Datum>> {
 fn queue_numbers(call: &mut Call, _: QueueNumbers) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let db = current_database();
-    let access = access(&db);
+    let granted = granted(&db);
     let number = |it: i64| Some(Datum::from(it));
     let numbers =
         |all: &[u64]| Some(datum::array(BIGINTS, all.iter().map(|it| number(*it as i64))));
     let queues = queues::all(&db).into_iter();
-    for (queue, it) in queues.filter(|(queue, _)| access.may_monitor(queue)) {
+    for (queue, it) in queues.filter(|(queue, _)| granted.may_monitor(queue)) {
         let running = i64::from(it.running);
         rows.add([
             Some(datum::varlena(&queue)),
@@ -234,10 +234,10 @@ fn known_workers(call: &mut Call, args: KnownWorkers) -> Result<Option<Datum>> {
     let now = args.now.required()?;
     let mut rows = call.rows()?;
     let db = current_database();
-    let access = access(&db);
+    let granted = granted(&db);
     let workers = workers::all(&db, now).into_iter();
     // No grant is on an empty name: who may see a worker in no queue may see all queues.
-    for (it, deadline) in workers.filter(|(it, _)| access.may_monitor(it.queue.as_bytes())) {
+    for (it, deadline) in workers.filter(|(it, _)| granted.may_monitor(it.queue.as_bytes())) {
         let queue = it.queue.as_bytes();
         rows.add([
             Some(datum::varlena(it.name.as_bytes())),
@@ -259,9 +259,9 @@ fn refresh(_: &mut Call, _: Refresh) -> Result<Option<Datum>> {
         return Ok(None);
     }
     let db = current_database();
-    let access = access(&db);
-    if !access.everywhere.has_any(Privileges::MANAGE) {
-        return Err(error::denied_on_all(access.role, Privileges::MANAGE.words()));
+    let granted = granted(&db);
+    if !granted.everywhere.has_any(Privileges::MANAGE) {
+        return Err(error::denied_on_all(granted.role, Privileges::MANAGE.words()));
     }
     relcache::announce_change(privilege_table(&db));
     max_tries::announce_change(&db);

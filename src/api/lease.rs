@@ -7,7 +7,8 @@ use crate::api::call::declared::*;
 use crate::api::validate::{self, ACTIONS_MAX, ELEMENTS_MAX};
 use crate::error::{self, Result};
 use crate::ops::lease::extend;
-use crate::ops::lease::own::{self, Owned};
+use crate::ops::lease::hand_out::Owned;
+use crate::ops::lease::own;
 use crate::ops::lease::worker;
 use crate::pg::datum::{self, BOOLS};
 use crate::pg::uuid::Uuid;
@@ -32,7 +33,7 @@ sql_functions!(
 fn own_tasks(call: &mut Call, args: OwnTasks) -> Result<Option<Datum>> {
     let worker = validate::worker(args.worker.required()?)?;
     let queue = validate::open_queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     let wish = wish(&args.max_tasks, &args.actions, &args.timeout)?;
     let actions = wish.actions();
     let mut rows = call.rows()?;
@@ -49,7 +50,7 @@ fn own_any(call: &mut Call, args: OwnAny) -> Result<Option<Datum>> {
     let worker = validate::worker(args.worker.required()?)?;
     let queues = args.queues.required_elements(ELEMENTS_MAX)?;
     let queues = validate::queues(queues, validate::open_queue)?;
-    queues.iter().try_for_each(|queue| call.permit(queue))?;
+    queues.iter().try_for_each(|queue| call.authorize(queue))?;
     let wish = wish(&args.max_tasks, &args.actions, &args.timeout)?;
     let actions = wish.actions();
     let mut rows = call.rows()?;
@@ -105,15 +106,15 @@ fn own_task(call: &mut Call, args: OwnTask) -> Result<Option<Datum>> {
     let id = args.id.required()?;
     let worker = validate::worker(args.worker.required()?)?;
     let length = length(&args.timeout)?;
-    call.permit_tasks(&[id])?;
+    call.authorize_tasks(&[id])?;
     let mut rows = call.rows()?;
     let row = |owned| rows.add(row(&owned));
-    let permit = |queue: &[u8]| match queue == QUEUE {
+    let authorize = |queue: &[u8]| match queue == QUEUE {
         // The server itself serves it.
         true => Err(error::served_queue()),
-        false => call.permit_found(id, queue),
+        false => call.authorize_found(id, queue),
     };
-    own::own_task(&current_database(), id, &worker, length, permit, row)?;
+    own::own_task(&current_database(), id, &worker, length, authorize, row)?;
     Ok(None)
 }
 
@@ -137,7 +138,7 @@ fn extend(call: &mut Call, args: Extend) -> Result<Option<Datum>> {
     let lease = (args.id.required()?, args.token.required()?);
     let length = length(&args.timeout)?;
     let progress = args.progress.optional().map(validate::progress).transpose()?;
-    call.permit_tasks(&[lease.0])?;
+    call.authorize_tasks(&[lease.0])?;
     let extended = extend::extend(&current_database(), &[lease], length, &[progress]);
     Ok(Some(Datum::from(extended[0])))
 }
@@ -148,7 +149,7 @@ fn extend_tasks(call: &mut Call, args: ExtendTasks) -> Result<Option<Datum>> {
     let leases = validate::leases(args.ids.uuids()?, args.tokens.uuids()?)?;
     let length = length(&args.timeout)?;
     let ids: Vec<Uuid> = leases.iter().map(|(id, _)| *id).collect();
-    call.permit_tasks(&ids)?;
+    call.authorize_tasks(&ids)?;
     let extended = extend::extend(&current_database(), &leases, length, &[]);
     Ok(Some(datum::array(BOOLS, extended.into_iter().map(|it| Some(Datum::from(it))))))
 }
@@ -168,7 +169,7 @@ fn heartbeat(call: &mut Call, args: Heartbeat) -> Result<Option<Datum>> {
     let progress: Vec<Option<f64>> =
         progress.into_iter().enumerate().map(checked).collect::<Result<_>>()?;
     let ids: Vec<Uuid> = leases.iter().map(|(id, _)| *id).collect();
-    call.permit_tasks(&ids)?;
+    call.authorize_tasks(&ids)?;
     let mut rows = call.rows()?;
     // Most leases have the state of the one before: one text for all of these.
     let (mut word, mut text) = ("", Datum::from(0));

@@ -1,6 +1,5 @@
 //! The SQL functions: check the arguments, call one operation, answer.
 
-mod access;
 mod call;
 mod finish;
 mod inspect;
@@ -8,6 +7,7 @@ mod json;
 mod lease;
 mod matching;
 mod pgmq;
+mod privileges;
 mod queues;
 mod retry;
 mod schedules;

@@ -89,7 +89,7 @@ fn max_tries(_: &str, number: Datum) -> Result<()> {
 /// Takes the queue and a value for each of `SETTINGS`. Changes the settings that are given.
 fn configure_queue(call: &mut Call, args: ConfigureQueue) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     let [_, settings @ ..] = declared!(values of args: ConfigureQueue);
     for ((name, check), value) in SETTINGS.iter().zip(settings) {
         value.map_or(Ok(()), |value| check(name, value))?;
@@ -101,7 +101,7 @@ fn configure_queue(call: &mut Call, args: ConfigureQueue) -> Result<Option<Datum
 /// Takes the queue and the name of one of `SETTINGS`. Takes that back to its default.
 fn reset_queue(call: &mut Call, args: ResetQueue) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     let word = args.setting.required()?;
     let setting = SETTINGS.iter().find(|(name, _)| name.as_bytes() == word);
     let (name, _) = setting.ok_or_else(|| {
@@ -115,7 +115,7 @@ fn reset_queue(call: &mut Call, args: ResetQueue) -> Result<Option<Datum>> {
 /// Takes the queue. Makes it hand out nothing.
 fn pause(call: &mut Call, args: Pause) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     configure::set_paused(&current_database(), &queue, true)?;
     Ok(None)
 }
@@ -123,7 +123,7 @@ fn pause(call: &mut Call, args: Pause) -> Result<Option<Datum>> {
 /// Takes the queue. Ends its pause.
 fn resume(call: &mut Call, args: Resume) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     configure::set_paused(&current_database(), &queue, false)?;
     Ok(None)
 }
@@ -138,7 +138,7 @@ fn critical_only(_: &mut Call, args: CriticalOnly) -> Result<Option<Datum>> {
 /// queue.
 fn drop_queue(call: &mut Call, args: DropQueue) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
-    call.permit_with(Privileges::CANCEL, &queue)?;
+    call.authorize_with(Privileges::CANCEL, &queue)?;
     Ok(Some(Datum::from(drop_queue::drop_queue(&current_database(), role::current(), &queue)?)))
 }
 

@@ -23,7 +23,7 @@ sql_functions!(
 /// a ready task of one of the actions, false after the timeout.
 fn wait_for_work(call: &mut Call, args: WaitForWork) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     let found = wait_for_queues(&[queue], &wish(&args.timeout, &args.actions)?);
     Ok(Some(call.row([Some(Datum::from(found.is_some()))])))
 }
@@ -33,7 +33,7 @@ fn wait_for_work(call: &mut Call, args: WaitForWork) -> Result<Option<Datum>> {
 fn wait_for_any(call: &mut Call, args: WaitForAny) -> Result<Option<Datum>> {
     let queues = args.queues.required_elements(ELEMENTS_MAX)?;
     let queues = validate::queues(queues, validate::queue)?;
-    queues.iter().try_for_each(|queue| call.permit(queue))?;
+    queues.iter().try_for_each(|queue| call.authorize(queue))?;
     let found = wait_for_queues(&queues, &wish(&args.timeout, &args.actions)?);
     Ok(Some(call.row([found.map(|at| datum::varlena(&queues[at]))])))
 }
@@ -51,7 +51,7 @@ fn wait_for_event(call: &mut Call, args: WaitForEvent) -> Result<Option<Datum>> 
     let worker = validate::worker(args.worker.required()?)?;
     let queues = args.queues.required_elements(ELEMENTS_MAX)?;
     let queues = validate::queues(queues, validate::queue)?;
-    queues.iter().try_for_each(|queue| call.permit(queue))?;
+    queues.iter().try_for_each(|queue| call.authorize(queue))?;
     let wish = wish(&args.timeout, &args.actions)?;
     let names: Vec<&[u8]> = queues.iter().map(Vec::as_slice).collect();
     let actions = wish.actions();
@@ -88,11 +88,11 @@ fn wish(timeout: &Argument<Interval>, actions: &Argument<Array<Text>>) -> Result
 fn wait_for_task(call: &mut Call, args: WaitForTask) -> Result<Option<Datum>> {
     let id = args.id.required()?;
     let until = deadline(&args.timeout)?;
-    call.permit_tasks(&[id])?;
+    call.authorize_tasks(&[id])?;
     let copy = datum::copy_to_caller_context();
     let show = |status: String, result: Option<Datum>| (status, result.map(&copy));
-    let permit = |queue: &[u8]| call.permit_found(id, queue);
-    let settled = nonatomic(|| wait::wait_for_task(id, until, permit, show))?;
+    let authorize = |queue: &[u8]| call.authorize_found(id, queue);
+    let settled = nonatomic(|| wait::wait_for_task(id, until, authorize, show))?;
     let (status, result) = settled.unzip();
     let status = status.map(|status| datum::varlena(status.as_bytes()));
     Ok(Some(call.row([status, result.flatten()])))

@@ -49,7 +49,7 @@ pub fn outdated_function() -> Error {
 }
 
 /// Tables of the extension's names are not the extension's.
-pub fn not_in_place() -> Error {
+pub fn not_as_installed() -> Error {
     not_available("schema \"scylla\" does not have the tables of extension \"scylla\"")
         .detail("The schema was renamed, or its tables do not belong to the extension any more.")
         .hint("Restore the schema's name, or add the tables with ALTER EXTENSION scylla ADD TABLE.")

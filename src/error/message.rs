@@ -64,7 +64,7 @@ pub fn headers_differ(headers: usize, msgs: usize) -> Error {
     invalid(format!("headers array length ({headers}) must match msgs array length ({msgs})"))
 }
 
-/// What is no routing key, or no pattern. `what`: as in `is empty`.
+/// A text that is no routing key, or no pattern. `what`: as in `is empty`.
 pub fn bad_topic(argument: &str, topic: &[u8], what: &str) -> Error {
     let topic = datum::printable(topic);
     invalid(format!("invalid {argument}: \"{topic}\"")).detail(format!("It {what}."))

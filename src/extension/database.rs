@@ -150,7 +150,7 @@ impl Database {
 
     /// One of the extension's tables.
     pub fn table(&self, name: &CStr) -> pg_sys::Oid {
-        members::table(self.extension, name).unwrap_or_else(|| error::not_in_place().raise())
+        members::table(self.extension, name).unwrap_or_else(|| error::not_as_installed().raise())
     }
 
     /// The index of this database's entry, if it has one.
@@ -188,7 +188,7 @@ pub fn entries() -> [EntryKey; MAX_DATABASES] {
     })
 }
 
-/// How many places of the board are cleared under one hold of its lock.
+/// How many records of the board are cleared under one hold of its lock.
 const CLEARED_AT_ONCE: u32 = 256;
 
 /// Takes an entry off the board with all that it has there, unless another process schedules it.

@@ -277,7 +277,7 @@ unsafe fn require_entries(entries: *mut pg_sys::List, extension: Option<Oid>) {
         for at in 0..count {
             let entry = &*(*(*entries).elements.add(at)).ptr_value.cast::<pg_sys::RangeTblEntry>();
             if entry.relid != pg_sys::InvalidOid && !may_use(extension, entry.relid) {
-                error::not_in_place().raise();
+                error::not_as_installed().raise();
             }
         }
     }

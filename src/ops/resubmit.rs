@@ -20,25 +20,25 @@ statement!(MARK, "resubmit/mark", [UUIDS, UUIDS]);
 /// each task: the id of the new one, the same where an id is repeated; `None`: there is no such
 /// task, or it was neither aborted nor cancelled.
 ///
-/// `permit`: whether a task of a queue may be submitted again.
+/// `authorize`: whether a task of a queue may be submitted again.
 pub fn resubmit(
     db: &Database,
     asking: Oid,
     wanted: &[Uuid],
-    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    authorize: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<Vec<Option<Uuid>>> {
     let session = session(db);
     let rows = session.run(&RESUBMITTED, &[ids(wanted.iter().copied())]);
     for row in 0..rows.len() {
-        permit(id_at(&rows, row, 0), &datum::text(rows.get(row, 1)))?;
+        authorize(id_at(&rows, row, 0), &datum::text(rows.get(row, 1)))?;
     }
     let row_of: HashMap<Uuid, usize> =
         (0..rows.len()).map(|row| (id_at(&rows, row, 0), row)).collect();
     let mut drafts: Vec<Draft> = Vec::with_capacity(rows.len());
-    let mut place: HashMap<Uuid, usize> = HashMap::with_capacity(rows.len());
+    let mut position: HashMap<Uuid, usize> = HashMap::with_capacity(rows.len());
     for id in wanted {
         if let Some(row) = row_of.get(id) {
-            place.entry(*id).or_insert_with(|| {
+            position.entry(*id).or_insert_with(|| {
                 drafts.push(draft(&rows, *row, *id));
                 drafts.len() - 1
             });
@@ -69,7 +69,7 @@ pub fn resubmit(
         let old = drafts.iter().filter_map(|draft| draft.resubmitted_from);
         session.run(&MARK, &[ids(old), ids(new.iter().copied())]);
     }
-    Ok(wanted.iter().map(|id| place.get(id).map(|at| new[*at])).collect())
+    Ok(wanted.iter().map(|id| position.get(id).map(|at| new[*at])).collect())
 }
 
 /// A task to submit, from the row of the settled one. Its values are valid as long as the rows.

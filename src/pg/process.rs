@@ -11,7 +11,7 @@ pub fn id() -> i32 {
     unsafe { pg_sys::MyProcPid }
 }
 
-/// The process's number, its place among all that the server can have: that of its waiter on the
+/// The process's number, its index among all that the server can have: that of its waiter on the
 /// board.
 pub fn number() -> u32 {
     // SAFETY: see above; it is one of the array's.

@@ -19,7 +19,7 @@ const RESCAN_INTERVAL: Micros = Micros::from_secs(5);
 /// How often it checks a database that a command wants for itself.
 const RECHECK_INTERVAL: Micros = Micros::from_millis(100);
 /// How often it tries to start a scheduler for which there was no background worker.
-const NO_PLACE_INTERVAL: Micros = Micros::from_secs(1);
+const NO_ROOM_INTERVAL: Micros = Micros::from_secs(1);
 /// How often, at most, a database is named that has no scheduler for want of a background worker.
 const WARNING_INTERVAL: Micros = Micros::from_secs(60);
 /// A scheduler that ran for so long did not die of its start.
@@ -83,7 +83,7 @@ impl Launcher {
         // Before the databases are listed: each that has an entry by now is among them, or gone.
         let entries = database::entries();
         let list = || transaction("list the databases", Commit::Ahead, list_databases);
-        let Some(databases) = list() else { return NO_PLACE_INTERVAL };
+        let Some(databases) = list() else { return NO_ROOM_INTERVAL };
         let exists: HashSet<u32> = databases.iter().map(|it| it.oid).collect();
         let (called, gone): (Vec<EntryKey>, Vec<EntryKey>) =
             entries.into_iter().filter(|key| key.0 != 0).partition(|key| exists.contains(&key.0));
@@ -93,7 +93,7 @@ impl Launcher {
 
         let mut pause = self.orphans.end().unwrap_or(RESCAN_INTERVAL);
         let mut looks = self.looks_under_way(&called);
-        let mut has_place = true;
+        let mut has_room = true;
         // Those that call for a scheduler come first: they have an entry, so they have the
         // extension.
         let (first, then): (Vec<_>, Vec<_>) =
@@ -106,13 +106,13 @@ impl Launcher {
             {
                 continue;
             }
-            match state.tend(database, has_place) {
+            match state.tend(database, has_room) {
                 Tended::Runs => {}
                 Tended::Started => looks += usize::from(!is_called),
                 Tended::Later(after) => pause = pause.min(after),
-                Tended::NoPlace => {
-                    has_place = false;
-                    pause = pause.min(NO_PLACE_INTERVAL);
+                Tended::NoRoom => {
+                    has_room = false;
+                    pause = pause.min(NO_ROOM_INTERVAL);
                     // Looks end in a moment.
                     if is_called && looks == 0 {
                         state.warn(database);
@@ -155,13 +155,13 @@ enum Tended {
     /// Not now: to be tried again after so long.
     Later(Micros),
     /// There is no background worker left.
-    NoPlace,
+    NoRoom,
 }
 
 impl DatabaseState {
-    /// Starts a scheduler, unless there is one or it must wait. `has_place`: there may be a
+    /// Starts a scheduler, unless there is one or it must wait. `has_room`: there may be a
     /// background worker left.
-    fn tend(&mut self, database: &Listed, has_place: bool) -> Tended {
+    fn tend(&mut self, database: &Listed, has_room: bool) -> Tended {
         let now = time::monotonic();
         if schedulers::scheduler_of(database.oid).is_some() {
             return Tended::Runs;
@@ -172,14 +172,14 @@ impl DatabaseState {
         if now < self.not_before {
             return Tended::Later(self.not_before - now);
         }
-        match has_place.then(|| start(database.oid)).flatten() {
+        match has_room.then(|| start(database.oid)).flatten() {
             Some(process) => {
                 self.process = Some(process);
                 self.started = now;
                 self.is_absent = false;
                 Tended::Started
             }
-            None => Tended::NoPlace,
+            None => Tended::NoRoom,
         }
     }
 

@@ -43,7 +43,7 @@ fn take(database: u32, role: fn(&ProcessRole) -> u32, new: ProcessRole) -> bool 
     })
 }
 
-/// However a scheduler ends, its place is free then, and its successor finds nothing half done.
+/// However a scheduler ends, its record is free then, and its successor finds nothing half done.
 #[pg_guard]
 unsafe extern "C-unwind" fn scheduler_ends(_code: core::ffi::c_int, _arg: Datum) {
     let database =
@@ -105,14 +105,14 @@ pub fn is_suspended(database: u32) -> bool {
 /// Tells the launcher that a database has been looked into and does not have the extension.
 pub fn note_absent(database: u32) {
     with_absent(|absent| {
-        // Without a place it is looked into once more.
+        // Without a record it is looked into once more.
         if let Some(free) = absent.iter_mut().find(|it| **it == 0) {
             *free = database;
         }
     });
 }
 
-/// The databases that were found without the extension since the last call; 0: an unused place.
+/// The databases that were found without the extension since the last call; 0: an unused record.
 pub fn take_absent() -> [u32; MAX_ABSENT] {
     with_absent(std::mem::take)
 }

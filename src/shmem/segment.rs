@@ -195,7 +195,7 @@ fn shared() -> NonNull<Shared> {
 unsafe fn board<'a>(shared: *mut Shared) -> Board<'a> {
     let at = SLICES.get().unwrap_or_else(|| error::not_preloaded().raise());
     // SAFETY: the slices lie within the memory; every bit pattern that the board reads was written
-    // by it: its pools only look at places that were used.
+    // by it: its pools only look at records that were used.
     unsafe { Board::on(at.board.lend(&mut (*shared).header)) }
 }
 
@@ -245,7 +245,7 @@ pub fn in_steps<I, T>(
     answers
 }
 
-/// Looks at each numbered place before `end`, under short holds of the lock, between which it can
+/// Looks at each numbered record before `end`, under short holds of the lock, between which it can
 /// be interrupted. Yields what each hold found.
 pub fn scan<T>(
     end: fn(&Board) -> u32,
@@ -276,7 +276,8 @@ pub fn repeat<T>(most: usize, mut moves: impl FnMut(&mut Board) -> Option<T>) ->
 }
 
 /// Runs `moves` under the lock; also returns one of the processes that are to be told that they
-/// were woken.
+/// were woken. A function of its own in the binary: `bench/run --only lock` counts what it runs.
+#[inline(never)]
 fn lock_board<T>(moves: impl FnOnce(&mut Board) -> T) -> (T, Option<u32>) {
     let shared = shared().as_ptr();
     // SAFETY: the lock makes the board this process's until `hold` is dropped. While it is held

@@ -18,7 +18,7 @@ pub struct Ending {
     pub lease: Option<Lease>,
     pub result: Option<Datum>,
     pub error: Option<Datum>,
-    /// The task is deleted, not kept among the finished ones, unless its result may be waited for.
+    /// The task is deleted, not kept among the settled ones, unless its result may be waited for.
     pub is_discarded: bool,
 }
 

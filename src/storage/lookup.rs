@@ -7,7 +7,7 @@ use crate::pg::compat::catalog;
 use crate::pg::relcache;
 use crate::pg::uuid::Uuid;
 use crate::storage::columns::{columns, find_column};
-use crate::storage::rows::row_place;
+use crate::storage::rows::row_tid;
 use board::RowHint;
 use pgrx::pg_sys::{self, Datum, Oid, Relation};
 use std::cell::Cell;
@@ -193,19 +193,19 @@ impl TaskLookup {
         }
     }
 
-    /// As `find`, of a row that may be at a place.
+    /// As `find`, of a row that may be at a tid.
     pub fn find_near(&mut self, id: Uuid, hint: RowHint) -> bool {
         self.fetch(id, hint) || self.find(id)
     }
 
-    /// Reads the row at a place, if it is the task's. The place may have another row by now, or
+    /// Reads the row at a tid, if it is the task's. The tid may have another row by now, or
     /// none, or lie behind the end of a table that was rewritten. The table's lock keeps it from
     /// shrinking.
     fn fetch(&mut self, id: Uuid, hint: RowHint) -> bool {
-        if hint.line == 0 {
+        if hint.offset == 0 {
             return false;
         }
-        // SAFETY: an open heap; the place lies in it, in a block that may be empty. The scan's
+        // SAFETY: an open heap; the tid lies in it, in a block that may be empty. The scan's
         // fetch follows it as it follows an index entry, so that a row is found that was updated in
         // its block. The slot's columns are there up to that of the id, which is never null.
         unsafe {
@@ -217,11 +217,11 @@ impl TaskLookup {
                 }
             }
             let Some(fetch) = (*(*self.table).rd_tableam).index_fetch_tuple else { return false };
-            let mut place = row_place(hint);
+            let mut tid = row_tid(hint);
             let (mut again, mut all_dead) = (false, false);
             let found = fetch(
                 (*self.scan).xs_heapfetch,
-                &mut place,
+                &mut tid,
                 self.snapshot,
                 self.slot,
                 &mut again,
@@ -247,13 +247,13 @@ impl TaskLookup {
     }
 
     /// The position of the row that was found.
-    pub fn place(&self) -> pg_sys::ItemPointerData {
+    pub fn tid(&self) -> pg_sys::ItemPointerData {
         // SAFETY: the slot is this lookup's own.
         unsafe { (*self.slot).tts_tid }
     }
 
     /// Whether another open transaction has updated, deleted or locked the row that was found.
-    pub fn is_held(&self) -> bool {
+    pub fn is_locked(&self) -> bool {
         // SAFETY: a slot of this table, a heap; its tuple lies in a pinned buffer.
         unsafe {
             let tuple = (*self.slot.cast::<pg_sys::HeapTupleTableSlot>()).tuple;

@@ -118,18 +118,18 @@ fn next_command() -> pg_sys::CommandId {
 
 fn open(db: &Database) -> TaskLookup {
     let live = TaskLookup::open(db, pg_sys::RowExclusiveLock);
-    live.unwrap_or_else(|| error::not_in_place().raise())
+    live.unwrap_or_else(|| error::not_as_installed().raise())
 }
 
 /// Deletes the row that was found, and waits for its lock. False when the row has been changed
 /// since.
 fn delete(live: &TaskLookup, command: pg_sys::CommandId) -> bool {
     let mut failure = pg_sys::TM_FailureData::default();
-    let mut place = live.place();
+    let mut tid = live.tid();
     // SAFETY: a row of the open table, which the snapshot saw.
     let result = unsafe {
         let anybody = ptr::null_mut();
-        pg_sys::heap_delete(live.table(), &mut place, command, anybody, true, &mut failure, false)
+        pg_sys::heap_delete(live.table(), &mut tid, command, anybody, true, &mut failure, false)
     };
     match result {
         pg_sys::TM_Result::TM_Ok => true,

@@ -76,7 +76,7 @@ fn name_of_highest() -> Vec<u8> {
 pub const EVERY_QUEUE: &[u8] = b"*";
 
 /// What a role may do.
-pub struct Access {
+pub struct Granted {
     pub role: Oid,
     db: Database,
     /// A superuser, or a member of the role that owns the extension.
@@ -88,7 +88,7 @@ pub struct Access {
     queues: HashMap<Box<[u8]>, Privileges>,
 }
 
-impl Access {
+impl Granted {
     /// On a queue.
     pub fn on(&self, queue: &[u8]) -> Privileges {
         self.queues.get(queue).map_or(self.everywhere, |some| self.everywhere.with(*some))
@@ -147,7 +147,7 @@ impl Access {
 }
 
 thread_local! {
-    static KNOWN: RefCell<Vec<Rc<Access>>> = const { RefCell::new(Vec::new()) };
+    static KNOWN: RefCell<Vec<Rc<Granted>>> = const { RefCell::new(Vec::new()) };
     /// The table of privileges, once it was read.
     static TABLE: Cell<Oid> = const { Cell::new(pg_sys::InvalidOid) };
     /// Grows with each change of grants and roles.
@@ -158,12 +158,12 @@ thread_local! {
 const KNOWN_MAX: usize = 64;
 
 /// What the current role may do in this database, as committed by others until now.
-pub fn access(db: &Database) -> Rc<Access> {
-    access_of(db, role::current())
+pub fn granted(db: &Database) -> Rc<Granted> {
+    granted_to(db, role::current())
 }
 
-/// As `access`, for another role.
-pub fn access_of(db: &Database, role: Oid) -> Rc<Access> {
+/// As `granted`, for another role.
+pub fn granted_to(db: &Database, role: Oid) -> Rc<Granted> {
     relcache::catch_up();
     let known =
         KNOWN.with_borrow(|known| known.iter().find(|it| it.role == role && it.db == *db).cloned());
@@ -171,29 +171,29 @@ pub fn access_of(db: &Database, role: Oid) -> Rc<Access> {
         loop {
             // A change that is heard of while the table is read may be newer than what is read.
             let changes = CHANGES.get();
-            let access = Rc::new(read(db, role));
+            let granted = Rc::new(read(db, role));
             if CHANGES.get() == changes {
                 KNOWN.with_borrow_mut(|known| {
                     known.truncate(KNOWN_MAX - 1);
-                    known.insert(0, access.clone());
+                    known.insert(0, granted.clone());
                 });
-                return access;
+                return granted;
             }
             pgrx::check_for_interrupts!();
         }
     })
 }
 
-fn read(db: &Database, role: Oid) -> Access {
+fn read(db: &Database, role: Oid) -> Granted {
     relcache::on_change(table_changed);
     relcache::on_role_change(forget);
     let is_owner = role::has_privileges_of(role, db.owner);
     let everywhere = if is_owner { Privileges::ALL } else { Privileges::NONE };
     let is_monitor = role::has_privileges_of(role, Oid::from_u32(pg_sys::ROLE_PG_MONITOR));
     let queues = HashMap::new();
-    let mut access = Access { role, db: *db, is_owner, is_monitor, everywhere, queues };
+    let mut granted = Granted { role, db: *db, is_owner, is_monitor, everywhere, queues };
     if is_owner {
-        return access;
+        return granted;
     }
     TABLE.set(privilege_table(db));
     let session = session(db);
@@ -203,16 +203,16 @@ fn read(db: &Database, role: Oid) -> Access {
         if !role::has_privileges_of(role, grantee) {
             continue;
         }
-        let granted = words_of(rows.get(row, 2));
+        let words = words_of(rows.get(row, 2));
         let queue = datum::text(rows.get(row, 0));
         let set = if queue == EVERY_QUEUE {
-            &mut access.everywhere
+            &mut granted.everywhere
         } else {
-            access.queues.entry(queue.into()).or_default()
+            granted.queues.entry(queue.into()).or_default()
         };
-        *set = set.with(granted);
+        *set = set.with(words);
     }
-    access
+    granted
 }
 
 /// The privileges of an array of words, as the table keeps them.

@@ -137,25 +137,25 @@ pub fn is_own(xmin: Option<Datum>) -> bool {
     })
 }
 
-/// A row's place, for the board.
-pub fn row_hint(place: &pg_sys::ItemPointerData) -> RowHint {
-    let (block, line) = item_pointer_get_both(*place);
-    RowHint { block, line }
+/// A row's tid, for the board.
+pub fn row_hint(tid: &pg_sys::ItemPointerData) -> RowHint {
+    let (block, offset) = item_pointer_get_both(*tid);
+    RowHint { block, offset }
 }
 
-/// The place of a row that a statement returned, its `ctid`, for the board.
+/// The tid of a row that a statement returned, its `ctid`, for the board.
 pub fn row_hint_at(rows: &Rows, row: usize, column: usize) -> RowHint {
-    // SAFETY: the statement's column is a tid, which points to a place.
+    // SAFETY: the statement's column is a tid, which points to one.
     rows.get(row, column).map_or(RowHint::default(), |it| {
         row_hint(unsafe { &*it.cast_mut_ptr::<pg_sys::ItemPointerData>() })
     })
 }
 
-/// The place of a row, as the board knows it.
-pub fn row_place(hint: RowHint) -> pg_sys::ItemPointerData {
-    let mut place = pg_sys::ItemPointerData::default();
-    item_pointer_set_all(&mut place, hint.block, hint.line);
-    place
+/// The tid of a row, as the board knows it.
+pub fn row_tid(hint: RowHint) -> pg_sys::ItemPointerData {
+    let mut tid = pg_sys::ItemPointerData::default();
+    item_pointer_set_all(&mut tid, hint.block, hint.offset);
+    tid
 }
 
 pub fn rank(id: Uuid, created: Wall, priority: i64) -> Rank {
@@ -163,7 +163,7 @@ pub fn rank(id: Uuid, created: Wall, priority: i64) -> Rank {
     Rank { id, created, priority: priority.clamp(0, u32::MAX.into()) as u32 }
 }
 
-/// A task's place on the board, as its row tells.
+/// What the board knows a task by, as its row tells.
 pub struct BoardKey {
     pub queue: Vec<u8>,
     pub action: Vec<u8>,
@@ -212,7 +212,7 @@ pub fn session(db: &Database) -> Session {
 /// As `session`, for a statement about one sequence, which may belong to another role than the
 /// tables.
 pub fn session_of(sequence: Oid) -> Session {
-    Session::new(members::owner(sequence).unwrap_or_else(|| error::not_in_place().raise()))
+    Session::new(members::owner(sequence).unwrap_or_else(|| error::not_as_installed().raise()))
 }
 
 /// How many names a backend remembers.

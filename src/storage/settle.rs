@@ -34,7 +34,7 @@ statement!(
 );
 
 /// Moves tasks to `scylla.finished`; returns those that were live. `endings` must be sorted by id;
-/// `status` is that of the one at a place.
+/// `status` is that of the one at a position.
 pub fn settle(
     db: &Database,
     session: &Session,

@@ -83,7 +83,8 @@ pub enum Change {
     Gone(Id),
     /// The task is the first of its group now.
     Forward(Offer),
-    /// A task that keeps its place in its group, though it waits for its time, has changed or gone.
+    /// A task that keeps its position in its group, though it waits for its time, has changed or
+    /// gone.
     LeaveOrder(Offer),
     /// The task is no longer live; at a rollback it is offered again, since a look at the table by
     /// this transaction does not find it.

@@ -37,7 +37,7 @@ pub fn current_database() -> Database {
         let Some(extension) = members::extension() else { error::not_created().raise() };
         match other_version(extension) {
             Some(version) => error::other_version(&version, VERSION).raise(),
-            None => not_as_made(extension).unwrap_or_else(error::not_in_place).raise(),
+            None => not_as_made(extension).unwrap_or_else(error::not_as_installed).raise(),
         }
     })
 }

@@ -54,7 +54,7 @@ pub use layout::slot::{RowHint, Slot, State, Ticket, TokenHash};
 pub use layout::stats::{
     BUCKETS, Counted, Counts, EVENTS, Event, Events, Gauges, Histogram, QueueStats, bucket,
 };
-pub use layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, Notice, Place, Waiter};
+pub use layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, Notice, WaitNode, Waiter};
 pub use layout::worker::Worker;
 pub use outcome::{ABORTED, CANCELLED, COMPLETED, EXPIRED, End, Outcome, READY, RETRIED, WAITING};
 pub use time::{Micros, Monotonic, Timestamp, Wall};

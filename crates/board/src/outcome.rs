@@ -30,7 +30,7 @@ struct Meaning {
 /// What an outcome does with the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The task moves to the finished ones, with this status.
+    /// The task moves to the settled ones, with this status.
     Settled(&'static str),
     /// The task is ready again, or aborted when it had its last try; this event goes into its
     /// history.

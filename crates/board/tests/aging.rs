@@ -281,7 +281,7 @@ proptest! {
             queues: 32 + 256 + 2,
             queue_buckets: 8,
             waiters: 4,
-            lines: 2,
+            wait_lists: 2,
         counted: 1,
         transactions: 1,
         });

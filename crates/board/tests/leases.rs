@@ -523,18 +523,18 @@ fn a_task_due_before_the_scheduler_means_to_wake_wakes_it() {
 fn place_of_a_row_is_the_tasks() {
     let mut memory = small(1, 4);
     let mut board = memory.board();
-    let place = RowHint { block: 70_000, line: 3 };
-    board.note_row(0, 1, place);
+    let row = RowHint { block: 70_000, offset: 3 };
+    board.note_row(0, 1, row);
     board.offer(0, WORK, rank(1), NONE);
-    board.note_row(0, 1, place);
+    board.note_row(0, 1, row);
     let taken = take(&mut board, 1);
-    assert_eq!(taken.row, place);
+    assert_eq!(taken.row, row);
     board.undo_claim(taken.ticket);
     let taken = take(&mut board, 1);
-    assert_eq!(taken.row, place);
+    assert_eq!(taken.row, row);
     board.commit_claim(taken.ticket);
     let (ticket, lease) = board.begin_end(0, 1, &token_hash(1), 7).expect("a good token");
-    assert_eq!(lease.row, place);
+    assert_eq!(lease.row, row);
     board.commit_end(ticket);
     board.offer(0, WORK, rank(2), NONE);
     assert_eq!(take(&mut board, 2).row, RowHint::default());

@@ -221,7 +221,7 @@ fn clearing_a_database_forgets_its_settings_and_no_others() {
         queues: 4 + 256 + 4,
         queue_buckets: 8,
         waiters: 1,
-        lines: 1,
+        wait_lists: 1,
         counted: 1,
         transactions: 1,
     });

@@ -498,7 +498,7 @@ fn a_lease_that_ends_without_its_worker_wakes_the_worker() {
         offer(&mut board, b"work", b"do", id);
     }
     let taken: Vec<_> = (1..=3).map(|_| own(&mut board, 1)).collect();
-    // It joins the line of its queue, and its own.
+    // It joins the wait list of its queue, and its own.
     wait_as(&mut board, 0, b"worker", &[b"other", b"work"]);
     wait_as(&mut board, 1, b"another", &[b"other"]);
     wait_as(&mut board, 2, b"worker", &[b"other"]);
@@ -554,7 +554,7 @@ fn a_worker_that_drains_is_woken_and_told_each_time() {
 }
 
 #[test]
-fn a_process_with_all_its_lines_in_one_is_woken_once() {
+fn a_process_whose_wait_lists_are_one_is_woken_once() {
     let mut memory = small(8, 4);
     let mut board = memory.board();
     let queues = [&b"work"[..]; 16];

@@ -104,7 +104,7 @@ struct World {
     prompt: bool,
     processes: Vec<Process>,
     /// The waiting processes, in the order in which they joined.
-    line: Vec<u32>,
+    wait_list: Vec<u32>,
     ready: BTreeMap<Lane, Vec<u128>>,
     now: i64,
     /// How often a process was woken for an action that it does not want.
@@ -137,7 +137,7 @@ impl World {
             queues: 16 + 256 + 2,
             queue_buckets: 4,
             waiters: PROCESSES as usize,
-            lines: 2,
+            wait_lists: 2,
             counted: 1,
             transactions: 1,
         };
@@ -149,7 +149,7 @@ impl World {
             memory,
             prompt,
             processes: vec![Process::Idle; PROCESSES as usize],
-            line: Vec::new(),
+            wait_list: Vec::new(),
             ready: BTreeMap::new(),
             now: 0,
             false_wakes: 0,
@@ -173,14 +173,14 @@ impl World {
             assert!(seems, "process {process} was woken without a task: {wish:?}");
             let is_false = !self.lanes().any(|lane| wants(wish, lane));
             self.processes[*process as usize] = Process::Woken { wish: wish.clone() };
-            self.line.retain(|it| it != process);
+            self.wait_list.retain(|it| it != process);
             self.false_wakes += u64::from(is_false);
         }
         let count = |is: fn(&Process) -> bool| self.processes.iter().filter(|it| is(it)).count();
         let waiting = count(|it| matches!(it, Process::Waiting { .. }));
         let awake = count(|it| matches!(it, Process::Woken { .. }));
         assert_eq!(self.memory.board().waiting(), (waiting as u32, awake as u32));
-        assert_eq!(self.line.len(), waiting);
+        assert_eq!(self.wait_list.len(), waiting);
         (answer, woken)
     }
 
@@ -217,10 +217,11 @@ impl World {
             tasks.push(id);
             tasks.sort_unstable();
         }
-        let first = self.line.iter().find(|process| match &self.processes[**process as usize] {
-            Process::Waiting { wish, .. } => seems_to_want(wish, lane),
-            _ => false,
-        });
+        let first =
+            self.wait_list.iter().find(|process| match &self.processes[**process as usize] {
+                Process::Waiting { wish, .. } => seems_to_want(wish, lane),
+                _ => false,
+            });
         let first = first.copied().filter(|_| !known);
         let rank = rank(id * 100 + (lane.0 * 4 + lane.1) as u128);
         let name = LaneName { queue: QUEUES[lane.0], action: &actions()[lane.1], group: None };
@@ -260,8 +261,8 @@ impl World {
             _ => false,
         };
         if !keeps {
-            self.line.retain(|it| *it != process);
-            self.line.push(process);
+            self.wait_list.retain(|it| *it != process);
+            self.wait_list.push(process);
         }
         self.processes[process as usize] = Process::Waiting { wish: wish.clone(), looked: false };
         self.hold(|_| ());
@@ -269,7 +270,7 @@ impl World {
 
     fn leave(&mut self, process: u32) {
         self.processes[process as usize] = Process::Idle;
-        self.line.retain(|it| *it != process);
+        self.wait_list.retain(|it| *it != process);
     }
 
     /// Joins the queues, then looks into one after the other.
@@ -336,7 +337,7 @@ impl World {
                 None => break,
             }
         }
-        for process in &self.line {
+        for process in &self.wait_list {
             let Process::Waiting { wish, .. } = &self.processes[*process as usize] else {
                 continue;
             };

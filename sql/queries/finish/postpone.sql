@@ -1,4 +1,4 @@
--- Makes live tasks wait for their time that were ready; they keep their place in their groups.
+-- Makes live tasks wait for their time that were ready; they keep their position in their groups.
 -- Parameters, arrays of one length: $1 ids, $2 when.
 -- Reads scylla.task by primary key; changes scylla.task, rows that the caller has locked.
 update scylla.task t

@@ -1,4 +1,4 @@
--- The place of one live task in its lane.
+-- The position of one live task in its lane.
 -- Parameters: $1 id. Result: its lane, rank, lease length, group and readiness, and
 --   whether it is behind others of its group, if it is live.
 -- Reads scylla.task by primary key; changes and locks nothing.

@@ -1,5 +1,5 @@
--- Some live tasks, the newest first, from a place on.
--- Parameters: those of a filter; $11 queue, $12 action, $13 rank or whether the tasks keep a place (1);
+-- Some live tasks, the newest first, from a position on.
+-- Parameters: those of a filter; $11 queue, $12 action, $13 rank or whether the tasks keep their position (1);
 --   $14 and $15 time of submission and id of the task before; $16 how many.
 -- Result: id, when it was submitted, and whether the filter takes it, but for whether a worker owns it.
 -- Reads scylla.task through the index of the part that the marks name; changes and locks nothing.

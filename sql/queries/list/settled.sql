@@ -1,4 +1,4 @@
--- Some settled tasks, those that settled last first, from a place on.
+-- Some settled tasks, those that settled last first, from a position on.
 -- Parameters: those of a filter; $11 queue; when the task before settled ($12), was submitted ($13), and
 --   its id ($14); $15 how many.
 -- Result: id, when it was submitted, when it settled, the queue, and whether the filter takes it.

@@ -1,6 +1,6 @@
--- The queues that have tasks that wait, apart those that keep a place, with the newest of them.
+-- The queues that have tasks that wait, apart those that keep their position, with the newest of them.
 -- Parameters: those of a filter; $11 the first and $12 the last queue, $13 how many queues at most.
--- Result: queue, an empty action, whether they keep a place (1), and when the newest was submitted.
+-- Result: queue, an empty action, whether they keep their position (1), and when the newest was submitted.
 -- Reads scylla.task through the index task_waiting, a hop for each; changes and locks nothing.
 -- The caller leaves out the lines whose marks it does not need.
 with recursive here as (

@@ -1,5 +1,5 @@
 -- The messages of the groups whose first message is visible.
--- Parameters: $1 queue, $2 the order: grouped, group by group; grouped_rr, by the place in the group; grouped_head, the first of
+-- Parameters: $1 queue, $2 the order: grouped, group by group; grouped_rr, by the position in the group; grouped_head, the first of
 --   each; $3 how many.
 -- Result: ids, in that order.
 -- Reads scylla.task by its indexes of queues, and the board; changes and locks nothing.
@@ -15,13 +15,13 @@ with live as materialized (
     order by i.group_key, i.id
 ), visible as (
     select i.id, f.id as first,
-        pg_catalog.row_number() over (partition by i.group_key order by i.id) as place
+        pg_catalog.row_number() over (partition by i.group_key order by i.id) as position
     from live i
     join firsts f on f.group_key = i.group_key and f.is_visible
     where i.is_visible
 )
 select v.id
 from visible v
-where $2 <> 'grouped_head' or v.place = 1
-order by case when $2 = 'grouped_rr' then v.place end, v.first, v.place
+where $2 <> 'grouped_head' or v.position = 1
+order by case when $2 = 'grouped_rr' then v.position end, v.first, v.position
 limit $3

@@ -1,4 +1,4 @@
--- Gives one live task that is not owned another time. One that was ready keeps its place in its group.
+-- Gives one live task that is not owned another time. One that was ready keeps its position in its group.
 -- Parameters: $1 id, $2 when, $3 whether that has come, $4 now.
 -- Result: whether it is ready now, and when the scheduler is to make it so; both null: it waits for
 --   others first, or never waited; whether it is behind others of its group.

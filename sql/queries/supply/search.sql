@@ -3,10 +3,10 @@
 -- Result: id, priority, created, timeout, run_at, where the row is, and the action.
 -- Reads scylla.task through the index task_lane, of each lane the tasks that are held before the last
 --   one that is not; changes and locks nothing.
-select t.id, t.priority, t.created, t.timeout, t.run_at, t.place, a.action
+select t.id, t.priority, t.created, t.timeout, t.run_at, t.tid, a.action
 from unnest($2) as a (action)
 cross join lateral (
-    select t.id, t.priority, t.created, t.timeout, t.run_at, t.ctid as place
+    select t.id, t.priority, t.created, t.timeout, t.run_at, t.ctid as tid
     from scylla.task t
     where t.queue = $1
         and t.action = a.action

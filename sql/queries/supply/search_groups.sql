@@ -46,13 +46,13 @@ with recursive next (action, hash, number) as (
     ) n
     where l.number < $5
 )
-select t.id, t.priority, t.created, t.timeout, t.run_at, t.place, g.action, g.hash, g.number
+select t.id, t.priority, t.created, t.timeout, t.run_at, t.tid, g.action, g.hash, g.number
 from (
     select n.*, scylla._group_may_run($1, n.hash) as may_run from next n
 ) g
 left join lateral (
     (
-        select t.id, t.priority, t.created, t.timeout, t.run_at, t.ctid as place
+        select t.id, t.priority, t.created, t.timeout, t.run_at, t.ctid as tid
         from scylla.task t
         where g.may_run
             and not $7
@@ -126,7 +126,7 @@ left join lateral (
         select o.*
         from level l
         cross join lateral (
-            select t.id, t.priority, t.created, t.timeout, t.run_at, t.ctid as place
+            select t.id, t.priority, t.created, t.timeout, t.run_at, t.ctid as tid
             from scylla.task t
             where t.queue = $1
                 and t.action = g.action

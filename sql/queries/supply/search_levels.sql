@@ -51,10 +51,10 @@ with recursive level (action, rank, above, last) as (
         limit 1
     ) n
 )
-select t.id, t.priority, t.created, t.timeout, t.run_at, t.place, l.action
+select t.id, t.priority, t.created, t.timeout, t.run_at, t.tid, l.action
 from level l
 cross join lateral (
-    select t.id, t.priority, t.created, t.timeout, t.run_at, t.ctid as place
+    select t.id, t.priority, t.created, t.timeout, t.run_at, t.ctid as tid
     from scylla.task t
     where t.queue = $1
         and t.action = l.action

@@ -16,7 +16,7 @@ use crate::pg::named::role;
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
 use crate::shmem::sql_record::QUEUE;
-use crate::storage::privileges::{Access, Privileges, access_of};
+use crate::storage::privileges::{Granted, Privileges, granted_to};
 use crate::xact::on_board::current_database;
 use pgrx::pg_sys::submodules::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{self, Datum, Oid};
@@ -29,7 +29,7 @@ pub struct Call {
     info: pg_sys::FunctionCallInfo,
     declaration: &'static Declaration,
     /// What the caller may do; `None`: the call needs nothing.
-    access: Option<Rc<Access>>,
+    granted: Option<Rc<Granted>>,
 }
 
 /// Runs an SQL function, if the caller may call it, and gives PostgreSQL its value or its error.
@@ -65,10 +65,10 @@ impl Call {
     /// read, and which may change what it changes here.
     fn admitted(info: pg_sys::FunctionCallInfo, declaration: &'static Declaration) -> Result<Call> {
         let call = match declaration.needs {
-            Needs::Nothing => Call { info, declaration, access: None },
+            Needs::Nothing => Call { info, declaration, granted: None },
             _ => Call::of_role(info, declaration, role::current())?,
         };
-        call.check_place()?;
+        call.check_context()?;
         Ok(call)
     }
 
@@ -77,25 +77,25 @@ impl Call {
         declaration: &'static Declaration,
         role: Oid,
     ) -> Result<Call> {
-        let access = access_of(&current_database(), role);
-        let mut call = Call { info, declaration, access: None };
+        let granted = granted_to(&current_database(), role);
+        let mut call = Call { info, declaration, granted: None };
         match declaration.needs {
-            Needs::On(one) if !access.may_anywhere(one) => {
-                return Err(call.denied_everywhere(&access, one));
+            Needs::On(one) if !granted.may_anywhere(one) => {
+                return Err(call.denied_everywhere(&granted, one));
             }
-            Needs::OnAll(one) if !access.everywhere.has_any(one) => {
+            Needs::OnAll(one) if !granted.everywhere.has_any(one) => {
                 return Err(error::denied_on_all(role, one.words()));
             }
-            Needs::Ownership if !access.is_owner => return Err(error::not_owner()),
+            Needs::Ownership if !granted.is_owner => return Err(error::not_owner()),
             _ => {}
         }
-        call.access = Some(access);
+        call.granted = Some(granted);
         Ok(call)
     }
 
     /// Refuses a call that writes in a read-only transaction and on a standby, one that needs a
     /// primary on a standby, and one that ends its transaction where it may not.
-    fn check_place(&self) -> Result<()> {
+    fn check_context(&self) -> Result<()> {
         let it = self.declaration;
         let writes = match it.writes {
             Writes::No => false,
@@ -116,8 +116,8 @@ impl Call {
 
     /// The error of a caller that has a privilege on no queue. It names the queue that the call is
     /// about, if the caller may know it.
-    fn denied_everywhere(&self, access: &Access, one: Privileges) -> Error {
-        let on_queue = |queue: Vec<u8>| error::denied_on_queue(access.role, &queue, one.words());
+    fn denied_everywhere(&self, granted: &Granted, one: Privileges) -> Error {
+        let on_queue = |queue: Vec<u8>| error::denied_on_queue(granted.role, &queue, one.words());
         let error = match self.declaration.queue {
             NamedQueue::Argument(number) => {
                 // SAFETY: the declaration has a text there.
@@ -128,27 +128,27 @@ impl Call {
             NamedQueue::Task(number) => self.datum(number).and_then(|it| {
                 // SAFETY: the declaration has a uuid there.
                 let id = unsafe { Uuid::read(it) };
-                let queue = access.visible_queue_of(id)?;
-                Some(error::denied_on_task(access.role, id, Some(&queue), one.words()))
+                let queue = granted.visible_queue_of(id)?;
+                Some(error::denied_on_task(granted.role, id, Some(&queue), one.words()))
             }),
             NamedQueue::Sql => Some(on_queue(QUEUE.to_vec())),
             NamedQueue::None => None,
         };
-        error.unwrap_or_else(|| error::denied_everywhere(access.role, one.words()))
+        error.unwrap_or_else(|| error::denied_everywhere(granted.role, one.words()))
     }
 
     /// The same call by what its caller may do now, for one that has waited.
     pub fn again(&self) -> Result<Call> {
         // Not the current role: a session that is open acts as the tables' owner.
-        match &self.access {
-            None => Ok(Call { access: None, ..*self }),
-            Some(access) => Call::of_role(self.info, self.declaration, access.role),
+        match &self.granted {
+            None => Ok(Call { granted: None, ..*self }),
+            Some(granted) => Call::of_role(self.info, self.declaration, granted.role),
         }
     }
 
     /// The role that calls, also while a session is open: see `again`.
     pub fn role(&self) -> Oid {
-        self.access.as_ref().map_or_else(role::current, |access| access.role)
+        self.granted.as_ref().map_or_else(role::current, |granted| granted.role)
     }
 
     /// The privileges of which the function needs one on each of its queues.
@@ -161,47 +161,47 @@ impl Call {
 
     /// Whether the caller has a privilege on a queue.
     pub fn may(&self, privilege: Privileges, queue: &[u8]) -> bool {
-        self.access.as_ref().is_some_and(|access| access.on(queue).has_any(privilege))
+        self.granted.as_ref().is_some_and(|granted| granted.on(queue).has_any(privilege))
     }
 
     /// Whether the caller has the privileges of a role, to which something belongs.
     pub fn has_those_of(&self, role: Oid) -> bool {
-        self.access.as_ref().is_some_and(|access| access.has_those_of(role))
+        self.granted.as_ref().is_some_and(|granted| granted.has_those_of(role))
     }
 
     /// Whether the caller may change what runs with the rights of a role.
     pub fn acts_for(&self, role: Oid) -> bool {
-        self.access.as_ref().is_some_and(|access| access.acts_for(role))
+        self.granted.as_ref().is_some_and(|granted| granted.acts_for(role))
     }
 
     /// Those of some tasks that the caller does not have the privilege for.
     pub fn denied(&self, privilege: Privileges, tasks: &[Uuid]) -> HashSet<Uuid> {
-        match &self.access {
-            Some(access) => access.denied(privilege, tasks),
+        match &self.granted {
+            Some(granted) => granted.denied(privilege, tasks),
             None => tasks.iter().copied().collect(),
         }
     }
 
     /// Refuses the call where the caller may not call the function for this queue.
-    pub fn permit(&self, queue: &[u8]) -> Result<()> {
-        self.permit_with(self.needed(), queue)
+    pub fn authorize(&self, queue: &[u8]) -> Result<()> {
+        self.authorize_with(self.needed(), queue)
     }
 
-    /// As `permit`, for a privilege that the arguments need.
-    pub fn permit_with(&self, privilege: Privileges, queue: &[u8]) -> Result<()> {
+    /// As `authorize`, for a privilege that the arguments need.
+    pub fn authorize_with(&self, privilege: Privileges, queue: &[u8]) -> Result<()> {
         match self.may(privilege, queue) {
             true => Ok(()),
             false => Err(error::denied_on_queue(self.role(), queue, privilege.words())),
         }
     }
 
-    /// As `permit`, for the queue of each of these tasks.
-    pub fn permit_tasks(&self, tasks: &[Uuid]) -> Result<()> {
-        self.permit_tasks_with(self.needed(), tasks)
+    /// As `authorize`, for the queue of each of these tasks.
+    pub fn authorize_tasks(&self, tasks: &[Uuid]) -> Result<()> {
+        self.authorize_tasks_with(self.needed(), tasks)
     }
 
-    /// As `permit_with`, for the queue of each of these tasks.
-    pub fn permit_tasks_with(&self, privilege: Privileges, tasks: &[Uuid]) -> Result<()> {
+    /// As `authorize_with`, for the queue of each of these tasks.
+    pub fn authorize_tasks_with(&self, privilege: Privileges, tasks: &[Uuid]) -> Result<()> {
         let denied = self.denied(privilege, tasks);
         match tasks.iter().find(|id| denied.contains(id)) {
             None => Ok(()),
@@ -209,14 +209,20 @@ impl Call {
         }
     }
 
-    /// As `permit_tasks`, for a task that was found, or whose row is locked: decides by its queue,
-    /// and by what the caller may do now. When the call began, the id may have been another task's.
-    pub fn permit_found(&self, id: Uuid, queue: &[u8]) -> Result<()> {
-        self.permit_found_with(self.needed(), id, queue)
+    /// As `authorize_tasks`, for a task that was found, or whose row is locked: decides by its
+    /// queue, and by what the caller may do now. When the call began, the id may have been another
+    /// task's.
+    pub fn authorize_found(&self, id: Uuid, queue: &[u8]) -> Result<()> {
+        self.authorize_found_with(self.needed(), id, queue)
     }
 
-    /// As `permit_found`, for a privilege that the arguments need.
-    pub fn permit_found_with(&self, privilege: Privileges, id: Uuid, queue: &[u8]) -> Result<()> {
+    /// As `authorize_found`, for a privilege that the arguments need.
+    pub fn authorize_found_with(
+        &self,
+        privilege: Privileges,
+        id: Uuid,
+        queue: &[u8],
+    ) -> Result<()> {
         let now = self.again()?;
         match now.may(privilege, queue) {
             true => Ok(()),
@@ -226,7 +232,7 @@ impl Call {
 
     /// The error of a task on whose queue the caller lacks a privilege.
     pub fn denied_on_task(&self, id: Uuid, privilege: Privileges) -> Error {
-        let queue = self.access.as_ref().and_then(|access| access.visible_queue_of(id));
+        let queue = self.granted.as_ref().and_then(|granted| granted.visible_queue_of(id));
         error::denied_on_task(self.role(), id, queue.as_deref(), privilege.words())
     }
 

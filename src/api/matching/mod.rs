@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::ops::matching::act::{Action, Matching};
 use crate::ops::matching::list;
 use crate::pg::named::role;
-use crate::storage::privileges::{Privileges, access};
+use crate::storage::privileges::{Privileges, granted};
 use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
@@ -30,13 +30,13 @@ fn list_tasks(call: &mut Call, args: ListTasks) -> Result<Option<Datum>> {
     let most = args.max_tasks.required()?;
     let most = validate::max_tasks(most)?;
     if let Some(queue) = &filter.queue {
-        call.permit(queue)?;
+        call.authorize(queue)?;
     }
-    call.permit_tasks(after.as_slice())?;
+    call.authorize_tasks(after.as_slice())?;
     let mut rows = call.rows()?;
     let db = current_database();
-    let access = access(&db);
-    list::page(&db, &access, &filter, after, most, |row| rows.add(row))?;
+    let granted = granted(&db);
+    list::page(&db, &granted, &filter, after, most, |row| rows.add(row))?;
     Ok(None)
 }
 
@@ -73,7 +73,7 @@ fn matching(
     let both = [own, Privileges::LOOK];
     let needed = if filter.asks_for_contents() { &both[..] } else { &both[..1] };
     if let Some(queue) = &filter.queue {
-        needed.iter().try_for_each(|it| call.permit_with(*it, queue))?;
+        needed.iter().try_for_each(|it| call.authorize_with(*it, queue))?;
     }
     let db = current_database();
     let matching = Matching {

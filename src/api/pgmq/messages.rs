@@ -30,7 +30,7 @@ sql_functions!(
 /// The queue of a name, if the caller may call the function for it.
 fn queue(call: &Call, db: &Database, name: &Argument<Text>) -> Result<Rc<MessageQueue>> {
     let queue = find(db, &name.required()?)?;
-    call.permit(&queue.queue)?;
+    call.authorize(&queue.queue)?;
     Ok(queue)
 }
 
@@ -137,7 +137,7 @@ fn read_messages(call: &mut Call, args: PgmqRead) -> Result<Option<Datum>> {
     }
     read::poll(&db, &queue, until, pause, || {
         let again = call.again()?;
-        again.permit(&queue.queue)?;
+        again.authorize(&queue.queue)?;
         read::read(&db, &queue, wish, most, length, |row| rows.add(row))
     })?;
     Ok(None)

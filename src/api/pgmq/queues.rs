@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::ops::pgmq::queues::{self, find};
 use crate::ops::pgmq::{finish, import, look};
 use crate::pg::datum;
-use crate::storage::privileges::{Privileges, access};
+use crate::storage::privileges::{Privileges, granted};
 use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
@@ -52,7 +52,7 @@ fn drop(_: &mut Call, args: PgmqDrop) -> Result<Option<Datum>> {
 fn purge(call: &mut Call, args: PgmqPurge) -> Result<Option<Datum>> {
     let db = current_database();
     let queue = find(&db, &args.queue_name.required()?)?;
-    call.permit(&queue.queue)?;
+    call.authorize(&queue.queue)?;
     Ok(Some(Datum::from(finish::purge(&db, &queue.queue)?)))
 }
 
@@ -67,7 +67,7 @@ fn validate_name(_: &mut Call, args: PgmqValidate) -> Result<Option<Datum>> {
 fn messages(call: &mut Call, args: PgmqMessages) -> Result<Option<Datum>> {
     let db = current_database();
     let queue = find(&db, &args.queue_name.required()?)?;
-    call.permit(&queue.queue)?;
+    call.authorize(&queue.queue)?;
     let mut rows = call.rows()?;
     look::messages(&db, &queue, args.archived.required()?, |row| rows.add(row));
     Ok(None)
@@ -77,9 +77,9 @@ fn messages(call: &mut Call, args: PgmqMessages) -> Result<Option<Datum>> {
 fn list(call: &mut Call, _: PgmqQueues) -> Result<Option<Datum>> {
     let mut rows = call.rows()?;
     let db = current_database();
-    let access = access(&db);
+    let granted = granted(&db);
     queues::list(&db, |queue, row| {
-        if access.on(queue).has_any(Privileges::LOOK) {
+        if granted.on(queue).has_any(Privileges::LOOK) {
             rows.add(row);
         }
     });
@@ -91,7 +91,7 @@ fn metrics(call: &mut Call, args: PgmqMetrics) -> Result<Option<Datum>> {
     let db = current_database();
     let name = args.queue_name.required()?;
     let queue = find(&db, &name)?;
-    call.permit_with(Privileges::LOOK, &queue.queue)?;
+    call.authorize_with(Privileges::LOOK, &queue.queue)?;
     let mut rows = call.rows()?;
     look::metrics(&db, &queue, |[length, newest, oldest, total, now, visible]| {
         let name = Some(datum::varlena(&name));

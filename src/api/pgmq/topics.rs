@@ -8,7 +8,7 @@ use crate::ops::pgmq::queues::{self, find};
 use crate::ops::pgmq::send;
 use crate::ops::pgmq::topics::{self, Topic};
 use crate::pg::datum;
-use crate::storage::privileges::{Privileges, access};
+use crate::storage::privileges::{Privileges, granted};
 use crate::xact::on_board::current_database;
 use pgrx::pg_sys::Datum;
 
@@ -27,7 +27,7 @@ fn bind(call: &mut Call, args: PgmqBind) -> Result<Option<Datum>> {
     let pattern = args.pattern.required()?;
     topics::check(args.pattern.name, &pattern, true)?;
     let queue = find(&db, &args.queue_name.required()?)?;
-    call.permit(&queue.queue)?;
+    call.authorize(&queue.queue)?;
     topics::bind(&db, &pattern, &queue);
     Ok(None)
 }
@@ -37,7 +37,7 @@ fn unbind(call: &mut Call, args: PgmqUnbind) -> Result<Option<Datum>> {
     let db = current_database();
     let pattern = args.pattern.required()?;
     let queue = find(&db, &args.queue_name.required()?)?;
-    call.permit(&queue.queue)?;
+    call.authorize(&queue.queue)?;
     Ok(Some(Datum::from(topics::unbind(&db, &pattern, &queue))))
 }
 
@@ -48,10 +48,10 @@ fn list(call: &mut Call, args: PgmqTopics) -> Result<Option<Datum>> {
     let key = args.routing_key.optional();
     key.as_ref().map_or(Ok(()), |key| topics::check(args.routing_key.name, key, false))?;
     let queue = args.queue_name.optional().map(|name| queues::name(&name)).transpose()?;
-    let access = access(&db);
+    let granted = granted(&db);
     let mut rows = call.rows()?;
     topics::topics(&db, key.as_deref(), queue.as_deref(), |Topic { queue, name, rest }| {
-        if access.on(&queue).has_any(Privileges::LOOK) {
+        if granted.on(&queue).has_any(Privileges::LOOK) {
             let [pattern, bound, regex] = rest;
             rows.add([pattern, Some(datum::varlena(&name)), bound, regex]);
         }
@@ -79,7 +79,7 @@ fn send_topic(call: &mut Call, args: PgmqSendTopic) -> Result<Option<Datum>> {
     names.dedup();
     let mut rows = call.rows()?;
     for (queue, name) in names {
-        call.permit(&queue)?;
+        call.authorize(&queue)?;
         let queue = find(&db, &queue)?;
         for number in send::send(&db, &queue, batch.iter().copied(), at)? {
             rows.add([Some(datum::varlena(&name)), Some(Datum::from(number))]);
@@ -94,7 +94,7 @@ fn set_notify(call: &mut Call, args: PgmqNotify) -> Result<Option<Datum>> {
     let db = current_database();
     let name = args.queue_name.required()?;
     let queue = find(&db, &name)?;
-    call.permit(&queue.queue)?;
+    call.authorize(&queue.queue)?;
     let interval = args.throttle_interval_ms.optional();
     if interval.is_some_and(|it| it < 0) {
         return Err(error::negative(args.throttle_interval_ms.name));

@@ -93,21 +93,21 @@ fn cron_schedule(call: &mut Call, args: CronSchedule) -> Result<Option<Datum>> {
     let values = values(&args.schedule.required()?)?;
     let command = checked(args.command.required()?)?;
     let (caller, username) = (role::current(), args.username.optional());
-    let permit = || {
-        call.again()?.permit(QUEUE)?;
+    let authorize = || {
+        call.again()?.authorize(QUEUE)?;
         match username.is_some() && !role::is_superuser(caller) {
             true => Err(error::not_for_others()),
             false => Ok(()),
         }
     };
-    permit()?;
+    authorize()?;
     let owner = username.as_deref().map_or(Ok(caller), role_of)?;
     rights::check_role(owner)?;
     let database = find_database(args.database.optional().as_deref(), owner)?;
     let active = args.active.optional().unwrap_or(true);
     let sql = register::sql(database.as_ref(), &command);
     let db = current_database();
-    let id = cron::schedule(&db, job.as_deref(), &values, owner, sql, active, permit)?;
+    let id = cron::schedule(&db, job.as_deref(), &values, owner, sql, active, authorize)?;
     unserved::warn_of(&db, QUEUE);
     Ok(Some(Datum::from(id)))
 }
@@ -116,24 +116,24 @@ fn cron_unschedule(call: &mut Call, args: CronUnschedule) -> Result<Option<Datum
     let db = current_database();
     let (removed, job) = match (args.job_id.optional(), args.job_name.optional()) {
         (Some(id), _) => {
-            let permit = |found: &Existing| match own_job(call, id, found)? {
+            let authorize = |found: &Existing| match own_job(call, id, found)? {
                 true => Ok(()),
                 false => Err(error::not_own_job(id)),
             };
-            (register::unschedule(&db, Which::Id(id), permit)?, id.to_string())
+            (register::unschedule(&db, Which::Id(id), authorize)?, id.to_string())
         }
         (None, job) => {
             let job = job.unwrap_or_default();
-            let permit = |_: &Existing| call.again().map(|_| ());
+            let authorize = |_: &Existing| call.again().map(|_| ());
             let which = Which::Job(&job, role::current());
-            (register::unschedule(&db, which, permit)?, datum::printable(job.clone()))
+            (register::unschedule(&db, which, authorize)?, datum::printable(job.clone()))
         }
     };
     if removed { Ok(Some(Datum::from(true))) } else { Err(error::no_such_job(&job)) }
 }
 
 fn cron_alter(call: &mut Call, args: CronAlter) -> Result<Option<Datum>> {
-    call.permit(QUEUE)?;
+    call.authorize(QUEUE)?;
     let (db, caller) = (current_database(), role::current());
     let id = args.job_id.required()?;
     let mut given = [None; COLUMNS.len()];
@@ -143,11 +143,11 @@ fn cron_alter(call: &mut Call, args: CronAlter) -> Result<Option<Datum>> {
     let owner = args.username.optional().map(|name| role_of(&name)).transpose()?;
     let active = args.active.optional();
     let [_, changes @ ..] = declared!(values of args: CronAlter);
-    let permit = |found: &Existing| {
+    let authorize = |found: &Existing| {
         if !own_job(call, id, found)? {
             return Err(error::no_such_job(&id.to_string()));
         }
-        call.again()?.permit(QUEUE)?;
+        call.again()?.authorize(QUEUE)?;
         if changes.iter().all(Option::is_none) {
             return Err(error::nothing_to_alter());
         }
@@ -176,7 +176,7 @@ fn cron_alter(call: &mut Call, args: CronAlter) -> Result<Option<Datum>> {
         database: database.as_ref().map(|it| [datum::varlena(&it.name), Datum::from(it.oid)]),
         command: command.as_deref().map(datum::varlena),
     };
-    let altered = register::alter(&db, Which::Id(id), active, &given, change, permit)?;
+    let altered = register::alter(&db, Which::Id(id), active, &given, change, authorize)?;
     altered.map(|_| None).ok_or_else(|| error::no_such_job(&id.to_string()))
 }
 

@@ -49,8 +49,8 @@ fn schedule(call: &mut Call, args: Schedule) -> Result<Option<Datum>> {
     let mut values = values(&declared!(each of args: Schedule))?;
     require(&values, &[SCHEDULE, QUEUE, SPEC, ACTION, PRIORITY, MISFIRE, OVERLAP])?;
     values[TIME_ZONE].get_or_insert_with(|| datum::varlena(b"UTC"));
-    call.permit(&datum::text(values[QUEUE]))?;
-    let may_change = |found: &Existing| permit_change(call, &name, found);
+    call.authorize(&datum::text(values[QUEUE]))?;
+    let may_change = |found: &Existing| authorize_change(call, &name, found);
     let (db, owner) = (current_database(), role::current());
     let id = register::register(&db, &name, &values, owner, [None; 3], may_change)?;
     unserved::warn_of(&db, &datum::text(values[QUEUE]));
@@ -59,7 +59,7 @@ fn schedule(call: &mut Call, args: Schedule) -> Result<Option<Datum>> {
 
 fn unschedule(call: &mut Call, args: Unschedule) -> Result<Option<Datum>> {
     let name = name_of(&args.name)?;
-    let may_change = |found: &Existing| permit_change(call, &name, found);
+    let may_change = |found: &Existing| authorize_change(call, &name, found);
     Ok(Some(Datum::from(register::unschedule(
         &current_database(),
         Which::Name(&name),
@@ -72,8 +72,8 @@ fn alter_schedule(call: &mut Call, args: AlterSchedule) -> Result<Option<Datum>>
     let values = values(&declared!(each of args: AlterSchedule))?;
     let active = args.active.optional();
     let may_change = |found: &Existing| {
-        permit_change(call, &name, found)?;
-        call.again()?.permit(&datum::text(values[QUEUE].or(found.queue)))
+        authorize_change(call, &name, found)?;
+        call.again()?.authorize(&datum::text(values[QUEUE].or(found.queue)))
     };
     let (db, which, same) = (current_database(), Which::Name(&name), SqlChange::default());
     let altered = register::alter(&db, which, active, &values, same, may_change)?;
@@ -84,7 +84,7 @@ fn alter_schedule(call: &mut Call, args: AlterSchedule) -> Result<Option<Datum>>
 
 /// Refuses to change a schedule of another role, but for those who manage its queue. It is locked,
 /// and what holds now decides, however long the call waited for that.
-fn permit_change(call: &Call, name: &[u8], found: &Existing) -> Result<()> {
+fn authorize_change(call: &Call, name: &[u8], found: &Existing) -> Result<()> {
     let call = call.again()?;
     let queue = datum::text(found.queue);
     if call.acts_for(found.owner) || call.may(Privileges::MANAGE, &queue) {

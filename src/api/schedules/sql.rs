@@ -3,7 +3,7 @@
 use crate::api::call::Call;
 use crate::api::call::argument::{Argument, Name, Text};
 use crate::api::call::declared::*;
-use crate::api::schedules::{name_of, permit_change, require, values};
+use crate::api::schedules::{authorize_change, name_of, require, values};
 use crate::api::submit::{fields, submit_draft};
 use crate::api::validate;
 use crate::error::{self, Result};
@@ -53,8 +53,8 @@ fn schedule_sql(call: &mut Call, args: ScheduleSql) -> Result<Option<Datum>> {
     fix_columns(&mut values);
     let group = args.group_key.optional().map(validate::group_key).transpose()?;
     let sql = register::sql(database.as_ref(), &command);
-    call.permit(QUEUE)?;
-    let may_change = |found: &Existing| permit_change(call, &name, found);
+    call.authorize(QUEUE)?;
+    let may_change = |found: &Existing| authorize_change(call, &name, found);
     let db = current_database();
     let id = register::register(&db, &name, &values, role, sql, may_change)?;
     register::set_group(&db, id, group.as_deref());

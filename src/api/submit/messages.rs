@@ -24,7 +24,7 @@ const DELAY_HEADERS: [&str; 2] = ["chronosMessageId", "chronosDeadline"];
 /// waits under the id, or if this one is dropped because its id or its deadline is not valid.
 fn delay_message(call: &mut Call, args: DelayMessage) -> Result<Option<Datum>> {
     let queue = validate::open_queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     let (id, value, key) = (args.id.optional(), args.value.optional(), args.key.optional());
     let checked = args
         .id
@@ -51,7 +51,7 @@ fn delay_message(call: &mut Call, args: DelayMessage) -> Result<Option<Datum>> {
 /// was delayed, fired, ignored or invalid.
 fn delay_messages(call: &mut Call, args: DelayMessages) -> Result<Option<Datum>> {
     let queue = validate::open_queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     let messages = args.messages.required()?;
     let elements = validate::elements("messages", "an array of objects", messages)?;
     let mut rows = call.rows()?;
@@ -85,19 +85,19 @@ fn delay_messages(call: &mut Call, args: DelayMessages) -> Result<Option<Datum>>
 /// Takes a queue and a message's id, and cancels the message. Returns false if none waits.
 fn cancel_message(call: &mut Call, args: CancelMessage) -> Result<Option<Datum>> {
     let queue = validate::queue(args.queue.required()?)?;
-    call.permit(&queue)?;
+    call.authorize(&queue)?;
     let id = args.id.required()?;
     // Without the privilege to cancel, a role cancels what it has sent itself.
     let may_cancel = call.may(Privileges::CANCEL, &queue);
-    let permit = |sender: Oid| match may_cancel || call.has_those_of(sender) {
+    let authorize = |sender: Oid| match may_cancel || call.has_those_of(sender) {
         true => Ok(()),
         false => Err(error::denied_on_message(call.role(), &queue, &id)),
     };
-    Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id, permit)?)))
+    Ok(Some(Datum::from(messages::cancel_message(&current_database(), &queue, &id, authorize)?)))
 }
 
-/// The message of an element of a batch. Sets `id` to the element's id
-/// even if the message is not valid.
+/// The message of an element of a batch. Sets `id` to the element's id, even if the message is not
+/// valid.
 fn message(element: Json, id: &mut Option<Vec<u8>>) -> Result<Message> {
     let Json::Object(object) = element else {
         return Err(error::wrong_type("an element of messages", "an object"));
@@ -148,7 +148,7 @@ fn headers(given: Json) -> Result<Container> {
 
 /// The spec of the task that a message becomes.
 fn spec(id: &[u8], key: Option<&[u8]>, value: Option<&[u8]>, headers: Container) -> Result<Datum> {
-    // Before it is made: a jsonb has room for 256 MB.
+    // Checked before it is made: a jsonb has room for 256 MB.
     let texts = id.len() + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
     // SAFETY: a container is a jsonb.
     validate::size("spec", texts + unsafe { jsonb::size(headers.datum()) })?;

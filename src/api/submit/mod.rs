@@ -37,21 +37,21 @@ fn submit(call: &mut Call, args: Submit) -> Result<Option<Datum>> {
 
 /// Submits a task if the caller may. Returns its id, or that of the live task with its key.
 pub fn submit_draft(call: &Call, mut draft: Draft) -> Result<Option<Datum>> {
-    permit(call, &mut draft)?;
-    call.permit_tasks_with(Privileges::LOOK, &draft.after)?;
+    authorize(call, &mut draft)?;
+    call.authorize_tasks_with(Privileges::LOOK, &draft.after)?;
     let (id, is_new) = submit::submit(&current_database(), &draft)?;
     Ok(shown(id, is_new, &draft))
 }
 
 /// Refuses a task that the caller may not submit, whatever it waits for. Notes what the caller may
 /// learn.
-fn permit(call: &Call, draft: &mut Draft) -> Result<()> {
-    call.permit(&draft.queue)?;
+fn authorize(call: &Call, draft: &mut Draft) -> Result<()> {
+    call.authorize(&draft.queue)?;
     if draft.unique_for.is_some() && draft.key.is_none() {
         return Err(error::keyless());
     }
     if draft.on_conflict == OnConflict::Replace {
-        call.permit_with(Privileges::CANCEL, &draft.queue)?;
+        call.authorize_with(Privileges::CANCEL, &draft.queue)?;
     }
     draft.shows_holder = call.may(Privileges::LOOK, &draft.queue);
     Ok(())
@@ -74,7 +74,7 @@ fn submit_tasks(call: &mut Call, args: SubmitTasks) -> Result<Option<Datum>> {
     let mut read: Vec<(Draft, Result<()>)> = Vec::with_capacity(elements.len());
     for element in elements {
         let mut draft = Draft::blank();
-        let checked = set_members(&mut draft, element).and_then(|()| permit(call, &mut draft));
+        let checked = set_members(&mut draft, element).and_then(|()| authorize(call, &mut draft));
         read.push((draft, checked));
         pgrx::check_for_interrupts!();
     }
@@ -136,11 +136,11 @@ fn refuse_hidden(call: &Call, read: &mut [(Draft, Result<()>)]) {
 /// Returns an array of the tasks' ids. A task that cannot be inserted fails the call.
 fn submit_many(call: &mut Call, args: SubmitMany) -> Result<Option<Datum>> {
     let mut common = Draft::blank();
-    // What is named as a field holds for each of the tasks.
+    // An argument named as a field holds for each of the tasks.
     for (name, value) in declared!(each of args: SubmitMany) {
         fields::set(&mut common, name, value)?;
     }
-    permit(call, &mut common)?;
+    authorize(call, &mut common)?;
     // A null array is an empty one, as for arrays of ids.
     let specs = args.specs.elements(ELEMENTS_MAX)?.unwrap_or_default();
     let ids = args.ids.column(&args.specs, specs.len())?;
@@ -173,11 +173,11 @@ fn submit_many(call: &mut Call, args: SubmitMany) -> Result<Option<Datum>> {
 /// an array of the new tasks' ids, null for each other task.
 fn resubmit(call: &mut Call, args: Resubmit) -> Result<Option<Datum>> {
     let ids = args.ids.uuids()?;
-    call.permit_tasks(&ids)?;
+    call.authorize_tasks(&ids)?;
     let new = match ids.is_empty() {
         true => Vec::new(),
         false => resubmit::resubmit(&current_database(), role::current(), &ids, |id, queue| {
-            call.permit_found(id, queue)
+            call.authorize_found(id, queue)
         })?,
     };
     Ok(Some(datum::array(UUIDS, new.into_iter().map(|id| id.map(Uuid::datum)))))

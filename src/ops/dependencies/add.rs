@@ -46,7 +46,8 @@ impl Predecessors {
         if !unmarked.is_empty() {
             session.run(&MARK_HAS_DEPENDENTS, &[ids(unmarked.into_iter())]);
         }
-        // Looked for after the live ones are held, so that one that settled meanwhile is seen here.
+        // Looked for after the live ones are locked, so that one that settled meanwhile is seen
+        // here.
         let others = wanted.iter().copied().filter(|id| !predecessors.live.contains(id));
         if others.clone().next().is_some() {
             let settled = settled(session, others).into_iter();
@@ -77,9 +78,9 @@ pub fn add_edges(
     predecessors: &Predecessors,
     new: &HashSet<Uuid>,
 ) {
-    let is_held = |after: &Uuid| predecessors.is_live(*after) || new.contains(after);
+    let is_waited_for = |after: &Uuid| predecessors.is_live(*after) || new.contains(after);
     let (mut live, others): (Vec<_>, Vec<_>) =
-        edges.into_iter().partition(|(after, _)| is_held(after));
+        edges.into_iter().partition(|(after, _)| is_waited_for(after));
     // An id that this batch was to insert, and another transaction inserted meanwhile.
     let foreign = others.iter().map(|(after, _)| *after).filter(|id| !predecessors.is_known(*id));
     let meanwhile = Predecessors::lock(session, foreign);
@@ -107,11 +108,11 @@ fn insert_edges(session: &Session, mut edges: Vec<(Uuid, Uuid)>) -> Vec<(Uuid, U
 }
 
 /// Makes live tasks wait for more predecessors (predecessor, task); returns how many edges are new.
-/// `permit`: whether that may be done to a task of a queue.
+/// `authorize`: whether that may be done to a task of a queue.
 pub fn add(
     db: &Database,
     edges: &[(Uuid, Uuid)],
-    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    authorize: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<usize> {
     let edges = distinct(edges.iter().copied());
     if let Some((id, _)) = edges.iter().find(|(after, task)| after == task) {
@@ -132,7 +133,7 @@ pub fn add(
     // A task that gets the id of an absent predecessor from now on comes after this call.
     let wanted = distinct(edges.iter().map(|(_, task)| *task).chain(live.iter().copied()));
     let locked = Locked::lock(db, &session, &wanted);
-    locked.permit(permit)?;
+    locked.authorize(authorize)?;
     let is_live = |id: &Uuid| locked.ids.binary_search(id).is_ok();
     let all = distinct(predecessors.iter().copied().chain(wanted.iter().copied()));
     let others = all.iter().copied().filter(|id| !is_live(id));
@@ -149,10 +150,10 @@ pub fn add(
             return Err(error::wrong_status(*task, "running"));
         }
     }
-    let is_held = |id: &Uuid| live.binary_search(id).is_ok() && is_live(id);
-    let held: Vec<Uuid> = predecessors.into_iter().filter(is_held).collect();
-    session.run(&MARK_HAS_DEPENDENTS, &[ids(held.into_iter())]);
-    let live = edges.iter().copied().filter(|(after, _)| is_held(after)).collect();
+    let is_waited_for = |id: &Uuid| live.binary_search(id).is_ok() && is_live(id);
+    let waited_for: Vec<Uuid> = predecessors.into_iter().filter(is_waited_for).collect();
+    session.run(&MARK_HAS_DEPENDENTS, &[ids(waited_for.into_iter())]);
+    let live = edges.iter().copied().filter(|(after, _)| is_waited_for(after)).collect();
     let new = insert_edges(&session, live);
     refuse_cycles(&session, &new)?;
     let has_failed = |id: &Uuid| settled.get(id).is_some_and(|status| status != COMPLETED);
@@ -172,8 +173,8 @@ pub fn add(
         }
     }
     let ready = tasks.iter().filter(|task| !waiting.contains(task));
-    let places = ready.filter_map(|task| locked.ids.binary_search(task).ok());
-    xact::at_commit(db, places.filter_map(|at| locked.offer(at)).map(Change::Offer));
+    let positions = ready.filter_map(|task| locked.ids.binary_search(task).ok());
+    xact::at_commit(db, positions.filter_map(|at| locked.offer(at)).map(Change::Offer));
     count_down_dependents(db, &session, counts);
     Ok(new.len())
 }

@@ -109,8 +109,8 @@ pub fn count_down_dependents(db: &Database, session: &Session, mut counts: Settl
     let mut left = 0;
     while !counts.0.is_empty() {
         pgrx::check_for_interrupts!();
-        let (aborted, held) = abort_dependents(db, session, &mut counts);
-        left += held + count_down(db, session, counts);
+        let (aborted, locked) = abort_dependents(db, session, &mut counts);
+        left += locked + count_down(db, session, counts);
         tell(db, &aborted);
         counts = counts_of(session, &aborted);
         // Other transactions that find these rows locked defer their countdown until this one ends.
@@ -172,15 +172,15 @@ fn abort_dependents(
         }
     }
     // The rows of the others are locked.
-    let held = (failing.into_iter())
+    let locked = (failing.into_iter())
         .filter(|task| !runs.contains(task))
         .filter_map(|task| counts.0.remove(&task).map(|count| (task, count)));
-    let held = defer_countdown(db, session, SettledCounts(held.collect()));
+    let locked = defer_countdown(db, session, SettledCounts(locked.collect()));
     if endings.is_empty() {
-        return (Vec::new(), held);
+        return (Vec::new(), locked);
     }
     delete_edges(session, &edges);
-    (settle(db, session, |_| ABORTED, &endings), held)
+    (settle(db, session, |_| ABORTED, &endings), locked)
 }
 
 /// The ending of a task whose predecessor `cause` failed.
@@ -208,9 +208,9 @@ pub fn counted_edges(
 }
 
 fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> usize {
-    let held = held(db, &mut counts);
+    let locked = locked(db, &mut counts);
     if counts.0.is_empty() {
-        return defer_countdown(db, session, held);
+        return defer_countdown(db, session, locked);
     }
     let rows = session.run(
         &COUNT_DOWN,
@@ -234,7 +234,7 @@ fn count_down(db: &Database, session: &Session, mut counts: SettledCounts) -> us
             xact::at_commit(db, [Change::Due(datum::wall(due))]);
         }
     }
-    counts.0.extend(held.0);
+    counts.0.extend(locked.0);
     defer_countdown(db, session, counts)
 }
 
@@ -243,15 +243,16 @@ const FEW: usize = 8;
 
 /// Takes the tasks whose rows are locked out of `counts`, if they are few: a statement would cost
 /// more.
-fn held(db: &Database, counts: &mut SettledCounts) -> SettledCounts {
-    let mut held = SettledCounts::default();
+fn locked(db: &Database, counts: &mut SettledCounts) -> SettledCounts {
+    let mut locked = SettledCounts::default();
     if (1..=FEW).contains(&counts.0.len())
         && let Some(mut lookup) = TaskLookup::open(db, pg_sys::AccessShareLock)
     {
-        held.0 = counts.0.extract_if(|task, _| lookup.find(*task) && lookup.is_held()).collect();
+        locked.0 =
+            counts.0.extract_if(|task, _| lookup.find(*task) && lookup.is_locked()).collect();
         lookup.close();
     }
-    held
+    locked
 }
 
 /// Records countdowns for the scheduler: the tasks' rows are locked, or no longer there. Returns
@@ -288,8 +289,8 @@ pub fn run_deferred(db: &Database, most: usize) -> (usize, bool) {
 
 /// Runs the deferred countdowns of tasks that this transaction has locked; false when there were
 /// none.
-pub fn run_deferred_for(db: &Database, session: &Session, held: &[Uuid]) -> bool {
-    let rows = session.run(&TAKE_DEFERRED_FOR, &[ids(held.iter().copied())]);
+pub fn run_deferred_for(db: &Database, session: &Session, locked: &[Uuid]) -> bool {
+    let rows = session.run(&TAKE_DEFERRED_FOR, &[ids(locked.iter().copied())]);
     let mut counts = counts_in(&rows);
     counts.0.retain(|_, count| count.settled > 0);
     count_down_dependents(db, session, counts);

@@ -25,7 +25,7 @@ pub fn downstream(session: &Session, tasks: impl Iterator<Item = Uuid>) -> Vec<(
     edges
 }
 
-/// The tasks that stand on a cycle of `edges` (predecessor, task), or downstream of one.
+/// The tasks on a cycle of `edges` (predecessor, task), or downstream of one.
 pub fn in_cycles(edges: impl Iterator<Item = (Uuid, Uuid)>) -> HashSet<Uuid> {
     let edges: HashSet<(Uuid, Uuid)> = edges.collect();
     let mut waits_for: HashMap<Uuid, usize> = HashMap::new();
@@ -62,11 +62,11 @@ pub fn find_cycle(
     for (after, task) in edges.filter(|(after, _)| stuck.contains(after)) {
         next.entry(task).and_modify(|it| *it = after.min(*it)).or_insert(after);
     }
-    let (mut way, mut places, mut task) = (Vec::new(), HashMap::new(), from);
-    while !places.contains_key(&task) {
-        places.insert(task, way.len());
+    let (mut way, mut positions, mut task) = (Vec::new(), HashMap::new(), from);
+    while !positions.contains_key(&task) {
+        positions.insert(task, way.len());
         way.push(task);
         task = next.get(&task).copied().unwrap_or(task);
     }
-    way.split_off(places[&task])
+    way.split_off(positions[&task])
 }

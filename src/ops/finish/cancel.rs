@@ -16,16 +16,16 @@ use std::collections::HashSet;
 
 statement!(GROUP, "finish/group", [TEXT, TEXT]);
 
-/// Cancels tasks. For each: whether it was live; `None` when there is no such task. `permit`:
+/// Cancels tasks. For each: whether it was live; `None` when there is no such task. `authorize`:
 /// whether a task of a queue may be cancelled.
 pub fn cancel(
     db: &Database,
     wanted: &[Uuid],
-    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    authorize: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<Vec<Option<bool>>> {
     let session = session(db);
     let locked = Locked::lock(db, &session, wanted);
-    locked.permit(permit)?;
+    locked.authorize(authorize)?;
     let cancelled = cancel_locked(db, &session, &locked, |_, _| true);
     let others = wanted.iter().copied().filter(|id| !cancelled.contains(id));
     let settled: HashSet<Uuid> = match others.clone().next() {
@@ -40,15 +40,15 @@ pub fn cancel(
     Ok(wanted.iter().map(answer).collect())
 }
 
-/// Cancels those of some locked tasks that `takes` takes, by their places and, of a task that is on
-/// the board, what that knows. Returns them.
+/// Cancels those of some locked tasks that `takes` takes, by their positions and, of a task that is
+/// on the board, what that knows. Returns them.
 pub fn cancel_locked(
     db: &Database,
     session: &Session,
     locked: &Locked,
     takes: impl Fn(usize, Option<&Lease>) -> bool,
 ) -> HashSet<Uuid> {
-    let mut places: Vec<usize> = Vec::with_capacity(locked.ids.len());
+    let mut positions: Vec<usize> = Vec::with_capacity(locked.ids.len());
     let mut endings: Vec<Ending> = Vec::with_capacity(locked.ids.len());
     let ids = locked.ids.iter().map(|id| id.0);
     let known = db.slots_of(ids, |board, slot| Some((board.lease(slot), slot.has_lease())));
@@ -56,11 +56,11 @@ pub fn cancel_locked(
         if takes(at, known.as_ref().map(|it| &it.0)) {
             // The lease at the time of the lock goes into the history.
             let lease = known.filter(|it| it.1).map(|it| it.0);
-            places.push(at);
+            positions.push(at);
             endings.push(Ending { lease, ..Ending::of(locked.ids[at]) });
         }
     }
-    xact::at_commit(db, places.iter().map(|at| locked.removal(*at)));
+    xact::at_commit(db, positions.iter().map(|at| locked.removal(*at)));
     let ids: Vec<Uuid> = endings.iter().map(|it| it.id).collect();
     locked.delete_edges(session, &ids);
     end(db, session, &endings).into_iter().map(|ended| ended.id).collect()

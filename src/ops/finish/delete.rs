@@ -19,20 +19,20 @@ statement!(DELETE_LIVE, "finish/delete_live", [UUIDS]);
 statement!(DELETE_FINISHED, "finish/delete_finished", [UUIDS]);
 statement!(DELETE_UNLOCKED, "finish/delete_unlocked", [UUIDS]);
 
-/// Deletes tasks; returns how many, dependents included. `permit`: whether a task of a queue may be
-/// deleted.
+/// Deletes tasks; returns how many, dependents included. `authorize`: whether a task of a queue may
+/// be deleted.
 pub fn delete(
     db: &Database,
     wanted: &[Uuid],
-    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    authorize: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<usize> {
     let wanted = distinct(wanted.iter().copied());
     // First the settled ones: so does a resubmission, which then waits for a live task with its
     // key.
-    let settled = delete_settled(db, wanted.clone(), &permit)?;
+    let settled = delete_settled(db, wanted.clone(), &authorize)?;
     let left = without(wanted, settled.clone());
-    let live = delete_live(db, left.clone(), &permit, |_, _, wanted| Ok(wanted))?;
-    let late = delete_late(db, without(left, live.clone()), &permit)?;
+    let live = delete_live(db, left.clone(), &authorize, |_, _, wanted| Ok(wanted))?;
+    let late = delete_late(db, without(left, live.clone()), &authorize)?;
     Ok(settled.len() + live.len() + late.len())
 }
 
@@ -42,13 +42,13 @@ fn without(mut ids: Vec<Uuid>, gone: Vec<Uuid>) -> Vec<Uuid> {
     ids
 }
 
-/// Deletes settled tasks, which `permit` permits. Returns those that were there.
+/// Deletes settled tasks, which `authorize` allows. Returns those that were there.
 pub fn delete_settled(
     db: &Database,
     wanted: Vec<Uuid>,
-    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    authorize: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<Vec<Uuid>> {
-    delete_by(&DELETE_FINISHED, db, wanted, permit)
+    delete_by(&DELETE_FINISHED, db, wanted, authorize)
 }
 
 /// Deletes those that settled before they could be locked. A task that another transaction
@@ -56,16 +56,16 @@ pub fn delete_settled(
 pub fn delete_late(
     db: &Database,
     wanted: Vec<Uuid>,
-    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    authorize: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<Vec<Uuid>> {
-    delete_by(&DELETE_UNLOCKED, db, wanted, permit)
+    delete_by(&DELETE_UNLOCKED, db, wanted, authorize)
 }
 
 fn delete_by(
     statement: &Statement,
     db: &Database,
     wanted: Vec<Uuid>,
-    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    authorize: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<Vec<Uuid>> {
     if wanted.is_empty() {
         return Ok(wanted);
@@ -74,7 +74,7 @@ fn delete_by(
     let rows = session.run(statement, &[ids(wanted.into_iter())]);
     let gone: Vec<Uuid> = ids_in(&rows).collect();
     for (row, id) in gone.iter().enumerate() {
-        permit(*id, &datum::text(rows.get(row, 1)))?;
+        authorize(*id, &datum::text(rows.get(row, 1)))?;
     }
     Ok(gone)
 }
@@ -85,7 +85,7 @@ fn delete_by(
 pub fn delete_live(
     db: &Database,
     wanted: Vec<Uuid>,
-    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    authorize: impl Fn(Uuid, &[u8]) -> Result<()>,
     still: impl Fn(&Session, &Locked, Vec<Uuid>) -> Result<Vec<Uuid>>,
 ) -> Result<Vec<Uuid>> {
     let session = session(db);
@@ -127,13 +127,13 @@ pub fn delete_live(
     let mut counts = SettledCounts::default();
     let gone = distinct(gone.into_iter());
     if !gone.is_empty() {
-        let places = || gone.iter().filter_map(|id| locked.ids.binary_search(id).ok());
-        for at in places() {
+        let positions = || gone.iter().filter_map(|id| locked.ids.binary_search(id).ok());
+        for at in positions() {
             let queue = locked.queue(at);
-            permit(locked.ids[at], &queue)?;
+            authorize(locked.ids[at], &queue)?;
             xact::count(db, &queue, |counts| counts.add_tasks(locked.is_ready(at), -1));
         }
-        xact::at_commit(db, places().map(|at| locked.removal(at)));
+        xact::at_commit(db, positions().map(|at| locked.removal(at)));
         locked.delete_edges(&session, &gone);
         for edge in delete_edges_after(&session, gone.iter().copied()) {
             counts.note_edge(&edge, false);

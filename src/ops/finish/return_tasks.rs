@@ -39,7 +39,7 @@ impl Return {
     }
 }
 
-/// The endings of tasks that are returned, each with its place among the returns.
+/// The endings of tasks that are returned, each with its position among the returns.
 type Endings = Vec<(usize, Ending)>;
 
 /// Returns tasks. For each, in order: its status now, or why its token is refused.
@@ -49,9 +49,9 @@ pub fn return_tasks(db: &Database, returns: &[Return]) -> Vec<Result<&'static st
     let mut order: Vec<usize> = (0..returns.len()).collect();
     order.sort_by_key(|at| returns[*at].id);
     let mut endings = Vec::with_capacity(returns.len());
-    begin_ends(db, returns, &order, |at, held| {
+    begin_ends(db, returns, &order, |at, began| {
         let Return { id, result, error, outcome, .. } = returns[at];
-        match held {
+        match began {
             Ok((lease, discards)) => {
                 let is_discarded = discards && outcome == Outcome::Completed;
                 let lease = Some(lease);
@@ -91,10 +91,10 @@ fn end(
     if endings.is_empty() {
         return;
     }
-    let (places, endings): (Vec<usize>, Vec<Ending>) = endings.into_iter().unzip();
+    let (positions, endings): (Vec<usize>, Vec<Ending>) = endings.into_iter().unzip();
     let mut ended = match kind.end() {
         End::Settled(_) => {
-            let status = |n: usize| match returns[places[n]].outcome.end() {
+            let status = |n: usize| match returns[positions[n]].outcome.end() {
                 End::Settled(status) | End::Released(status) => status,
             };
             settle(db, session, status, &endings)
@@ -105,14 +105,14 @@ fn end(
     if kind.takes_run_at() {
         retry::postpone(db, session, &mut ended, |id| {
             let at = endings.binary_search_by_key(&id, |ending| ending.id).ok();
-            at.and_then(|at| returns[places[at]].run_at)
+            at.and_then(|at| returns[positions[at]].run_at)
         });
     }
     ended.sort_unstable_by_key(|ended| ended.id);
     let find = |id: Uuid| {
         ended.binary_search_by_key(&id, |ended| ended.id).ok().map(|at| ended[at].status)
     };
-    for (at, ending) in places.into_iter().zip(&endings) {
+    for (at, ending) in positions.into_iter().zip(&endings) {
         answers[at] = find(ending.id).ok_or(Refusal::Stale);
     }
     // Tasks that are not live, or not ready, must not go back into a lane.
@@ -138,8 +138,8 @@ pub fn explain(db: &Database, id: Uuid, refusal: Refusal) -> Error {
 /// A lease that this transaction ends, and whether its task is deleted when it completes.
 type Begun = (Lease, bool);
 
-/// Compares tokens and begins to end the leases (I7), each of which it shows by its place among the
-/// returns, or why its token is refused.
+/// Compares tokens and begins to end the leases (I7), each of which it shows by its position among
+/// the returns, or why its token is refused.
 fn begin_ends(
     db: &Database,
     returns: &[Return],

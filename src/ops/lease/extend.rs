@@ -43,10 +43,10 @@ fn keep(
         leases.iter().map(|(id, token)| (*id, token_hash(*token))).collect();
     let mut kept = vec![Kept::Lost; hashed.len()];
     let ending = xact::ending();
-    let places: Vec<usize> = (0..hashed.len()).collect();
+    let positions: Vec<usize> = (0..hashed.len()).collect();
     let mut now = time::now();
     db.in_steps(
-        &places,
+        &positions,
         |board, entry, at| {
             let (id, token_hash) = &hashed[at];
             let progress = progress.get(at).copied().flatten();

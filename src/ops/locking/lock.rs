@@ -23,8 +23,8 @@ impl<'session> Locked<'session> {
         let rows = session.run(&LOCK, &[ids(wanted.iter().copied())]);
         xact::at_commit(db, [Change::RowsReleased]);
         let locked = Locked { ids: ids_in(&rows).collect(), rows };
-        let held = (0..locked.ids.len()).filter(|at| locked.is_held(*at));
-        let leave = held.map(|at| Change::LeaveOrder(locked.board_key(at).offer()));
+        let in_order = (0..locked.ids.len()).filter(|at| locked.keeps_position(*at));
+        let leave = in_order.map(|at| Change::LeaveOrder(locked.board_key(at).offer()));
         xact::at_commit(db, leave.collect::<Vec<_>>());
         locked
     }
@@ -37,9 +37,9 @@ impl<'session> Locked<'session> {
         share(&datum::text(self.rows.get(at, 1)))
     }
 
-    /// Refuses the call unless `permit` permits each task, by its queue.
-    pub fn permit(&self, permit: impl Fn(Uuid, &[u8]) -> Result<()>) -> Result<()> {
-        (0..self.ids.len()).try_for_each(|at| permit(self.ids[at], &self.queue(at)))
+    /// Refuses the call unless `authorize` allows each task, by its queue.
+    pub fn authorize(&self, authorize: impl Fn(Uuid, &[u8]) -> Result<()>) -> Result<()> {
+        (0..self.ids.len()).try_for_each(|at| authorize(self.ids[at], &self.queue(at)))
     }
 
     /// Whether the task is not waiting; it may be running.
@@ -47,8 +47,8 @@ impl<'session> Locked<'session> {
         datum::number(self.rows.get(at, 7)) != 0
     }
 
-    /// Whether the task waits for its time and keeps its place in its group.
-    fn is_held(&self, at: usize) -> bool {
+    /// Whether the task waits for its time and keeps its position in its group.
+    fn keeps_position(&self, at: usize) -> bool {
         datum::number(self.rows.get(at, 10)) != 0
     }
 

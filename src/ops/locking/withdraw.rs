@@ -11,22 +11,22 @@ use board::Refusal;
 
 /// Withdraws a ready task until the transaction ends; the commit removes its slot. False when a
 /// worker owns the task, or another transaction is about to. The caller has locked the row.
-pub fn withdraw(db: &Database, place: &BoardKey) -> Result<bool> {
+pub fn withdraw(db: &Database, key: &BoardKey) -> Result<bool> {
     let me = process::id();
     loop {
         xact::reserve(1);
-        let (held, mine) = db.on_board(|board, entry| {
-            let mine = board.slot_of(entry, place.rank.id).is_some_and(|slot| slot.is_ended_by(me));
-            (board.withdraw(entry, place.lane(), place.rank, place.timeout, me), mine)
+        let (withdrawn, mine) = db.on_board(|board, entry| {
+            let mine = board.slot_of(entry, key.rank.id).is_some_and(|slot| slot.is_ended_by(me));
+            (board.withdraw(entry, key.lane(), key.rank, key.timeout, me), mine)
         });
-        match held.ok_or_else(|| error::board_full(&db.database_name()))? {
+        match withdrawn.ok_or_else(|| error::board_full(&db.database_name()))? {
             Ok(ticket) => {
                 xact::at_commit(db, [Change::Finish(ticket, None)]);
                 return Ok(true);
             }
             // This transaction has made it ready again since it took it off the board.
             Err(Refusal::Ending) if mine => {
-                xact::at_commit(db, [Change::Gone(place.rank.id)]);
+                xact::at_commit(db, [Change::Gone(key.rank.id)]);
                 return Ok(true);
             }
             Err(Refusal::Busy) => segment::wait(),

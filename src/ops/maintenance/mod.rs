@@ -1,4 +1,4 @@
-//! What the scheduler does with rows whose time has come, and callers where none runs.
+//! The scheduler's work on rows whose time has come; callers do it where no scheduler runs.
 
 pub mod expire;
 pub mod fire;

@@ -95,15 +95,15 @@ pub fn restore(db: &Database, entry: u32) -> (usize, usize) {
     let now = time::now();
     let lost = (0..rows.len())
         .filter(|row| {
-            let place = BoardKey::at(&rows, *row, 7, id_at(&rows, *row, 0));
+            let key = BoardKey::at(&rows, *row, 7, id_at(&rows, *row, 0));
             let worker = datum::text(rows.get(*row, 2));
             let mut lease = PersistedLease { worker: &worker, ..persisted_lease(&rows, *row) };
-            let is_assigned = |record: &SqlRecord| record.has_command_of(db.key(), place.rank.id);
-            if place.queue == sql_record::QUEUE && !segment::sql_records().iter().any(is_assigned) {
+            let is_assigned = |record: &SqlRecord| record.has_command_of(db.key(), key.rank.id);
+            if key.queue == sql_record::QUEUE && !segment::sql_records().iter().any(is_assigned) {
                 lease.length = Micros::ZERO;
             }
             !with_board(|board| {
-                let at = board.ensure_slot(entry, place.lane(), place.rank, place.timeout);
+                let at = board.ensure_slot(entry, key.lane(), key.rank, key.timeout);
                 at.inspect(|at| board.restore(*at, &lease, now)).is_some()
             })
         })

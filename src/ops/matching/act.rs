@@ -15,7 +15,7 @@ use crate::pg::spi::snapshot::{self, Snapshot};
 use crate::pg::spi::{Rows, Session};
 use crate::pg::uuid::Uuid;
 use crate::shmem::segment::with_board;
-use crate::storage::privileges::{Access, Privileges, access_of};
+use crate::storage::privileges::{Granted, Privileges, granted_to};
 use crate::storage::rows::{ROWS_PER_TX, id_at, ids, session};
 use board::Lease;
 use pgrx::pg_sys::{Datum, Oid};
@@ -68,7 +68,7 @@ impl Matching<'_> {
         for some in settled.chunks(ROWS_PER_TX) {
             count += match action {
                 Action::Delete => {
-                    delete::delete_settled(self.db, some.to_vec(), self.permit())?.len()
+                    delete::delete_settled(self.db, some.to_vec(), self.authorize())?.len()
                 }
                 _ => self.resubmit(some)?,
             };
@@ -104,34 +104,34 @@ impl Matching<'_> {
         (live, settled)
     }
 
-    fn access(&self) -> Rc<Access> {
-        access_of(self.db, self.role)
+    fn granted(&self) -> Rc<Granted> {
+        granted_to(self.db, self.role)
     }
 
     /// Whether a task of a queue may be deleted.
-    fn permit(&self) -> impl Fn(Uuid, &[u8]) -> Result<()> {
-        let (access, role) = (self.access(), self.role);
-        move |id: Uuid, queue: &[u8]| match access.on(queue).has_any(Privileges::CANCEL) {
+    fn authorize(&self) -> impl Fn(Uuid, &[u8]) -> Result<()> {
+        let (granted, role) = (self.granted(), self.role);
+        move |id: Uuid, queue: &[u8]| match granted.on(queue).has_any(Privileges::CANCEL) {
             true => Ok(()),
             false => {
-                let visible = access.on(queue).has_any(Privileges::LOOK).then_some(queue);
+                let visible = granted.on(queue).has_any(Privileges::LOOK).then_some(queue);
                 Err(error::denied_on_task(role, id, visible, Privileges::CANCEL.words()))
             }
         }
     }
 
-    fn takes_queue(&self, access: &Access, queue: &[u8]) -> bool {
-        self.filter.takes_queue(access, self.needed, queue)
+    fn takes_queue(&self, granted: &Granted, queue: &[u8]) -> bool {
+        self.filter.takes_queue(granted, self.needed, queue)
     }
 
     fn find_live(&self, most: usize, found: &mut Vec<Uuid>) {
-        let (access, session) = (self.access(), session(self.db));
+        let (granted, session) = (self.granted(), session(self.db));
         let text = with_marks(text!("live"), &self.filter.marks());
         session.read_text(text.as_bytes(), &KINDS, &self.filter.parameters(), |rows| {
-            let is_permitted =
-                |row: &usize| self.takes_queue(&access, &datum::text(rows.get(*row, 1)));
+            let is_allowed =
+                |row: &usize| self.takes_queue(&granted, &datum::text(rows.get(*row, 1)));
             let some: Vec<Uuid> =
-                (0..rows.len()).filter(is_permitted).map(|row| id_at(rows, row, 0)).collect();
+                (0..rows.len()).filter(is_allowed).map(|row| id_at(rows, row, 0)).collect();
             let ids = some.iter().map(|id| id.0);
             let known = self.db.slots_of(ids, |board, slot| Some(board.lease(slot)));
             let taken = some.iter().zip(&known);
@@ -146,25 +146,25 @@ impl Matching<'_> {
     }
 
     fn find_settled(&self, action: Action, most: usize, found: &mut Vec<Uuid>) {
-        let (access, session) = (self.access(), session(self.db));
+        let (granted, session) = (self.granted(), session(self.db));
         let mut marks = self.filter.marks();
         if action == Action::Resubmit {
             marks.push("to_resubmit");
         }
         let text = with_marks(text!("settled"), &marks);
         session.read_text(text.as_bytes(), &KINDS, &self.filter.parameters(), |rows| {
-            let is_permitted =
-                |row: &usize| self.takes_queue(&access, &datum::text(rows.get(*row, 1)));
-            let some = (0..rows.len()).filter(is_permitted).map(|row| id_at(rows, row, 0));
+            let is_allowed =
+                |row: &usize| self.takes_queue(&granted, &datum::text(rows.get(*row, 1)));
+            let some = (0..rows.len()).filter(is_allowed).map(|row| id_at(rows, row, 0));
             found.extend(some.take(most - found.len()));
             found.len() < most
         });
     }
 
     /// Refuses the call if its queue is out of reach by now.
-    fn permit_again(&self, access: &Access) -> Result<()> {
+    fn authorize_again(&self, granted: &Granted) -> Result<()> {
         let Some(queue) = &self.filter.queue else { return Ok(()) };
-        match self.needed.iter().find(|it| !access.on(queue).has_any(**it)) {
+        match self.needed.iter().find(|it| !granted.on(queue).has_any(**it)) {
             Some(missing) => Err(error::denied_on_queue(self.role, queue, missing.words())),
             None => Ok(()),
         }
@@ -186,16 +186,16 @@ impl Matching<'_> {
 
     /// Which of some locked tasks the filter takes, but for whether a worker owns them.
     fn still(&self, session: &Session, locked: &Locked) -> Result<HashSet<Uuid>> {
-        let access = self.access();
-        self.permit_again(&access)?;
+        let granted = self.granted();
+        self.authorize_again(&granted)?;
         let rows = self.run(session, BY_ID, &locked.ids);
         let is_taken = |row: &usize| datum::number(rows.get(*row, 2)) != 0;
         let taken = (0..rows.len()).filter(is_taken).map(|row| id_at(&rows, row, 0));
-        let is_permitted = |id: &Uuid| {
+        let is_allowed = |id: &Uuid| {
             let at = locked.ids.binary_search(id).ok();
-            at.is_some_and(|at| self.takes_queue(&access, &locked.queue(at)))
+            at.is_some_and(|at| self.takes_queue(&granted, &locked.queue(at)))
         };
-        Ok(taken.filter(is_permitted).collect())
+        Ok(taken.filter(is_allowed).collect())
     }
 
     fn cancel(&self, some: &[Uuid]) -> Result<usize> {
@@ -219,7 +219,7 @@ impl Matching<'_> {
         let gone = delete::delete_live(
             self.db,
             some.to_vec(),
-            self.permit(),
+            self.authorize(),
             |session, locked, wanted| {
                 let still = self.still(session, locked)?;
                 let mut taken = Vec::with_capacity(wanted.len());
@@ -242,7 +242,7 @@ impl Matching<'_> {
             // Those that settled before they could be locked are still what the filter takes.
             let others = some.iter().filter(|id| gone.binary_search(id).is_err());
             let others = others.copied().collect();
-            count += delete::delete_late(self.db, others, self.permit())?.len();
+            count += delete::delete_late(self.db, others, self.authorize())?.len();
         }
         all_gone.extend(gone);
         Ok(count)
@@ -251,21 +251,21 @@ impl Matching<'_> {
     fn resubmit(&self, some: &[Uuid]) -> Result<usize> {
         let session = session(self.db);
         let rows = self.run(&session, text!("lock_settled"), some);
-        let access = self.access();
-        self.permit_again(&access)?;
-        let is_permitted = |row: &usize| {
+        let granted = self.granted();
+        self.authorize_again(&granted)?;
+        let is_allowed = |row: &usize| {
             let command_role = rows.get(*row, 2).map(|it| datum::oid(Some(it)));
-            self.takes_queue(&access, &datum::text(rows.get(*row, 1)))
+            self.takes_queue(&granted, &datum::text(rows.get(*row, 1)))
                 && command_role.is_none_or(|it| role::may_act_as(self.role, it))
         };
-        let permitted: Vec<Uuid> =
-            (0..rows.len()).filter(is_permitted).map(|row| id_at(&rows, row, 0)).collect();
+        let allowed: Vec<Uuid> =
+            (0..rows.len()).filter(is_allowed).map(|row| id_at(&rows, row, 0)).collect();
         drop(session);
-        if permitted.is_empty() {
+        if allowed.is_empty() {
             return Ok(0);
         }
         // Their rows are locked.
-        let again = resubmit::resubmit(self.db, self.role, &permitted, |_, _| Ok(()))?;
+        let again = resubmit::resubmit(self.db, self.role, &allowed, |_, _| Ok(()))?;
         Ok(again.into_iter().flatten().count())
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::pg::datum::{self, JSONB, Kind, TEXT, TIMESTAMPTZ};
 use crate::pg::process;
-use crate::storage::privileges::{Access, Privileges};
+use crate::storage::privileges::{Granted, Privileges};
 use board::{ABORTED, CANCELLED, COMPLETED, Lease, Wall};
 use pgrx::pg_sys::Datum;
 
@@ -151,9 +151,9 @@ impl Filter {
     }
 
     /// Whether tasks of a queue match for a role that needs all of some privileges there.
-    pub fn takes_queue(&self, access: &Access, needed: &[Privileges], queue: &[u8]) -> bool {
+    pub fn takes_queue(&self, granted: &Granted, needed: &[Privileges], queue: &[u8]) -> bool {
         self.queue.as_deref().is_none_or(|it| it == queue)
-            && needed.iter().all(|it| access.on(queue).has_any(*it))
+            && needed.iter().all(|it| granted.on(queue).has_any(*it))
     }
 }
 

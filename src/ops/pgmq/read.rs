@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::extension::database::Database;
-use crate::ops::lease::own::{self, Owned};
+use crate::ops::lease::hand_out::Owned;
+use crate::ops::lease::own;
 use crate::ops::pgmq::queues::MessageQueue;
 use crate::ops::pgmq::{ACTION, WORKER, finish, set_vt};
 use crate::ops::supply::search::is_free;

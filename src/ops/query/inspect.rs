@@ -15,15 +15,15 @@ use crate::storage::rows::{id_at, session};
 use board::{Blocked, Board, LaneName, Lease, Micros, Name, QUEUE_MAX, Rank, Slot, State};
 use pgrx::pg_sys::Datum;
 
-statement!(ENTRY, "query/entry", [UUID, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, FLOAT, BOOL]);
+statement!(TASK, "query/task", [UUID, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, FLOAT, BOOL]);
 statement!(WHY, "query/why", [UUID, TIMESTAMPTZ]);
 
-/// The entry of a task, shown to `show` while it lives; `None`: there is no such task. `permit`:
-/// whether a task of a queue may be looked at.
-pub fn entry<T>(
+/// A task as `scylla.task` returns it, shown to `show` while it lives; `None`: there is no such
+/// task. `authorize`: whether a task of a queue may be looked at.
+pub fn task<T>(
     db: &Database,
     id: Uuid,
-    permit: impl Fn(&[u8]) -> Result<()>,
+    authorize: impl Fn(&[u8]) -> Result<()>,
     show: impl FnOnce(Datum) -> T,
 ) -> Result<Option<T>> {
     let session = session(db);
@@ -31,10 +31,10 @@ pub fn entry<T>(
         let [worker, since, deadline, progress, in_history] =
             lease.map(columns).unwrap_or_default();
         let id = Some(id.datum());
-        session.run(&ENTRY, &[id, worker, since, deadline, progress, in_history])
+        session.run(&TASK, &[id, worker, since, deadline, progress, in_history])
     });
     if rows.len() > 0 {
-        permit(&datum::text(rows.get(0, 1)))?;
+        authorize(&datum::text(rows.get(0, 1)))?;
     }
     Ok(rows.first().map(show))
 }
@@ -45,11 +45,11 @@ const CLOSED: &str =
 const STANDBY: &str = "this server is a standby, which hands out no tasks";
 
 /// Why a task is not running, in one sentence, in the database's encoding; `None`: there is no such
-/// task. `permit` as of `entry`.
+/// task. `authorize` as of `task`.
 pub fn why(
     db: &Database,
     id: Uuid,
-    permit: impl Fn(&[u8]) -> Result<()>,
+    authorize: impl Fn(&[u8]) -> Result<()>,
 ) -> Result<Option<Vec<u8>>> {
     let session = session(db);
     let (rows, lease) = beside_lease(db, id, |lease| {
@@ -62,7 +62,7 @@ pub fn why(
     let [status, ready, due, pending, given, oldest] = [0, 1, 2, 3, 4, 5].map(|it| rows.get(0, it));
     let pending = datum::number(pending);
     let queue = datum::text(rows.get(0, 6));
-    permit(&queue)?;
+    authorize(&queue)?;
     let group = rows.get(0, 7).map(|key| group_hash(&datum::text(Some(key))));
     let tries = datum::number(rows.get(0, 8));
     let is_behind = datum::number(rows.get(0, 9)) != 0;

@@ -7,7 +7,7 @@ use crate::pg::kept;
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
 use crate::shmem::segment::{scan, with_board};
-use crate::storage::privileges::{Access, Privileges};
+use crate::storage::privileges::{Granted, Privileges};
 use board::{Board, Name, QUEUE_MAX, Slot, WORKER_MAX};
 use pgrx::pg_sys::MemoryContext;
 use std::cell::{OnceCell, RefCell};
@@ -46,9 +46,9 @@ const ASKED_MAX: usize = 64;
 
 /// The owned tasks. Read from the board once for the statement whose memory this is. One that it
 /// was told is not owned is not among them.
-pub fn all(db: &Database, access: &Access, statement: MemoryContext) -> Rc<Owned> {
+pub fn all(db: &Database, granted: &Granted, statement: MemoryContext) -> Rc<Owned> {
     kept::find(statement).unwrap_or_else(|| {
-        let mut owned = read(db, access);
+        let mut owned = read(db, granted);
         if let Some(not_owned) = kept::find::<NotOwned>(statement) {
             let asked = not_owned.0.borrow();
             owned.groups.iter_mut().for_each(|it| it.tasks.retain(|task| !asked.contains(task)));
@@ -61,7 +61,7 @@ pub fn all(db: &Database, access: &Access, statement: MemoryContext) -> Rc<Owned
 
 /// Whether a task is among the owned tasks of the statement whose memory this is; if it did not
 /// read them all, whether the task is owned now. What it is told once holds for the statement.
-pub fn has(db: &Database, access: &Access, statement: MemoryContext, task: Uuid) -> bool {
+pub fn has(db: &Database, granted: &Granted, statement: MemoryContext, task: Uuid) -> bool {
     if let Some(owned) = kept::find::<Owned>(statement) {
         return owned.has(task);
     }
@@ -74,13 +74,13 @@ pub fn has(db: &Database, access: &Access, statement: MemoryContext, task: Uuid)
         return false;
     }
     if not_owned.0.borrow().len() == ASKED_MAX {
-        return all(db, access, statement).has(task);
+        return all(db, granted, statement).has(task);
     }
     let queue = with_board(|board| {
         let slot = board.slot_of(db.find(board)?, task.0)?;
         is_owned(slot).then(|| board.queue_name_of(slot))
     });
-    let has = queue.is_some_and(|queue| access.on(queue.as_bytes()).has_any(Privileges::LOOK));
+    let has = queue.is_some_and(|queue| granted.on(queue.as_bytes()).has_any(Privileges::LOOK));
     if !has {
         not_owned.0.borrow_mut().push(task);
     }
@@ -95,7 +95,7 @@ struct Owner {
     leased: bool,
 }
 
-fn read(db: &Database, access: &Access) -> Owned {
+fn read(db: &Database, granted: &Granted) -> Owned {
     let mut owned = Owned::default();
     let Some(entry) = with_board(|board| db.find(board)) else { return owned };
     let me = process::id();
@@ -125,6 +125,6 @@ fn read(db: &Database, access: &Access) -> Owned {
         });
         owned.groups[at].tasks.push(task);
     }
-    owned.groups.retain(|it| access.on(it.queue.as_bytes()).has_any(Privileges::LOOK));
+    owned.groups.retain(|it| granted.on(it.queue.as_bytes()).has_any(Privileges::LOOK));
     owned
 }

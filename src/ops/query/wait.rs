@@ -145,12 +145,12 @@ fn has_room(board: &mut Board, entry: u32, queue: Option<u32>, now: Timestamp) -
 }
 
 /// Waits until a task has settled, and shows its status and result to `show`; `None` when it has
-/// not until the time given. `permit`: whether a task of a queue may be looked at, asked at each
+/// not until the time given. `authorize`: whether a task of a queue may be looked at, asked at each
 /// look.
 pub fn wait_for_task<T>(
     id: Uuid,
     until: Monotonic,
-    permit: impl Fn(&[u8]) -> Result<()>,
+    authorize: impl Fn(&[u8]) -> Result<()>,
     show: impl Fn(String, Option<Datum>) -> T,
 ) -> Result<Option<T>> {
     let warned = Cell::new(false);
@@ -162,7 +162,7 @@ pub fn wait_for_task<T>(
         if rows.len() == 0 {
             return Some(Err(error::no_such_task(id)));
         }
-        if let Err(denied) = permit(&datum::text(rows.get(0, 3))) {
+        if let Err(denied) = authorize(&datum::text(rows.get(0, 3))) {
             return Some(Err(denied));
         }
         if datum::number(rows.get(0, 2)) == 0 {

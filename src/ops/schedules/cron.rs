@@ -35,7 +35,7 @@ pub fn disable(db: &Database) {
     session(db).run_text(DISABLE.as_bytes(), &[], &[]);
 }
 
-/// Schedules a job; of one that has the name already, changes schedule and command. `permit`:
+/// Schedules a job; of one that has the name already, changes schedule and command. `authorize`:
 /// whether it still may, once that one is locked. Returns its number.
 pub fn schedule(
     db: &Database,
@@ -44,7 +44,7 @@ pub fn schedule(
     owner: Oid,
     sql: Sql,
     active: bool,
-    permit: impl Fn() -> Result<()>,
+    authorize: impl Fn() -> Result<()>,
 ) -> Result<i64> {
     let mut given = [None; _];
     given[0] = values[0];
@@ -54,7 +54,7 @@ pub fn schedule(
         pgrx::check_for_interrupts!();
         if let Some(job) = job
             && let which = Which::Job(job, owner)
-            && let Some(id) = register::alter(db, which, None, &given, change, |_| permit())?
+            && let Some(id) = register::alter(db, which, None, &given, change, |_| authorize())?
         {
             return Ok(id);
         }

@@ -26,11 +26,11 @@ pub fn missed_before(now: Wall, since: Wall) -> Wall {
     since.max(now - LATE)
 }
 
-/// A place in the due order: when, and which schedule.
+/// A position in the due order: when, and which schedule.
 pub type DueKey = (Wall, i64);
 
-/// The schedules that are due from a place on until a time, at most so many; and when the next one
-/// is after that.
+/// The schedules that are due from a position on until a time, at most so many; and when the next
+/// one is after that.
 pub fn read(db: &Database, from: DueKey, until: Wall, most: usize) -> (Vec<DueKey>, Option<Wall>) {
     let from = (from.0, Datum::from(from.1));
     rows::read_due(db, &DUE, from, until, most, |rows, row| datum::number(rows.get(row, 0)))

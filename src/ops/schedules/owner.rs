@@ -4,7 +4,7 @@ use crate::extension::database::Database;
 use crate::ops::sql::rights;
 use crate::pg::named::database::Named;
 use crate::pg::named::role;
-use crate::storage::privileges::{Privileges, access_of};
+use crate::storage::privileges::{Privileges, granted_to};
 use pgrx::pg_sys::Oid;
 
 /// Whether a schedule's owner may submit its runs to a queue now; else a sentence that says why
@@ -19,7 +19,7 @@ pub fn may_fire(
     if !role::exists(owner) {
         return Err("Its owner does not exist.".to_owned());
     }
-    if !access_of(db, owner).on(queue).has_any(Privileges::SUBMIT) {
+    if !granted_to(db, owner).on(queue).has_any(Privileges::SUBMIT) {
         return Err("Its owner lacks the privilege \"submit\" on the queue.".to_owned());
     }
     if !is_sql {

@@ -57,7 +57,7 @@ pub enum Which<'w> {
     Job(&'w [u8], Oid),
 }
 
-/// What a right to change a schedule depends on. Its row is locked: it stays as it is.
+/// The facts on which a right to change a schedule depends. The row is locked, so they stay.
 pub struct Existing {
     pub owner: Oid,
     pub queue: Option<Datum>,
@@ -125,14 +125,15 @@ struct Change {
 pub const OF_JOBS: &[u8] = b"cron:";
 
 /// Registers a schedule, or replaces the one of that name, whose last run is not forgotten. Returns
-/// its id. `sql`: of a schedule of SQL commands. `permit`: whether one that exists may be changed.
+/// its id. `sql`: of a schedule of SQL commands. `authorize`: whether one that exists may be
+/// changed.
 pub fn register(
     db: &Database,
     name: &[u8],
     values: &Values,
     owner: Oid,
     sql: Sql,
-    permit: impl Fn(&Existing) -> Result<()>,
+    authorize: impl Fn(&Existing) -> Result<()>,
 ) -> Result<i64> {
     let timing = definition::timing(values)?;
     definition::check_retries(values, &timing, values)?;
@@ -141,7 +142,7 @@ pub fn register(
     loop {
         pgrx::check_for_interrupts!();
         if let Some(found) = find(&session, Which::Name(name)) {
-            permit(&found.existing)?;
+            authorize(&found.existing)?;
             // A name is one of its role's jobs, each of which has a command.
             let is_job = sql[1].is_some() && found.existing.owner == owner;
             let job = found.existing.job.as_deref().filter(|_| is_job).map(datum::varlena);
@@ -193,19 +194,19 @@ fn insert(db: &Database, session: &Session, new: &New, values: &Values, timing: 
     is_new
 }
 
-/// Changes a schedule. Values that are not given stay. `permit`: whether it may be changed. Returns
-/// its id; `None`: there is no such schedule.
+/// Changes a schedule. Values that are not given stay. `authorize`: whether it may be changed.
+/// Returns its id; `None`: there is no such schedule.
 pub fn alter(
     db: &Database,
     which: Which,
     active: Option<bool>,
     given: &Values,
     sql: SqlChange,
-    permit: impl Fn(&Existing) -> Result<()>,
+    authorize: impl Fn(&Existing) -> Result<()>,
 ) -> Result<Option<i64>> {
     let session = session(db);
     let Some(found) = find(&session, which) else { return Ok(None) };
-    permit(&found.existing)?;
+    authorize(&found.existing)?;
     let [database, command, oid] = found.existing.sql;
     if command.is_some()
         && let Some(at) = definition::OF_TASKS.into_iter().find(|at| given[*at].is_some())
@@ -228,16 +229,16 @@ pub fn alter(
     Ok(Some(found.id))
 }
 
-/// Removes a schedule, and forgets its last run. `permit`: whether it may be removed. False: there
-/// is no such schedule.
+/// Removes a schedule, and forgets its last run. `authorize`: whether it may be removed. False:
+/// there is no such schedule.
 pub fn unschedule(
     db: &Database,
     which: Which,
-    permit: impl Fn(&Existing) -> Result<()>,
+    authorize: impl Fn(&Existing) -> Result<()>,
 ) -> Result<bool> {
     let session = session(db);
     let Some(found) = find(&session, which) else { return Ok(false) };
-    permit(&found.existing)?;
+    authorize(&found.existing)?;
     session.run(&DELETE, &[Some(Datum::from(found.id))]);
     Ok(true)
 }

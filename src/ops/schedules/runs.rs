@@ -48,7 +48,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// What the policies are asked about a run.
+    /// The facts about a run by which the policies decide.
     pub fn pending(&self, next: Wall) -> Pending<'_> {
         Pending {
             series: self.timing.series(),

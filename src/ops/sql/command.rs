@@ -2,7 +2,8 @@
 
 use crate::error;
 use crate::extension::database::Database;
-use crate::ops::lease::own::{Owned, own_task, own_tasks};
+use crate::ops::lease::hand_out::Owned;
+use crate::ops::lease::own::{own_task, own_tasks};
 use crate::ops::sql::rights;
 use crate::pg::command::simple_query::Failure;
 use crate::pg::datum::{self, OID, OIDS, UUID, UUIDS};

@@ -16,12 +16,12 @@ use pgrx::pg_sys::Datum;
 statement!(DELAY, "submit/delay", [UUID, TIMESTAMPTZ, BOOL, TIMESTAMPTZ]);
 
 /// Postpones a waiting or ready task, or brings it forward. False when it runs or is settled.
-/// `permit`: whether a task of a queue may be delayed.
+/// `authorize`: whether a task of a queue may be delayed.
 pub fn delay(
     db: &Database,
     id: Uuid,
     until: Wall,
-    permit: impl Fn(Uuid, &[u8]) -> Result<()>,
+    authorize: impl Fn(Uuid, &[u8]) -> Result<()>,
 ) -> Result<bool> {
     let session = session(db);
     let locked = Locked::lock(db, &session, &[id]);
@@ -29,7 +29,7 @@ pub fn delay(
         let found = settled(&session, [id].into_iter());
         return if found.is_empty() { Err(error::no_such_task(id)) } else { Ok(false) };
     }
-    locked.permit(permit)?;
+    locked.authorize(authorize)?;
     if !locked.withdraw(db, 0)? {
         return Ok(false);
     }

@@ -126,8 +126,8 @@ statement!(INSERT_UNLESS_KEYED, "submit/insert", KINDS, |text| {
 });
 statement!(DISCARD, "submit/discard", [UUIDS]);
 
-/// Inserts tasks past the executor. False, and nothing is inserted: one may be a duplicate, or is
-/// not like most.
+/// Inserts tasks past the executor. False, and nothing is inserted: one may be a duplicate, or
+/// has a column that only the statement writes.
 pub fn write(db: &Database, session: &Session, tasks: &mut [NewTask]) -> bool {
     let has_value = |task: &NewTask| {
         let mut others = COLUMNS[WRITTEN_COLUMNS..].iter();
@@ -186,7 +186,7 @@ fn insert_by(
     inserted
 }
 
-/// Takes back tasks of which something is taken.
+/// Deletes the rows of inserted tasks whose id or key another task has.
 fn take_back(session: &Session, inserted: &mut HashSet<Uuid>, taken: impl Iterator<Item = Uuid>) {
     let taken: Vec<Uuid> = taken.filter(|id| inserted.remove(id)).collect();
     if !taken.is_empty() {

@@ -27,7 +27,7 @@ const LAST: Wall = Wall(9_223_371_331_199_999_999);
 /// others.
 pub fn keep(db: &Database, session: &Session, inserted: &[&NewTask]) -> HashSet<Uuid> {
     let mut refused: HashSet<Uuid> =
-        (kept_by(db, session, inserted).keys()).map(|place| inserted[*place].id).collect();
+        (kept_by(db, session, inserted).keys()).map(|position| inserted[*position].id).collect();
     let repeats = |it: &&&NewTask| {
         it.draft.resubmitted_from.is_some() && it.draft.key.is_some() && !refused.contains(&it.id)
     };
@@ -51,8 +51,8 @@ pub fn keep(db: &Database, session: &Session, inserted: &[&NewTask]) -> HashSet<
     refused
 }
 
-/// The tasks for which the keys of some new ones are kept, by the places of the new ones. That is
-/// looked up after the insertion, so that a task which settles meanwhile is seen in one table or
+/// The tasks for which the keys of some new ones are kept, by the positions of the new ones. That
+/// is looked up after the insertion, so that a task which settles meanwhile is seen in one table or
 /// the other.
 pub fn kept_by(db: &Database, session: &Session, tasks: &[&NewTask]) -> HashMap<usize, Uuid> {
     if tasks.iter().all(|it| it.draft.key.is_none()) || are_none(db) {
@@ -60,8 +60,8 @@ pub fn kept_by(db: &Database, session: &Session, tasks: &[&NewTask]) -> HashMap<
     }
     let [queues, keys, ids, repeated] = columns(tasks);
     let rows = session.run(&KEPT_BY, &[queues, keys, ids, repeated, now()]);
-    let place = |row| datum::number(rows.get(row, 0)) as usize - 1;
-    (0..rows.len()).map(|row| (place(row), id_at(&rows, row, 1))).collect()
+    let position = |row| datum::number(rows.get(row, 0)) as usize - 1;
+    (0..rows.len()).map(|row| (position(row), id_at(&rows, row, 1))).collect()
 }
 
 /// Frees the keys of new tasks that are kept for those which these have replaced.

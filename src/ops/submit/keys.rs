@@ -125,7 +125,7 @@ fn refuse_taken(
     let mut holders = holders(session, tasks, todo);
     let chosen: Vec<&NewTask> = todo.iter().map(|at| &tasks[*at]).collect();
     let settled: HashMap<usize, Uuid> = (kept::kept_by(db, session, &chosen).into_iter())
-        .map(|(place, id)| (todo[place], id))
+        .map(|(position, id)| (todo[position], id))
         .filter(|(at, _)| !holders.contains_key(at))
         .collect();
     holders.extend(&settled);
@@ -173,7 +173,7 @@ fn holders(session: &Session, tasks: &[NewTask], some: &[usize]) -> HashMap<usiz
     }
     let names = keyed.iter().map(|(_, name)| *name);
     let found = find_holders(session, names, false);
-    found.into_iter().map(|(place, id)| (keyed[place].0, id)).collect()
+    found.into_iter().map(|(position, id)| (keyed[position].0, id)).collect()
 }
 
 fn find_holders<'n>(
@@ -187,8 +187,8 @@ fn find_holders<'n>(
     let with_runs = Some(Datum::from(with_runs));
     let rows =
         session.run(&KEY_HOLDERS, &[column(|name| name.0), column(|name| name.1), with_runs]);
-    let place = |row| datum::number(rows.get(row, 0)) as usize - 1;
-    (0..rows.len()).map(|row| (place(row), id_at(&rows, row, 1))).collect()
+    let position = |row| datum::number(rows.get(row, 0)) as usize - 1;
+    (0..rows.len()).map(|row| (position(row), id_at(&rows, row, 1))).collect()
 }
 
 /// The live task of a queue that has this key; of a run of an SQL command and another task, the

@@ -124,13 +124,13 @@ pub fn delay_messages(db: &Database, queue: &[u8], messages: &[Message]) -> Vec<
     answers
 }
 
-/// Cancels a waiting message; false when no such message waits. `permit`: whether a message of this
-/// sender may be cancelled.
+/// Cancels a waiting message; false when no such message waits. `authorize`: whether a message of
+/// this sender may be cancelled.
 pub fn cancel_message(
     db: &Database,
     queue: &[u8],
     id: &[u8],
-    permit: impl Fn(Oid) -> Result<()>,
+    authorize: impl Fn(Oid) -> Result<()>,
 ) -> Result<bool> {
     let found = {
         let session = session(db);
@@ -139,7 +139,7 @@ pub fn cancel_message(
         (rows.len() > 0).then(|| (id_at(&rows, 0, 0), datum::number(rows.get(0, 1)) as u32))
     };
     let Some((task, sender)) = found else { return Ok(false) };
-    permit(Oid::from_u32(sender))?;
+    authorize(Oid::from_u32(sender))?;
     // Its row is locked.
     Ok(cancel::cancel(db, &[task], |_, _| Ok(()))?[0] == Some(true))
 }

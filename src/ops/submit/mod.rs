@@ -51,7 +51,7 @@ pub fn submit_tasks(db: &Database, drafts: &[Draft]) -> Vec<(Uuid, Submitted)> {
     if may_order {
         order::look_up(db, &session, &mut tasks);
     }
-    // Those that cannot be duplicates: what is refused is not inserted before.
+    // `max_ready` is checked before the insertion, where no task can turn out a duplicate.
     let is_new = |task: &&NewTask| task.draft.id.is_none() && task.draft.key.is_none();
     let valid = tasks.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
     let new = valid.map(|(task, _)| task).filter(is_new);

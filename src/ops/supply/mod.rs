@@ -25,7 +25,7 @@ use board::Next;
 /// there are fewer slots than lanes, one that is refilled may lose its task to another.
 const REFILLS_MAX: u32 = 64;
 
-/// What a caller does for whom the board has no task of a queue.
+/// The steps of a caller for whom the board has no task of a queue.
 #[derive(Default)]
 pub struct Supply {
     /// How many refills there were since the board had something.

@@ -54,7 +54,7 @@ fn no_group() -> GroupHash {
     group_hash(b"")
 }
 
-/// What became of a group that was looked at.
+/// The outcome of looking at a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Looked {
     /// It has one first task, or none at all.
@@ -394,7 +394,7 @@ pub fn bring_own(
             Found::at(&rows, row, group, aging)
         })
         .collect();
-    page.sort_by_key(Found::place);
+    page.sort_by_key(Found::position);
     let queue: Rc<[u8]> = queue.into();
     // At the commit the tasks are there for all, unless they are owned.
     xact::at_commit(db, page.iter().map(|it| Change::Forward(it.offer(queue.clone()))));

@@ -86,8 +86,8 @@ impl Found {
         }
     }
 
-    /// Its place among first tasks of groups.
-    pub fn place(&self) -> (Reverse<i64>, Rank) {
+    /// Its position among first tasks of groups.
+    pub fn position(&self) -> (Reverse<i64>, Rank) {
         (Reverse(self.raised), self.rank)
     }
 
@@ -219,8 +219,8 @@ impl Search {
                 }
             }
         }
-        let place = |group: Option<GroupHash>| group.map(|it| it.wrapping_sub(self.start));
-        page.sort_by_key(|it| (Reverse(it.raised), it.turn, place(it.group), it.rank));
+        let turn = |group: Option<GroupHash>| group.map(|it| it.wrapping_sub(self.start));
+        page.sort_by_key(|it| (Reverse(it.raised), it.turn, turn(it.group), it.rank));
     }
 }
 

@@ -17,7 +17,7 @@ statement!(SURVEY_QUEUE, "supply/survey_queue", [TEXT, BIGINT]);
 /// first task on that is not owned: those before have slots. A queue for some of whose lanes there
 /// is no room is searched from then on.
 pub fn survey(db: &Database, entry: u32) {
-    // What is asked for from now on may come too late for this survey.
+    // A request from now on may come too late for this survey.
     let asked = with_board(|board| board.begin_survey(entry));
     configure::load(db, entry);
     let mut resumed = Vec::new();
@@ -88,7 +88,7 @@ fn first_to_refill(rows: &Rows, row: usize) -> Rank {
     }
 }
 
-/// Marks the lanes. Whether there was a place for all.
+/// Marks the lanes. Whether there was room for all.
 fn mark(entry: u32, rows: &Rows, from: fn(&Rows, usize) -> Rank) -> bool {
     let name = |row, column| datum::text(rows.get(row, column));
     let level = |row| rows.get(row, 2).map(|it| it.value() as u32);
@@ -98,5 +98,5 @@ fn mark(entry: u32, rows: &Rows, from: fn(&Rows, usize) -> Rank) -> bool {
     let marked = in_steps(&lanes, |board, (queue, action, level, group, from)| {
         board.survey(entry, LaneName { queue, action, group: *group }, *level, *from)
     });
-    marked.into_iter().all(|has_place| has_place)
+    marked.into_iter().all(|has_room| has_room)
 }

@@ -5,7 +5,7 @@ use pgrx::pg_sys::{self, XLogRecPtr};
 use pgrx::prelude::*;
 use std::ffi::CStr;
 
-/// The place of AddinShmemInitLock among the main locks, which bindings do not have.
+/// The index of AddinShmemInitLock among the main locks, which bindings do not have.
 pub const ADDIN_SHMEM_INIT_LOCK: usize = 21;
 
 type SignalHandler = unsafe extern "C-unwind" fn(signal: core::ffi::c_int);

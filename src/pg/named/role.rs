@@ -35,10 +35,10 @@ pub fn row(role: Oid) -> Option<(u32, u32, u16)> {
             return None;
         }
         let writer = (*(*tuple).t_data).t_choice.t_heap.t_xmin;
-        let place = (*tuple).t_self;
+        let tid = (*tuple).t_self;
         pg_sys::ReleaseSysCache(tuple);
-        let block = u32::from(place.ip_blkid.bi_hi) << 16 | u32::from(place.ip_blkid.bi_lo);
-        Some((writer.into_inner(), block, place.ip_posid))
+        let block = u32::from(tid.ip_blkid.bi_hi) << 16 | u32::from(tid.ip_blkid.bi_lo);
+        Some((writer.into_inner(), block, tid.ip_posid))
     }
 }
 

@@ -36,8 +36,8 @@ pub trait Due {
     fn next(entry: &mut DatabaseEntry) -> &mut Wall;
     /// The least id behind another one.
     fn following(id: Self::Id) -> Self::Id;
-    /// The rows that are due from a place on and by a time, at most so many; and when the next row
-    /// is due after that time.
+    /// The rows that are due from a position on and by a time, at most so many; and when the next
+    /// row is due after that time.
     fn read(
         db: &Database,
         from: (Wall, Self::Id),
@@ -50,7 +50,7 @@ pub trait Due {
     fn warn(id: Self::Id);
 }
 
-/// A place in the due order.
+/// A position in the due order.
 type DueKey<D> = (Wall, <D as Due>::Id);
 
 /// What the scheduler remembers between two batches.

@@ -34,7 +34,7 @@ pub enum Taken {
     RoleHasItsShare,
     /// The database has as many as it may have, or others come first, or none is free.
     Later,
-    /// The server has no place for another process.
+    /// The server has no room for another process.
     NoWorker,
 }
 
@@ -96,7 +96,7 @@ fn available(entry: u32, now: Monotonic) -> usize {
         .fold((0, false), |(count, lacks), (_, it)| (count + 1, lacks || it.lacks_worker()));
     let is_available = |it: &&SqlRecord| match it.state() {
         SqlState::Idle => true,
-        // Of no use to those that lack a place among the server's processes.
+        // Of no use to those that lack room among the server's processes.
         SqlState::Free => !lacks,
         _ => false,
     };
@@ -309,7 +309,7 @@ impl Processes {
     }
 
     /// Starts another process for a record whose process left without having begun its command;
-    /// false: the server has no place for one.
+    /// false: the server has no room for one.
     pub fn start_again(&mut self, number: usize) -> bool {
         let record = &sql_records()[number];
         record.set(SqlState::Taken);

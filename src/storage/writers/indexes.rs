@@ -176,13 +176,13 @@ impl Index {
     /// Inserts a row's entry.
     ///
     /// # Safety
-    /// The index and its table are open; the row is at `place`, and its key is formed.
+    /// The index and its table are open; the row is at `tid`, and its key is formed.
     pub unsafe fn insert(
         &self,
         index: Relation,
         table: Relation,
         key: &mut Key,
-        place: pg_sys::ItemPointer,
+        tid: pg_sys::ItemPointer,
     ) {
         let check = match self.is_unique {
             true => pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES,
@@ -191,7 +191,7 @@ impl Index {
         // SAFETY: the caller's promise.
         unsafe {
             let (values, nulls) = (key.values.as_mut_ptr(), key.nulls.as_mut_ptr());
-            pg_sys::index_insert(index, values, nulls, place, table, check, false, self.info);
+            pg_sys::index_insert(index, values, nulls, tid, table, check, false, self.info);
         }
     }
 

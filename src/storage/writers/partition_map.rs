@@ -107,18 +107,18 @@ pub unsafe fn partition_map(
             Given { name, oid, modifier, is_nullable: !from.attnotnull }
         });
         let given: Vec<Given> = set.into_iter().chain(kept).collect();
-        let place = |name| column(name).attnum;
+        let number = |name| column(name).attnum;
         Rc::new(PartitionMap {
             tables,
             // SAFETY: as above.
             sources: unsafe { Sources::find(db, partition, finished, &given) },
-            kept: KEPT.map(place),
+            kept: KEPT.map(number),
             last: live.len() as i16,
-            flags: ["followed", "post_result", "ready"].map(place),
-            queue: place("queue"),
-            schedule: place("schedule"),
-            tries: place("tries"),
-            errors: place("errors"),
+            flags: ["followed", "post_result", "ready"].map(number),
+            queue: number("queue"),
+            schedule: number("schedule"),
+            tries: number("tries"),
+            errors: number("errors"),
         })
     });
     KNOWN.set(Some(known.clone()));

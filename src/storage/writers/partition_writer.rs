@@ -36,7 +36,7 @@ impl PartitionWriter {
         unsafe {
             let finished = pg_sys::try_table_open(db.finished, LOCK);
             if finished.is_null() {
-                error::not_in_place().raise();
+                error::not_as_installed().raise();
             }
             let partition = partition(finished, at)
                 .unwrap_or_else(|| error::altered("scylla.finished").raise());

@@ -113,8 +113,8 @@ impl TableWriter {
             pg_sys::MemoryContextSwitchTo(self.inside);
             let none = ptr::null_mut();
             pg_sys::heap_multi_insert(self.table, slots, filled, self.command, 0, none);
-            let place = |slot: &*mut pg_sys::TupleTableSlot| row_hint(&(**slot).tts_tid);
-            self.written.extend(self.slots[..self.filled].iter().map(place));
+            let tid = |slot: &*mut pg_sys::TupleTableSlot| row_hint(&(**slot).tts_tid);
+            self.written.extend(self.slots[..self.filled].iter().map(tid));
             for (index, open) in self.indexes.all().iter().zip(&mut self.open) {
                 for slot in &self.slots[..self.filled] {
                     if !self.indexes.form_key(index, *slot, &mut self.key) {
@@ -123,9 +123,9 @@ impl TableWriter {
                     if open.is_null() {
                         *open = pg_sys::index_open(index.oid, LOCK);
                     }
-                    // The slot's place, not the tuple's: a row with toast was inserted as a copy.
-                    let place = &raw mut (**slot).tts_tid;
-                    index.insert(*open, self.table, &mut self.key, place);
+                    // The slot's tid, not the tuple's: a row with toast was inserted as a copy.
+                    let tid = &raw mut (**slot).tts_tid;
+                    index.insert(*open, self.table, &mut self.key, tid);
                 }
             }
             pg_sys::MemoryContextSwitchTo(self.outside);

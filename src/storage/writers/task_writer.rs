@@ -59,7 +59,7 @@ impl TaskWriter {
         unsafe {
             let table = pg_sys::try_table_open(db.task, LOCK);
             if table.is_null() {
-                error::not_in_place().raise();
+                error::not_as_installed().raise();
             }
             let known = KNOWN.take().filter(|known| known.table == db.task);
             let map = known.unwrap_or_else(|| {

@@ -329,11 +329,11 @@ impl Board<'_> {
             let is_own = |lane: &u32| self.queues[self.lanes[*lane].queue].entry == entry;
             let live = (0..lanes.len() as u32).filter(|lane| lanes[*lane as usize]);
             let own: Vec<u32> = live.filter(is_own).collect();
-            let held: u32 = own.iter().map(|lane| self.lanes[*lane].counts.held()).sum();
+            let pinned: u32 = own.iter().map(|lane| self.lanes[*lane].counts.pinned()).sum();
             let is_idle = |lane: &u32| self.lanes[*lane].is_idle();
             let mut idle: Vec<u32> = own.iter().copied().filter(is_idle).collect();
             let it = *self.entry(entry);
-            assert_eq!(it.held, held, "what a database has");
+            assert_eq!(it.pinned, pinned, "what a database has");
             let mut listed = list::in_order(&mut Idle(&mut self.lanes), it.idle);
             assert_eq!(listed.len(), it.idle_len as usize, "idle lanes");
             idle.sort_unstable();
@@ -389,8 +389,8 @@ impl Board<'_> {
             let it = self.globals.entries[entry];
             let paced = list::in_order(&mut self.lanes, it.paced);
             assert_eq!(paced.len(), it.paced_len as usize, "paced lanes");
-            let unfinished = list::in_order(&mut self.lanes, it.unfinished);
-            for (state, list) in [(WakeState::Paced, paced), (WakeState::Unfinished, unfinished)] {
+            let owing = list::in_order(&mut self.lanes, it.owing);
+            for (state, list) in [(WakeState::Paced, paced), (WakeState::Owing, owing)] {
                 for lane in list {
                     let queue = self.lanes[lane].queue;
                     assert_eq!(self.queues[queue].entry as usize, entry, "a lane's entry");
@@ -401,29 +401,37 @@ impl Board<'_> {
         for ((at, live), listed) in (0..).zip(lanes).zip(listed).filter(|it| *it.0.1) {
             let wakes = &self.lanes[at].wakes;
             assert!(*live && wakes.state == listed, "lane {at} is in the list of its state");
-            let owes = wakes.state == WakeState::Unfinished;
+            let owes = wakes.state == WakeState::Owing;
             assert_eq!(wakes.owed > 0, owes, "lane {at} owes wake-ups");
         }
     }
 
     fn audit_waiters(&mut self) {
-        let mut in_lines = vec![0; self.waiters.len()];
-        for line in 0..self.lines.len() {
+        let mut in_wait_lists = vec![0; self.waiters.len()];
+        for list_at in 0..self.wait_lists.len() {
             let mut joined = 0;
-            for at in list::in_order(self.places, self.lines[line]) {
-                assert_eq!(self.line(self.places[at as usize].hash), line, "place {at}'s line");
+            for at in list::in_order(self.wait_nodes, self.wait_lists[list_at]) {
+                assert_eq!(
+                    self.wait_list(self.wait_nodes[at as usize].hash),
+                    list_at,
+                    "the list of node {at}"
+                );
                 let process = self.process_at(at) as usize;
                 assert!(
                     joined <= self.waiters[process].joined,
-                    "a line is in the order of joining"
+                    "a wait list is in the order of joining"
                 );
                 joined = self.waiters[process].joined;
-                in_lines[process] += 1;
+                in_wait_lists[process] += 1;
             }
         }
-        for (waiter, in_lines) in self.waiters.iter().zip(in_lines) {
+        for (waiter, in_wait_lists) in self.waiters.iter().zip(in_wait_lists) {
             let waits = waiter.state == WaiterState::Waiting;
-            assert_eq!(in_lines, if waits { waiter.lines } else { 0 }, "in all lines or none");
+            assert_eq!(
+                in_wait_lists,
+                if waits { waiter.wait_lists } else { 0 },
+                "in all wait lists or none"
+            );
         }
         let of_state = |state| self.waiters.iter().filter(|it| it.state == state).count();
         assert_eq!(of_state(WaiterState::Waiting), self.globals.waiting as usize, "waiters");

@@ -26,7 +26,7 @@ pub(crate) enum Need {
     /// To keep ready tasks, which the table has, too: no larger queue gives way for it, none
     /// smaller.
     Cache,
-    /// For a slot that is to be held: its number is limited by that of the slots.
+    /// For a slot that is to be pinned: its number is limited by that of the slots.
     Held,
 }
 
@@ -333,7 +333,7 @@ impl Board<'_> {
     }
 
     /// Takes a queued slot out of its lane's order; the caller gives it its next state. From now on
-    /// it needs the head only: the lane may go while the slot is held.
+    /// it needs the head only: the lane may go while the slot is pinned.
     pub(crate) fn dequeue(&mut self, at: u32) {
         let lane = self.slots[at].lane;
         let leads = self.lanes[lane].first == at;
@@ -461,7 +461,7 @@ impl Board<'_> {
             self.link_length(lane);
         }
         let entry = self.entry_mut(self.queues[queue].entry);
-        entry.held = entry.held + counts.held() - before.held();
+        entry.pinned = entry.pinned + counts.pinned() - before.pinned();
         if was_idle != is_idle {
             self.note_idleness(lane, was_idle);
         }

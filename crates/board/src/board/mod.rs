@@ -25,7 +25,7 @@ use crate::layout::queue::{Group, GroupNote, Queue};
 use crate::layout::rank::Id;
 use crate::layout::slot::{Flag, Slot, State, Ticket};
 use crate::layout::stats::{QueueStats, Recount};
-use crate::layout::waiter::{Notice, PLACES, Place, Waiter};
+use crate::layout::waiter::{Notice, WAIT_NODES, WaitNode, Waiter};
 use crate::layout::worker::Worker;
 
 /// How many queues that are not needed are kept to be announced; more are not announced.
@@ -59,7 +59,7 @@ pub struct Sizes {
     /// Processes that may wait.
     pub waiters: usize,
     /// Lines of waiters.
-    pub lines: usize,
+    pub wait_lists: usize,
     /// Queues that are counted.
     pub counted: usize,
     /// Transactions that may be open at once.
@@ -67,7 +67,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes for so many slots and processes. There is a lane for each slot that may be held,
+    /// The sizes for so many slots and processes. There is a lane for each slot that may be pinned,
     /// and two for each process, which may refill one below another: so the number of leases is
     /// limited by that of the slots alone.
     pub fn of(slots: usize, processes: usize) -> Sizes {
@@ -81,7 +81,7 @@ impl Sizes {
             queues,
             queue_buckets: queues.next_power_of_two(),
             waiters: processes,
-            lines: (4 * processes).next_power_of_two(),
+            wait_lists: (4 * processes).next_power_of_two(),
             counted: MAX_COUNTED,
             transactions: 2 * processes,
         }
@@ -92,9 +92,9 @@ impl Sizes {
         self.counted.next_power_of_two()
     }
 
-    /// How many places in lines it holds.
-    pub fn places(&self) -> usize {
-        self.waiters * PLACES
+    /// How many nodes of wait lists it holds.
+    pub fn wait_nodes(&self) -> usize {
+        self.waiters * WAIT_NODES
     }
 
     /// How many workers it holds, with or without leases: each lease has one.
@@ -144,8 +144,8 @@ macro_rules! slices {
             note_chains: $crate::Chain, $sizes.notes();
             note_buckets: u32, $sizes.lane_buckets;
             waiters: $crate::Waiter, $sizes.waiters;
-            places: $crate::Place, $sizes.places();
-            lines: $crate::ListHead, $sizes.lines;
+            wait_nodes: $crate::WaitNode, $sizes.wait_nodes();
+            wait_lists: $crate::ListHead, $sizes.wait_lists;
             stats: $crate::QueueStats, $sizes.counted;
             stats_chains: $crate::Chain, $sizes.counted;
             stats_buckets: u32, $sizes.counted_buckets();
@@ -180,10 +180,10 @@ pub struct Board<'a> {
     pub(crate) notices: Pool<'a, Notice>,
     pub(crate) notes: Pool<'a, GroupNote>,
     pub(crate) waiters: &'a mut [Waiter],
-    /// The waiters' places in lines, `PLACES` each.
-    pub(crate) places: &'a mut [Place],
-    /// The lines of waiters; as many as a power of two.
-    pub(crate) lines: &'a mut [ListHead],
+    /// The waiters' nodes in wait lists, `WAIT_NODES` each.
+    pub(crate) wait_nodes: &'a mut [WaitNode],
+    /// The wait lists; as many as a power of two.
+    pub(crate) wait_lists: &'a mut [ListHead],
     pub(crate) stats: Pool<'a, QueueStats>,
     pub(crate) workers: Pool<'a, Worker>,
     /// The worker that was looked for last under this hold of the lock.
@@ -213,7 +213,7 @@ impl<'a> Board<'a> {
     pub fn on(parts: Parts<'a>) -> Board<'a> {
         let Header { pools, globals } = parts.header;
         let PoolHeads { slots, lanes, queues, groups, notices, notes, stats, workers } = pools;
-        assert!(parts.lines.len().is_power_of_two());
+        assert!(parts.wait_lists.len().is_power_of_two());
         Board {
             globals,
             slots: Pool::new(slots, parts.slots, parts.slot_chains, parts.slot_buckets),
@@ -223,8 +223,8 @@ impl<'a> Board<'a> {
             notices: Pool::new(notices, parts.notices, parts.notice_chains, parts.notice_buckets),
             notes: Pool::new(notes, parts.notes, parts.note_chains, parts.note_buckets),
             waiters: parts.waiters,
-            places: parts.places,
-            lines: parts.lines,
+            wait_nodes: parts.wait_nodes,
+            wait_lists: parts.wait_lists,
             stats: Pool::new(stats, parts.stats, parts.stats_chains, parts.stats_buckets),
             workers: Pool::new(workers, parts.workers, parts.worker_chains, parts.worker_buckets),
             called: NIL,
@@ -245,8 +245,8 @@ impl<'a> Board<'a> {
         self.workers.clear();
         self.called = NIL;
         self.waiters.fill(Waiter::IDLE);
-        self.places.fill(Place::NONE);
-        self.lines.fill(ListHead::EMPTY);
+        self.wait_nodes.fill(WaitNode::NONE);
+        self.wait_lists.fill(ListHead::EMPTY);
         // Tickets from before must stay void, so the generations go on.
         let Globals { generation, seed, .. } = *self.globals;
         *self.globals = Globals {

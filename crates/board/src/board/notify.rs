@@ -100,7 +100,7 @@ impl Board<'_> {
     /// next notification round begins.
     pub fn next_round(&self, entry: u32) -> Monotonic {
         let it = self.entry(entry);
-        if it.unfinished.first != NIL {
+        if it.owing.first != NIL {
             Monotonic::MIN
         } else if it.paced_len > 0 || self.is_unsent(entry) {
             it.quiet_until

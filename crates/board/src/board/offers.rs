@@ -67,8 +67,8 @@ impl Board<'_> {
 
     /// Makes sure that a task has a slot, even one that its lane has not come to, or, where the
     /// board does not cover the queue, without its lane. Returns the slot's index; `None` when no
-    /// slot can be made, since all are held. The caller holds the slot at once, or calls
-    /// `release_unheld`.
+    /// slot can be made, since all are pinned. The caller pins the slot at once, or calls
+    /// `release_unpinned`.
     pub fn ensure_slot(
         &mut self,
         entry: u32,
@@ -86,7 +86,7 @@ impl Board<'_> {
             let group = self.lanes[lane].turns.group;
             return self.add_slot(entry, lane, group, rank, timeout);
         }
-        // The number of slots alone limits how many are held.
+        // The number of slots alone limits how many are pinned.
         let priority = rank.priority;
         let head = self.find_or_add_head(entry, name.queue, name.action, priority, Need::Held)?;
         let queue = self.lanes[head].queue;

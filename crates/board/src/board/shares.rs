@@ -23,9 +23,9 @@ impl Board<'_> {
         let mut free = i64::from(capacity);
         for (at, it) in (0..).zip(self.registered()) {
             let kept = if at != entry && it.may_fire() { share } else { 0 };
-            free -= i64::from(it.held.max(kept));
+            free -= i64::from(it.pinned.max(kept));
         }
-        let own = share.saturating_sub(self.entry(entry).held);
+        let own = share.saturating_sub(self.entry(entry).pinned);
         Room(free.clamp(own.into(), capacity.into()) as u32)
     }
 

@@ -1,10 +1,10 @@
 //! Processes that wait for work, or for the end of a task.
 //!
-//! A *line* is a first-in, first-out list of waiting processes. A queue or a task has a line while
-//! processes wait for it, and so has a worker that waits. A process joins its lines before it
-//! checks for what it waits for, so it cannot miss what happens in between. It is in the line of
-//! its task, or in one line for each queue. A process that is woken leaves all its lines at once,
-//! and joins them again before it checks.
+//! A *wait list* is a first-in, first-out list of waiting processes. A queue or a task has one
+//! while processes wait for it, and so has a worker that waits. A process joins its wait lists
+//! before it checks for what it waits for, so it cannot miss what happens in between. It is in the
+//! list of its task, or in one list for each queue. A process that is woken leaves all its wait
+//! lists at once, and joins them again before it checks.
 
 use crate::board::Board;
 use crate::containers::hash::hash;
@@ -12,7 +12,9 @@ use crate::containers::list::{self, ListNodes};
 use crate::layout::lane::LaneRef;
 use crate::layout::nodes::{Link, NIL};
 use crate::layout::rank::Id;
-use crate::layout::waiter::{ActionFilter, MAX_WAIT_QUEUES, PLACES, Place, Waiter, WaiterState};
+use crate::layout::waiter::{
+    ActionFilter, MAX_WAIT_QUEUES, WAIT_NODES, WaitNode, Waiter, WaiterState,
+};
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug)]
@@ -85,58 +87,58 @@ impl ListNodes for [Waiter] {
     }
 }
 
-impl ListNodes for [Place] {
+impl ListNodes for [WaitNode] {
     fn link(&mut self, node: u32) -> &mut Link {
         &mut self[node as usize].link
     }
 }
 
-/// The hash of a worker's line.
+/// The hash of a worker's wait list.
 fn worker_hash(entry: u32, worker: &[u8]) -> u32 {
     hash(hash(entry, b"worker"), worker)
 }
 
-/// The indexes of a waiter's places.
-fn places(process: u32, lines: u32) -> std::ops::Range<u32> {
-    let first = process * PLACES as u32;
-    first..first + lines
+/// The indexes of a waiter's nodes.
+fn wait_nodes(process: u32, wait_lists: u32) -> std::ops::Range<u32> {
+    let first = process * WAIT_NODES as u32;
+    first..first + wait_lists
 }
 
 impl Board<'_> {
-    /// The index of the line for a hash.
-    pub(crate) fn line(&self, hash: u32) -> usize {
-        hash as usize & (self.lines.len() - 1)
+    /// The index of the wait list for a hash.
+    pub(crate) fn wait_list(&self, hash: u32) -> usize {
+        hash as usize & (self.wait_lists.len() - 1)
     }
 
-    /// The process that has a place.
-    pub(crate) fn process_at(&self, place: u32) -> u32 {
-        place / PLACES as u32
+    /// The process that has a node.
+    pub(crate) fn process_at(&self, node: u32) -> u32 {
+        node / WAIT_NODES as u32
     }
 
-    pub(crate) fn waiter_at(&self, place: u32) -> &Waiter {
-        &self.waiters[self.process_at(place) as usize]
+    pub(crate) fn waiter_at(&self, node: u32) -> &Waiter {
+        &self.waiters[self.process_at(node) as usize]
     }
 
-    /// Makes a process wait. A process that waits for this already keeps its places; one that was
-    /// woken joins at the ends of its lines.
+    /// Makes a process wait. A process that waits for this already keeps its nodes; one that was
+    /// woken joins at the ends of its wait lists.
     pub fn wait_for(&mut self, entry: u32, process: u32, wait: WaitFor) {
-        let mut hashes = [0; PLACES];
+        let mut hashes = [0; WAIT_NODES];
         let mut join = |queues: &[&[u8]]| {
-            let lines = queues.len().min(MAX_WAIT_QUEUES);
+            let wait_lists = queues.len().min(MAX_WAIT_QUEUES);
             hashes
                 .iter_mut()
-                .zip(&queues[..lines])
+                .zip(&queues[..wait_lists])
                 .for_each(|(it, queue)| *it = hash(entry, queue));
-            lines
+            wait_lists
         };
         let mut for_worker = false;
-        let (lines, filter, for_work) = match wait {
+        let (wait_lists, filter, for_work) = match wait {
             WaitFor::Work { queues, filter } => (join(queues) as u32, filter, true),
             WaitFor::Event { queues, filter, worker } => {
-                let lines = join(queues);
-                hashes[lines] = worker_hash(entry, worker);
+                let wait_lists = join(queues);
+                hashes[wait_lists] = worker_hash(entry, worker);
                 for_worker = true;
-                (lines as u32 + 1, filter, true)
+                (wait_lists as u32 + 1, filter, true)
             }
             WaitFor::Settled(id) => {
                 hashes[0] = self.id_hash(entry, id);
@@ -144,11 +146,11 @@ impl Board<'_> {
             }
         };
         let waiter = self.waiters[process as usize];
-        let same = (waiter.entry, waiter.lines, waiter.filter, waiter.for_work)
-            == (entry, lines, filter, for_work)
-            && places(process, lines)
+        let same = (waiter.entry, waiter.wait_lists, waiter.filter, waiter.for_work)
+            == (entry, wait_lists, filter, for_work)
+            && wait_nodes(process, wait_lists)
                 .zip(hashes)
-                .all(|(at, hash)| self.places[at as usize].hash == hash);
+                .all(|(at, hash)| self.wait_nodes[at as usize].hash == hash);
         if waiter.state == WaiterState::Waiting && same {
             return;
         }
@@ -161,16 +163,16 @@ impl Board<'_> {
             woken_for: waiter.woken_for,
             link: Link::NONE,
             entry,
-            lines,
+            wait_lists,
             state: WaiterState::Waiting,
             for_work,
             for_worker,
             signalled: waiter.signalled && for_worker,
         };
-        for (at, hash) in places(process, lines).zip(hashes) {
-            self.places[at as usize] = Place { link: Link::NONE, hash };
-            let line = self.line(hash);
-            list::push(self.places, &mut self.lines[line], at);
+        for (at, hash) in wait_nodes(process, wait_lists).zip(hashes) {
+            self.wait_nodes[at as usize] = WaitNode { link: Link::NONE, hash };
+            let list_at = self.wait_list(hash);
+            list::push(self.wait_nodes, &mut self.wait_lists[list_at], at);
         }
     }
 
@@ -199,12 +201,12 @@ impl Board<'_> {
     }
 
     fn leave_lines(&mut self, process: u32) {
-        let Waiter { state, lines, .. } = self.waiters[process as usize];
+        let Waiter { state, wait_lists, .. } = self.waiters[process as usize];
         match state {
             WaiterState::Waiting => {
-                for at in places(process, lines) {
-                    let line = self.line(self.places[at as usize].hash);
-                    list::remove(self.places, &mut self.lines[line], at);
+                for at in wait_nodes(process, wait_lists) {
+                    let list_at = self.wait_list(self.wait_nodes[at as usize].hash);
+                    list::remove(self.wait_nodes, &mut self.wait_lists[list_at], at);
                 }
                 self.globals.waiting -= 1;
             }
@@ -232,23 +234,23 @@ impl Board<'_> {
         if self.globals.waiting == 0 {
             return;
         }
-        let mut at = self.lines[self.line(hash)].first;
+        let mut at = self.wait_lists[self.wait_list(hash)].first;
         while at != NIL && self.looks > 0 {
             self.looks -= 1;
             if self.wants_work(at, entry, hash, filter) {
                 return self.signal(self.process_at(at), LaneRef::NONE);
             }
-            at = self.places[at as usize].link.next;
+            at = self.wait_nodes[at as usize].link.next;
         }
     }
 
-    /// Whether the waiter at a place waits for work of a queue with this hash, for one of the
+    /// Whether the waiter of a node waits for work of a queue with this hash, for one of the
     /// actions.
     pub(crate) fn wants_work(&self, at: u32, entry: u32, hash: u32, filter: ActionFilter) -> bool {
         let waiter = self.waiter_at(at);
         waiter.for_work
             && waiter.entry == entry
-            && self.places[at as usize].hash == hash
+            && self.wait_nodes[at as usize].hash == hash
             && waiter.filter.meets(filter)
     }
 
@@ -258,13 +260,13 @@ impl Board<'_> {
             return;
         }
         let hash = self.id_hash(entry, id);
-        let mut at = self.lines[self.line(hash)].first;
+        let mut at = self.wait_lists[self.wait_list(hash)].first;
         while at != NIL {
-            let (process, place) = (self.process_at(at), self.places[at as usize]);
-            // A process that waits for the end of a task is in one line only: `next` stays in it.
-            at = place.link.next;
+            let (process, node) = (self.process_at(at), self.wait_nodes[at as usize]);
+            // A process that waits for the end of a task is in one list only: `next` stays in it.
+            at = node.link.next;
             let waiter = &self.waiters[process as usize];
-            if !waiter.for_work && waiter.entry == entry && place.hash == hash {
+            if !waiter.for_work && waiter.entry == entry && node.hash == hash {
                 self.signal(process, LaneRef::NONE);
             }
         }
@@ -285,19 +287,20 @@ impl Board<'_> {
             return;
         }
         let hash = worker_hash(entry, worker);
-        let line = self.line(hash);
-        let mut at = self.lines[line].first;
+        let list_at = self.wait_list(hash);
+        let mut at = self.wait_lists[list_at].first;
         while at != NIL {
-            let (process, place) = (self.process_at(at), self.places[at as usize]);
+            let (process, node) = (self.process_at(at), self.wait_nodes[at as usize]);
             let waiter = &mut self.waiters[process as usize];
-            let is_worker = waiter.for_worker && at + 1 == places(process, waiter.lines).end;
-            if is_worker && waiter.entry == entry && place.hash == hash {
+            let is_worker =
+                waiter.for_worker && at + 1 == wait_nodes(process, waiter.wait_lists).end;
+            if is_worker && waiter.entry == entry && node.hash == hash {
                 waiter.signalled |= signalled;
                 self.signal(process, LaneRef::NONE);
-                // It has left this line, maybe with several places.
-                at = self.lines[line].first;
+                // It has left this list, maybe with several nodes.
+                at = self.wait_lists[list_at].first;
             } else {
-                at = place.link.next;
+                at = node.link.next;
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Waking: each task that gets ready wakes one process that waits for work of its lane.
 //!
-//! A head wakes for all lanes below it. A lane goes through its queue's line from the front and
-//! wakes processes whose filters admit its action. One hold of the lock looks at a few waiters
+//! A head wakes for all lanes below it. A lane goes through its queue's wait list from the front
+//! and wakes processes whose filters admit its action. One hold of the lock looks at a few waiters
 //! only; the scheduler goes on with the rest. As long as the lane has something, each notification
 //! round wakes one more process, since a process that was woken need not own the task. No process
-//! is woken twice for one task: a process that joins the line after the task got ready checks for
+//! is woken twice for one task: a process that joins the list after the task got ready checks for
 //! itself. So a wake-up comes to an end. A process passes it on when it does not use it, because
 //! its filter admitted another action or because the process ended.
 //!
@@ -99,7 +99,7 @@ impl Board<'_> {
     pub(crate) fn owe(&mut self, unused: LaneRef) {
         if let Some(lane) = self.lane_to_pass_on(unused) {
             self.lanes[lane].wakes.owed += 1;
-            self.set_wake_state(lane, WakeState::Unfinished);
+            self.set_wake_state(lane, WakeState::Owing);
         }
     }
 
@@ -141,7 +141,7 @@ impl Board<'_> {
     /// the lock.
     pub fn go_on_waking(&mut self, entry: u32) -> bool {
         loop {
-            let lane = self.entry(entry).unfinished.first;
+            let lane = self.entry(entry).owing.first;
             if lane == NIL || self.looks == 0 {
                 return lane != NIL;
             }
@@ -184,7 +184,7 @@ impl Board<'_> {
             && let Some(best) = self.best_head_to_hand_out(queue)
         {
             self.lanes[best].wakes.owed += owed;
-            self.set_wake_state(best, WakeState::Unfinished);
+            self.set_wake_state(best, WakeState::Owing);
         }
     }
 
@@ -213,7 +213,7 @@ impl Board<'_> {
         while let Some(lane) = next {
             let left = self.give_wakes_of(lane);
             let fronts = self.queues[queue].fronts;
-            let has_waiter = self.lines[self.line(self.queues.hash(queue))].first != NIL;
+            let has_waiter = self.wait_lists[self.wait_list(self.queues.hash(queue))].first != NIL;
             if left == 0 || !has_waiter || !self.is_limited(queue) {
                 return;
             }
@@ -221,7 +221,7 @@ impl Board<'_> {
             let Some(next) = next else { return };
             self.lanes[next].wakes.owed += left;
             if self.looks == 0 {
-                return self.set_wake_state(next, WakeState::Unfinished);
+                return self.set_wake_state(next, WakeState::Owing);
             }
             self.looks -= 1;
         }
@@ -233,7 +233,7 @@ impl Board<'_> {
         let entry = self.queues[queue].entry;
         let filter = ActionFilter::of(action.as_bytes());
         let hash = self.queues.hash(queue);
-        let line = self.line(hash);
+        let list_at = self.wait_list(hash);
         let it = self.lane_ref(lane);
         let (mut left, mut until) = (0, wakes.until);
         if self.is_limited(queue) {
@@ -243,15 +243,15 @@ impl Board<'_> {
         }
         let mut state = WakeState::Paced;
         while self.lanes[lane].wakes.owed > 0 {
-            let at = self.next_to_look_at(lane, line);
-            // Lines are in the order of joining, whatever their waiters wait for.
+            let at = self.next_to_look_at(lane, list_at);
+            // Wait lists are in the order of joining, whatever their waiters wait for.
             if at == NIL || self.waiter_at(at).joined > until {
                 left += std::mem::take(&mut self.lanes[lane].wakes.owed);
                 state = WakeState::Idle;
                 break;
             }
             if self.looks == 0 {
-                state = WakeState::Unfinished;
+                state = WakeState::Owing;
                 break;
             }
             self.looks -= 1;
@@ -267,16 +267,16 @@ impl Board<'_> {
         left
     }
 
-    /// The first place that the lane has not looked at; `NIL`: the line is at its end.
-    fn next_to_look_at(&self, lane: u32, line: usize) -> u32 {
+    /// The first node that the lane has not looked at; `NIL`: the list is at its end.
+    fn next_to_look_at(&self, lane: u32, list_at: usize) -> u32 {
         let LaneWakes { passed, passed_joined, .. } = self.lanes[lane].wakes;
         if passed != NIL {
             let waiter = self.waiter_at(passed);
             if waiter.state == WaiterState::Waiting && waiter.joined == passed_joined {
-                return self.places[passed as usize].link.next;
+                return self.wait_nodes[passed as usize].link.next;
             }
         }
-        self.lines[line].first
+        self.wait_lists[list_at].first
     }
 
     /// Moves a lane to the list of a state.
@@ -302,6 +302,6 @@ fn list_of(entry: &mut DatabaseEntry, state: WakeState) -> Option<&mut ListHead>
     match state {
         WakeState::Idle => None,
         WakeState::Paced => Some(&mut entry.paced),
-        WakeState::Unfinished => Some(&mut entry.unfinished),
+        WakeState::Owing => Some(&mut entry.owing),
     }
 }

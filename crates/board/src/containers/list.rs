@@ -4,7 +4,7 @@ use crate::layout::nodes::{Link, ListHead, NIL};
 
 /// The records that a list links.
 pub trait ListNodes {
-    /// A record's place in the list.
+    /// A record's links in the list.
     fn link(&mut self, node: u32) -> &mut Link;
 }
 

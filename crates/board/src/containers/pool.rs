@@ -6,7 +6,7 @@ use crate::layout::nodes::{Chain, NIL, PoolHead};
 pub struct Pool<'a, T> {
     head: &'a mut PoolHead,
     nodes: &'a mut [T],
-    /// The records' places in their chains. They lie apart from the records: a search that finds
+    /// The records' links in their chains. They lie apart from the records: a search that finds
     /// nothing reads few of the processor's cache lines.
     chains: &'a mut [Chain],
     /// The first records of the chains; as many as a power of two.

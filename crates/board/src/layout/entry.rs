@@ -77,7 +77,7 @@ pub struct DatabaseEntry {
     /// How many workers are asked to stop.
     pub(crate) draining: u32,
     /// How many slots cannot be evicted: reserved, leased or ending ones.
-    pub(crate) held: u32,
+    pub(crate) pinned: u32,
     /// Until then queues that hold their share leave as much to others.
     pub(crate) refused_until: Monotonic,
     /// Lanes that can be spilled, the one that is idle longest first.
@@ -130,7 +130,7 @@ pub struct DatabaseEntry {
     /// How many lanes are paced.
     pub(crate) paced_len: u32,
     /// Lanes that owe wake-ups: the scheduler goes on with them at once.
-    pub(crate) unfinished: ListHead,
+    pub(crate) owing: ListHead,
     /// How many tasks got ready since the last round.
     pub(crate) ready_since_round: u32,
     /// No round begins before.
@@ -174,7 +174,7 @@ impl DatabaseEntry {
         idle_workers: ListHead::EMPTY,
         idle_workers_len: 0,
         draining: 0,
-        held: 0,
+        pinned: 0,
         refused_until: Monotonic(0),
         idle: ListHead::EMPTY,
         idle_len: 0,
@@ -200,7 +200,7 @@ impl DatabaseEntry {
         notices: ListHead::EMPTY,
         paced: ListHead::EMPTY,
         paced_len: 0,
-        unfinished: ListHead::EMPTY,
+        owing: ListHead::EMPTY,
         ready_since_round: 0,
         quiet_until: Monotonic::MIN,
         recount: 0,

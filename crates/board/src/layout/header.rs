@@ -46,7 +46,7 @@ pub struct Globals {
     pub(crate) ordering: u32,
     /// How many processes wait.
     pub(crate) waiting: u32,
-    /// The number of the process that joined its lines last.
+    /// The number of the process that joined its wait lists last.
     pub(crate) joined: u64,
     /// Waiters that were woken and whose latches are to be set.
     pub(crate) signalled: ListHead,

@@ -112,7 +112,7 @@ pub struct LaneCounts {
 
 impl LaneCounts {
     /// Slots that cannot be evicted: reserved, leased, ending or withheld.
-    pub(crate) fn held(self) -> u32 {
+    pub(crate) fn pinned(self) -> u32 {
         self.slots - self.queued
     }
 }
@@ -121,16 +121,17 @@ impl LaneCounts {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LaneWakes {
-    /// The last process that had joined its lines when the lane got its newest task. Processes that
-    /// joined later looked for themselves.
+    /// The last process that had joined its wait lists when the lane got its newest task. Processes
+    /// that joined later looked for themselves.
     pub(crate) until: u64,
-    /// A place in line: no waiter up to it would own the lane's action. `NIL`: begin at the front.
+    /// A node of the wait list: no waiter up to it would own the lane's action. `NIL`: begin at the
+    /// front.
     pub(crate) passed: u32,
     /// How many waiters are to be woken at once.
     pub(crate) owed: u32,
     /// When the waiter at `passed` joined: if it has left since, begin at the front.
     pub(crate) passed_joined: u64,
-    /// In the database's list of paced or of unfinished lanes.
+    /// In the database's list of paced or of owing lanes.
     pub(crate) link: Link,
     pub(crate) state: WakeState,
     /// No notification round has come since the lane got its newest task.
@@ -146,7 +147,7 @@ pub enum WakeState {
     /// Each notification round wakes one more waiter while the lane has something.
     Paced,
     /// It owes wake-ups: a hold of the lock ended before enough waiters were looked at.
-    Unfinished,
+    Owing,
 }
 
 impl LaneWakes {
@@ -171,7 +172,7 @@ impl Lane {
     /// Whether the lane can be spilled in one step (I8): its tasks are then known to the table
     /// only.
     pub(crate) fn is_idle(&self) -> bool {
-        self.counts.held() == 0
+        self.counts.pinned() == 0
             && self.counts.queued <= SPILLED_SLOTS_MAX
             && self.refiller == 0
             && self.turns.lanes == 0

@@ -4,7 +4,7 @@
 /// No record.
 pub const NIL: u32 = u32::MAX;
 
-/// A record's place in its hash chain or in the free list of its pool.
+/// A record's link in its hash chain or in the free list of its pool.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Chain {
@@ -34,7 +34,7 @@ impl PoolHead {
     pub const EMPTY: PoolHead = PoolHead { free: NIL, fresh: 0, live: 0 };
 }
 
-/// A record's place in its list.
+/// A record's links in its list.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Link {

@@ -33,8 +33,8 @@ pub struct Queue {
     pub(crate) epoch: u32,
     /// How many transactions in flight are about to change its settings.
     pub(crate) pins: u32,
-    /// The last process that had joined its lines when the queue last got something to hand out.
-    /// Processes that joined later looked for themselves.
+    /// The last process that had joined its wait lists when the queue last got something to hand
+    /// out. Processes that joined later looked for themselves.
     pub(crate) until: u64,
     /// In the database's list of queues to be announced.
     pub(crate) link: Link,

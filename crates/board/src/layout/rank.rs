@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 /// A task's id: the sixteen bytes of its uuid, big-endian, so that it sorts as PostgreSQL sorts it.
 pub type Id = u128;
 
-/// A task's place in its lane. Less is sooner: the higher priority first, then the older task, then
-/// the lower id.
+/// A task's position in its lane. Less is sooner: the higher priority first, then the older task,
+/// then the lower id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Rank {

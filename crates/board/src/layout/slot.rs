@@ -73,8 +73,8 @@ impl Flags {
 pub struct RowHint {
     /// The block.
     pub block: u32,
-    /// The line in the block, from 1; 0: not known.
-    pub line: u16,
+    /// The offset number in the block, from 1; 0: not known.
+    pub offset: u16,
 }
 
 /// One task on the board.
@@ -119,8 +119,8 @@ pub struct Slot {
     /// The worker whose token is good: it has the lease, or its lease expired and no worker owned
     /// the task since. `NIL`: none.
     pub(crate) worker: u32,
-    /// The task's group; `NIL`: none. A slot that is held has the head of this group's lane as its
-    /// lane.
+    /// The task's group; `NIL`: none. A slot that is pinned has the head of this group's lane as
+    /// its lane.
     pub(crate) group: u32,
 }
 
@@ -151,7 +151,7 @@ impl Slot {
         }
     }
 
-    /// The task's place in its lane.
+    /// The task's position in its lane.
     pub fn rank(&self) -> Rank {
         Rank { id: self.id, created: self.created, priority: self.priority }
     }

@@ -7,8 +7,8 @@ use crate::layout::rank::Id;
 /// How many queues a process may wait for at once.
 pub const MAX_WAIT_QUEUES: usize = 16;
 
-/// How many places a process has in lines: one for each queue, and one for its worker.
-pub(crate) const PLACES: usize = MAX_WAIT_QUEUES + 1;
+/// How many nodes of wait lists a process has: one for each queue, and one for its worker.
+pub(crate) const WAIT_NODES: usize = MAX_WAIT_QUEUES + 1;
 
 /// A process that waits for work of queues or for the end of a task. A process waits for one of
 /// these at a time, so that its waiter has the process's own index.
@@ -17,7 +17,7 @@ pub(crate) const PLACES: usize = MAX_WAIT_QUEUES + 1;
 pub struct Waiter {
     /// The actions that it would own.
     pub(crate) filter: ActionFilter,
-    /// When it joined its lines: a number that grows with each process that does.
+    /// When it joined its wait lists: a number that grows with each process that does.
     pub(crate) joined: u64,
     /// The lane that it was woken for, as long as it has not looked since.
     pub(crate) woken_for: LaneRef,
@@ -25,12 +25,12 @@ pub struct Waiter {
     pub(crate) link: Link,
     /// The index of its database's entry.
     pub(crate) entry: u32,
-    /// How many lines it joins; zero: it waits for nothing.
-    pub(crate) lines: u32,
+    /// How many wait lists it joins; zero: it waits for nothing.
+    pub(crate) wait_lists: u32,
     pub(crate) state: WaiterState,
     /// Whether it waits for work, or for the end of a task.
     pub(crate) for_work: bool,
-    /// Whether its last line is that of its worker.
+    /// Whether its last wait list is that of its worker.
     pub(crate) for_worker: bool,
     /// A lease of its worker ended without the worker, which was not told yet.
     pub(crate) signalled: bool,
@@ -42,7 +42,7 @@ pub struct Waiter {
 pub enum WaiterState {
     /// It does not wait.
     Idle,
-    /// It is in its lines.
+    /// It is in its wait lists.
     Waiting,
     /// It was woken; its process's latch is to be set.
     Signalled,
@@ -55,13 +55,13 @@ pub enum WaiterState {
 #[repr(C)]
 pub struct ActionFilter(pub(crate) u128);
 
-/// A waiter's place in the line of one queue, of its worker, or of one task.
+/// A waiter's node in the wait list of one queue, of its worker, or of one task.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Place {
+pub struct WaitNode {
     pub(crate) link: Link,
     /// The hash of the queue's name, of the worker's, or of the task's id. Different ones that have
-    /// the same hash share their line: a process may be woken for the wrong one.
+    /// the same hash share their list: a process may be woken for the wrong one.
     pub(crate) hash: u32,
 }
 
@@ -73,7 +73,7 @@ impl Waiter {
         woken_for: LaneRef::NONE,
         link: Link::NONE,
         entry: 0,
-        lines: 0,
+        wait_lists: 0,
         state: WaiterState::Idle,
         for_work: false,
         for_worker: false,
@@ -81,9 +81,9 @@ impl Waiter {
     };
 }
 
-impl Place {
-    /// In no line.
-    pub const NONE: Place = Place { link: Link::NONE, hash: 0 };
+impl WaitNode {
+    /// In no wait list.
+    pub const NONE: WaitNode = WaitNode { link: Link::NONE, hash: 0 };
 }
 
 /// A settled task that is to be announced.

@@ -21,7 +21,7 @@ pub fn small(slots: usize, lanes: usize) -> Memory {
         queues: lanes + 256 + 2,
         queue_buckets: 8,
         waiters: 4,
-        lines: 2,
+        wait_lists: 2,
         counted: 3,
         transactions: 4,
     });

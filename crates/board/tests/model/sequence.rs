@@ -29,7 +29,7 @@ impl Sequence {
             queues: lanes + 256 + 4,
             queue_buckets: 4,
             waiters: 1,
-            lines: 1,
+            wait_lists: 1,
             counted: 1,
             transactions: 1,
         });

@@ -430,7 +430,7 @@ impl<'b> World<'b> {
                             }
                             return (Some((id, claimed.ticket)), steps);
                         }
-                        self.board.release_unheld(slot);
+                        self.board.release_unpinned(slot);
                     }
                     return (None, steps);
                 }

@@ -18,7 +18,7 @@ use crate::pg::datum::{self, BOOLS, FLOATS, Kind, OID, TEXTS, TIMESTAMPTZS, UUID
 use crate::pg::spi::snapshot::{self, Snapshot};
 use crate::pg::spi::{Rows, Session, statement};
 use crate::pg::uuid::Uuid;
-use crate::storage::privileges::{Access, Privileges};
+use crate::storage::privileges::{Granted, Privileges};
 use crate::storage::rows::{id_at, ids, session};
 use board::{Lease, Micros, Wall};
 use pgrx::pg_sys::Datum;
@@ -34,7 +34,7 @@ macro_rules! text {
 mod read;
 mod sources;
 
-statement!(PLACE, "list/place", [UUID]);
+statement!(POSITION, "list/position", [UUID]);
 statement!(
     LIVE_ROWS,
     "list/live_rows",
@@ -62,7 +62,7 @@ const AHEAD: Micros = Micros::from_secs(1);
 /// How far the time with which an id begins may be from that of submission.
 const ABOUT: Micros = Micros::from_millis(10);
 
-/// A place in the order, the greatest first: of the time by which the list is ordered, of
+/// A position in the order, the greatest first: of the time by which the list is ordered, of
 /// submission, id.
 type Key = (i64, i64, u128);
 
@@ -92,7 +92,7 @@ enum Part {
     Grouped,
     /// Ready tasks without a group, behind others.
     Behind,
-    /// Those that wait, and keep a place or do not.
+    /// Those that wait, and keep their position in the order of their group or do not.
     Waiting {
         held: bool,
     },
@@ -117,7 +117,7 @@ struct Source {
     queue: Vec<u8>,
     /// No task that is not read yet has a greater key.
     bound: Key,
-    /// The place of the last task that was read.
+    /// The position of the last task that was read.
     at: Key,
     chunk: usize,
 }
@@ -136,11 +136,11 @@ enum Stage {
 /// A page that is being made.
 struct Page<'p> {
     db: &'p Database,
-    access: &'p Access,
+    granted: &'p Granted,
     filter: &'p Filter,
     session: &'p Session,
     snapshot: Snapshot,
-    /// The place of the last task of the page before.
+    /// The position of the last task of the page before.
     from: Key,
     most: usize,
     examined: usize,
@@ -159,7 +159,7 @@ struct Page<'p> {
 /// The rows of a page, in their order: shown to `show` while they live.
 pub fn page(
     db: &Database,
-    access: &Access,
+    granted: &Granted,
     filter: &Filter,
     after: Option<Uuid>,
     most: usize,
@@ -172,7 +172,7 @@ pub fn page(
     let snapshot = snapshot::latest(|_, _| ()).1.keep();
     let mut page = Page {
         db,
-        access,
+        granted,
         filter,
         session: &session,
         snapshot,
@@ -192,7 +192,7 @@ pub fn page(
         leases: HashMap::new(),
     };
     if let Some(id) = after {
-        page.from = page.place(id)?;
+        page.from = page.position(id)?;
     }
     page.find_sources()?;
     let chosen = page.merge()?;
@@ -213,8 +213,8 @@ impl<'p> Page<'p> {
         }
     }
 
-    fn place(&self, id: Uuid) -> Result<Key> {
-        let rows = self.session.run_under(&PLACE, &[Some(id.datum())], self.snapshot.as_ptr());
+    fn position(&self, id: Uuid) -> Result<Key> {
+        let rows = self.session.run_under(&POSITION, &[Some(id.datum())], self.snapshot.as_ptr());
         if rows.len() == 0 {
             return Err(error::no_such_task(id));
         }
@@ -249,7 +249,7 @@ impl<'p> Page<'p> {
     }
 
     fn may_look(&self, queue: &[u8]) -> bool {
-        self.filter.takes_queue(self.access, &[Privileges::LOOK], queue)
+        self.filter.takes_queue(self.granted, &[Privileges::LOOK], queue)
     }
 
     /// How to ask for less.
@@ -327,7 +327,7 @@ impl<'p> Page<'p> {
     fn show(&self, chosen: &[Found], show: &mut impl FnMut([Option<Datum>; COLUMNS])) {
         let (settled, live): (Vec<&Found>, Vec<&Found>) =
             chosen.iter().partition(|it| it.settled.is_some());
-        let role = Some(Datum::from(self.access.role));
+        let role = Some(Datum::from(self.granted.role));
         let snapshot = self.snapshot.as_ptr();
         let leases: Vec<[Option<Datum>; 5]> = (live.iter())
             .map(|it| self.leases.get(&it.id()).map(inspect::columns).unwrap_or_default())
@@ -352,12 +352,12 @@ impl<'p> Page<'p> {
             &[ids(settled.iter().map(|it| it.id())), Some(datum::array(TIMESTAMPTZS, times)), role],
             snapshot,
         );
-        let mut places: HashMap<Uuid, (&Rows, usize)> = HashMap::with_capacity(chosen.len());
+        let mut found_at: HashMap<Uuid, (&Rows, usize)> = HashMap::with_capacity(chosen.len());
         for rows in [&live_rows, &settled_rows] {
-            places.extend((0..rows.len()).map(|row| (id_at(rows, row, 0), (rows, row))));
+            found_at.extend((0..rows.len()).map(|row| (id_at(rows, row, 0), (rows, row))));
         }
         for it in chosen {
-            if let Some((rows, row)) = places.get(&it.id()) {
+            if let Some((rows, row)) = found_at.get(&it.id()) {
                 show(std::array::from_fn(|column| rows.get(*row, column)));
             }
         }

@@ -96,7 +96,7 @@ impl Page<'_> {
     }
 
     fn add_live(&mut self) -> Result<()> {
-        let (first, last) = self.access.queues_to_look_at();
+        let (first, last) = self.granted.queues_to_look_at();
         for kind in LIVE {
             let has_none = kind.is_without_group && self.filter.group_key.is_some();
             if has_none || self.filter.status.is_some_and(|it| it != kind.status) {
@@ -142,7 +142,7 @@ impl Page<'_> {
             self.add(Part::SettledIn, queue, FIRST.0);
             return Ok(());
         }
-        let all_of_them = self.access.everywhere.has_any(Privileges::LOOK);
+        let all_of_them = self.granted.everywhere.has_any(Privileges::LOOK);
         if self.filter.status.is_some_and(|it| it != Status::Completed) && all_of_them {
             self.add(Part::Unsuccessful, Vec::new(), FIRST.0);
             return Ok(());

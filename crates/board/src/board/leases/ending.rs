@@ -57,7 +57,7 @@ impl Board<'_> {
 
     /// Takes a ready task that no worker owns off its lane, for a transaction that ends it or makes
     /// it wait; its slot is made if the lane has not come to it. `None`: no slot can be made or
-    /// held, since the free ones are other databases' shares.
+    /// pinned, since the free ones are other databases' shares.
     pub fn withdraw(
         &mut self,
         entry: u32,
@@ -70,7 +70,7 @@ impl Board<'_> {
         let slot = &self.slots[at];
         Some(match slot.state {
             State::Queued if !self.fits(&mut self.room_of(entry)) => {
-                self.release_unheld(at);
+                self.release_unpinned(at);
                 return None;
             }
             State::Queued => {
@@ -288,8 +288,8 @@ impl Board<'_> {
         self.find_lane(*queue, action.as_bytes(), self.order(*queue, priority), group)
     }
 
-    /// Drops a slot that `ensure_slot` made, if it is not held and its task's lane is not there.
-    pub fn release_unheld(&mut self, at: u32) {
+    /// Drops a slot that `ensure_slot` made, if it is not pinned and its task's lane is not there.
+    pub fn release_unpinned(&mut self, at: u32) {
         if self.slots[at].state == State::Queued && self.own_lane(at) != Some(self.slots[at].lane) {
             self.drop_slot(at);
         }

@@ -88,8 +88,8 @@ impl Board<'_> {
         self.set_timer(worker, leases, first);
     }
 
-    /// Sets the tree of a worker's leases. The worker keeps its place among the others as long as
-    /// its first deadline is the same, as it is when the leases of one call are returned.
+    /// Sets the tree of a worker's leases. The worker keeps its position among the others as long
+    /// as its first deadline is the same, as it is when the leases of one call are returned.
     fn set_timer(&mut self, worker: u32, leases: u32, first: u32) {
         let Worker { entry, leases: before, next_expiry, .. } = self.workers[worker];
         let next = if first == NIL { Monotonic::NEVER } else { self.slots[first].deadline };

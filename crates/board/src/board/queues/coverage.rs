@@ -89,7 +89,7 @@ impl Board<'_> {
 
     /// Marks one lane as known to the table only, from a rank on (rebuild, refresh): each ready
     /// task before it has, or had a moment ago, a slot. `level`: the priority of its tasks, in a
-    /// queue whose tasks gain priority with time. False when there is no place for the lane.
+    /// queue whose tasks gain priority with time. False when there is no room for the lane.
     pub fn survey(&mut self, entry: u32, name: LaneName, level: Option<u32>, from: Rank) -> bool {
         let queue = self.find_queue(entry, name.queue);
         let (ages, coverage) = queue.map_or((false, Coverage::Whole), |queue| {

@@ -322,8 +322,8 @@ impl Board<'_> {
         let it = &mut self.queues[queue];
         if it.settings.max_per_second > 0.0 {
             it.permits.count -= 1.0;
-            let line = self.line(self.queues.hash(queue));
-            if !self.queues[queue].has_permit() && self.lines[line].first != NIL {
+            let list = self.wait_list(self.queues.hash(queue));
+            if !self.queues[queue].has_permit() && self.wait_lists[list].first != NIL {
                 self.await_permit(queue);
             }
         }

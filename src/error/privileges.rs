@@ -18,7 +18,7 @@ fn any_of(words: impl Iterator<Item = &'static str>) -> String {
     format!("privilege {}", words.join(" or "))
 }
 
-/// The call that would permit it: a grant of the first of the words on a queue to a role.
+/// The call that would allow it: a grant of the first of the words on a queue to a role.
 fn ask_for(role: Oid, queue: &str, mut words: impl Iterator<Item = &'static str>) -> String {
     let role = role::name(role).map_or(String::new(), |it| it.to_string_lossy().into());
     let [queue, role] = [queue, &*role].map(|it: &str| it.replace('\'', "''"));

@@ -1,4 +1,4 @@
--- The whole entry of one task.
+-- One task, whole: all that the tables and its lease tell of it.
 -- Parameters: $1 id; of its lease, null if it has none: $2 worker, $3 when the ownership began,
 --   $4 deadline, $5 progress, $6 whether the history tells of it already. $2 without $3: another
 --   transaction has reserved the task.

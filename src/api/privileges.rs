@@ -9,7 +9,7 @@ use crate::ops::privileges;
 use crate::pg::datum;
 use crate::pg::named::{database, role};
 use crate::pg::uuid::{self, Uuid};
-use crate::storage::privileges::{Privileges, access};
+use crate::storage::privileges::{Privileges, granted};
 use crate::xact::on_board::current_database;
 use pgrx::PgLogLevel;
 use pgrx::pg_sys::{self, Datum};
@@ -63,25 +63,25 @@ fn change(
 
 /// Takes a queue, and whether a view shows numbers only, which members of pg_monitor may read, too.
 fn may_look(_: &mut Call, args: MayLook) -> Result<Option<Datum>> {
-    let access = access(&current_database());
+    let granted = granted(&current_database());
     let monitoring = args.monitoring.required()?;
-    let may = access.everywhere.has_any(Privileges::LOOK)
+    let may = granted.everywhere.has_any(Privileges::LOOK)
         // SAFETY: declared as text.
         || args.queue.datum().is_some_and(|queue| {
-            access.on(unsafe { datum::slice(queue) }).has_any(Privileges::LOOK)
+            granted.on(unsafe { datum::slice(queue) }).has_any(Privileges::LOOK)
         })
-        || monitoring && access.is_monitor;
+        || monitoring && granted.is_monitor;
     Ok(Some(Datum::from(may)))
 }
 
 /// Takes nothing. Returns a name that is not behind any queue that the caller may look at.
 fn first_queue(_: &mut Call, _: FirstQueue) -> Result<Option<Datum>> {
-    Ok(Some(datum::varlena(&access(&current_database()).queues_to_look_at().0)))
+    Ok(Some(datum::varlena(&granted(&current_database()).queues_to_look_at().0)))
 }
 
 /// Takes nothing. Returns a name that is not before any queue that the caller may look at.
 fn last_queue(_: &mut Call, _: LastQueue) -> Result<Option<Datum>> {
-    Ok(Some(datum::varlena(&access(&current_database()).queues_to_look_at().1)))
+    Ok(Some(datum::varlena(&granted(&current_database()).queues_to_look_at().1)))
 }
 
 /// Reads a role by its name.
