@@ -14,11 +14,11 @@ mod waiter;
 pub use database::Database;
 pub use process::{limit_memory, own_memory, processor_time, sleeps, spare_memory};
 pub use server::Server;
-pub use session::{Lease, Session, an_error, code, failure, is_lost};
+pub use session::{Lease, Session, an_error, code, explain, failure, is_lost};
 pub use wait::{BACKSTOP, eventually, milliseconds, patience, promptly, seconds, sleep};
 pub use waiter::wait_for_work;
 
-pub use postgres::error::DbError;
+pub use postgres::error::{DbError, Error};
 pub use serde_json::{Value, json};
 pub use uuid::Uuid;
 

@@ -23,17 +23,31 @@ pub fn own_memory(pid: i32) -> Option<i64> {
     line.trim_end_matches("kB").trim().parse().ok()
 }
 
-/// Lets a process take only so many more bytes than it has now.
+/// Lets a process take only so many more bytes than it has now. It is stopped meanwhile: one that
+/// grew after it was measured would be above its limit already, and could not even report an error.
 pub fn spare_memory(pid: i32, bytes: u64) {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process");
+    run(&["kill", "-STOP", &pid.to_string()]);
+    let status = loop {
+        let path = format!("/proc/{pid}/status");
+        let status = std::fs::read_to_string(path).expect("the process");
+        if status.lines().any(|line| line.starts_with("State:\tT")) {
+            break status;
+        }
+        std::thread::yield_now();
+    };
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("VmSize");
     let kilobytes: u64 = line.trim_end_matches("kB").trim().parse().expect("a number");
     limit_memory(pid, &(kilobytes * 1024 + bytes).to_string());
+    run(&["kill", "-CONT", &pid.to_string()]);
 }
 
-/// Limits the address space of a process, as its own user may.
+/// Limits the address space of a process.
 pub fn limit_memory(pid: i32, bytes: &str) {
-    let (pid, limit) = (pid.to_string(), format!("--as={bytes}:"));
-    let mut prlimit = Server::spawn("prlimit", &["--pid", &pid, &limit]);
-    assert!(prlimit.wait().expect("prlimit").success());
+    run(&["prlimit", "--pid", &pid.to_string(), &format!("--as={bytes}:")]);
+}
+
+/// As the server's own user.
+fn run(command: &[&str]) {
+    let mut child = Server::spawn(command[0], &command[1..]);
+    assert!(child.wait().expect("its end").success(), "{command:?}");
 }

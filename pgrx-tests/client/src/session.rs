@@ -35,12 +35,14 @@ pub fn code(error: &Error) -> String {
     error.code().map_or("lost".to_owned(), |state| state.code().to_owned())
 }
 
-/// An error in one line: the SQLSTATE and the message.
-fn explain(error: &Error) -> String {
-    match error.as_db_error() {
-        Some(complaint) => format!("{}: {}", complaint.code().code(), complaint.message()),
-        None => error.to_string(),
-    }
+/// An error: the SQLSTATE, the message, and where and why, if the server says so.
+pub fn explain(error: &Error) -> String {
+    let Some(complaint) = error.as_db_error() else { return error.to_string() };
+    let first = format!("{}: {}", complaint.code().code(), complaint.message());
+    [complaint.detail(), complaint.where_()]
+        .into_iter()
+        .flatten()
+        .fold(first, |all, it| all + "\n" + it)
 }
 
 /// Whether the connection was lost, for any reason.

@@ -186,20 +186,15 @@ fn a_tick_is_short_however_many_rows_there_are() {
     eventually(seconds(30), "the session has ended", || {
         watch_end.value::<bool>(gone, &[&pid]).then_some(())
     });
-    let mut before = reads();
-    for _ in 0..2 {
-        eventually(seconds(30), "the scheduler has looked", || {
-            let now = reads();
-            (std::mem::replace(&mut before, now) != now).then_some(())
-        });
-    }
-    let begun = Instant::now();
-    sleep(seconds(3));
-    let read = eventually(seconds(30), "the scheduler looks again", || {
-        Some(reads() - before).filter(|read| *read > 0)
+    // On a busy machine a report may have the reads of many ticks before.
+    eventually(seconds(60), "ticks read few blocks", || {
+        let (begun, before) = (Instant::now(), reads());
+        sleep(seconds(6));
+        let read = reads() - before;
+        let ticks = begun.elapsed().as_secs() as i64 + 3;
+        println!("{read} blocks in {ticks} ticks, of {blocks}");
+        (1..=ticks * 600).contains(&read).then_some(())
     });
-    let ticks = begun.elapsed().as_secs() as i64 + 3;
-    assert!(read <= ticks * 600, "{read} blocks in {ticks} ticks, of {blocks}");
 }
 
 /// A partition for the day that was so many days ago, in UTC.

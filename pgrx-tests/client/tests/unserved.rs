@@ -55,6 +55,24 @@ fn a_database_without_a_scheduler_says_so() {
     assert_eq!(s.warnings().len(), 0);
 }
 
+/// A transaction that has written cannot build the board: it gets an error that says "try again",
+/// and not the one of a task that has settled.
+#[test]
+fn a_board_that_is_not_built_is_told_apart_from_a_settled_task() {
+    let server = Server::start(&["max_worker_processes = 2", "max_parallel_workers = 0"]);
+    let database = server.bare_database();
+    let mut s = database.connect();
+    s.run("create extension scylla");
+    s.run("begin; create table theirs ()");
+    assert_eq!(s.refused("select count(*) from scylla.own_tasks('w', 'q')"), "57P03");
+    // The same call succeeds in a transaction that has written nothing.
+    s.run("rollback");
+    let id = s.submit("q");
+    let lease = s.own_one("q");
+    s.complete(&lease);
+    assert_eq!(s.refused(&format!("call scylla.wait_for_task('{id}')")), "55000");
+}
+
 /// With a scheduler, and no place for a process that runs commands.
 #[test]
 fn sql_commands_without_a_process_say_so() {
