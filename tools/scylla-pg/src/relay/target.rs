@@ -3,13 +3,17 @@
 use super::answer::within;
 use crate::connection;
 use crate::failure::Failure;
+use std::collections::HashSet;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 /// Prepares a session. The server notices within half a minute that its client is gone. What is
-/// carried may be forgotten by the outbox, so that its commit has to last.
+/// carried may be forgotten by the outbox, so that its commit has to last. Statements are planned
+/// once, while the tables are small: their plans have to suit large ones.
 const SESSION: &str = "
 set search_path = pg_catalog, pg_temp;
+set enable_seqscan = off;
+set jit = off;
 set timezone = 'UTC';
 set intervalstyle = 'postgres';
 set statement_timeout = '50s';
@@ -94,8 +98,11 @@ impl Target {
 
     /// Submits those of the tasks that were not carried before.
     pub async fn carry(&self, tasks: &[Task], round: i64) -> Result<Carried, Failure> {
-        let ids: Vec<Uuid> = tasks.iter().map(|task| task.id).collect();
-        let json: Vec<&str> = tasks.iter().map(|task| task.json.as_str()).collect();
+        // Of two with the same id, the first counts.
+        let mut seen = HashSet::with_capacity(tasks.len());
+        let tasks = tasks.iter().filter(|task| seen.insert(task.id));
+        let (ids, json): (Vec<Uuid>, Vec<&str>) =
+            tasks.map(|task| (task.id, task.json.as_str())).unzip();
         let generation = (round % 3) as i16;
         let row = within(async {
             Ok(self.client.query_one(&self.carry, &[&ids, &json, &generation]).await?)
@@ -107,9 +114,9 @@ impl Target {
     /// Which of these ids are not noted as carried.
     pub async fn unknown(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, Failure> {
         let unknown = format!(
-            "select given.id from unnest($1::uuid[]) as given (id) where not exists (
-                select from scylla_relay.carried_{} c
-                where c.generation in (0, 1, 2) and c.id = given.id)",
+            "select given.id from unnest($1::uuid[]) as given (id) where (
+                select c.id from scylla_relay.carried_{} c where c.id = given.id limit 1
+            ) is null",
             self.source
         );
         let rows = within(async { Ok(self.client.query(&unknown, &[&ids]).await?) }).await?;

@@ -27,7 +27,7 @@ comment on table scylla_relay.refused is 'submissions that scylla refused, such 
 create table if not exists scylla_relay.carried_$source (
     generation smallint not null,
     id uuid not null,
-    primary key (generation, id)
+    primary key (id, generation)
 ) partition by list (generation);
 create table if not exists scylla_relay.carried_$source_0 partition of scylla_relay.carried_$source
 for values in (0) with (autovacuum_enabled = off);
