@@ -32,7 +32,7 @@ PACKAGES = ("patroni python3-etcd python3-psycopg2 python3-prettytable python3-w
 NODES = ("node0", "node1", "node2")
 
 folder = f"{sys.argv[1]}/patroni"
-usr = pg("unpack", "patroni", *PACKAGES).strip()
+usr = pg("unpack", *PACKAGES).strip()
 env = {**os.environ, "PYTHONPATH": f"{usr}/lib/python3/dist-packages", "HOME": folder,
        "LD_LIBRARY_PATH": f"{usr}/lib/x86_64-linux-gnu:{usr}/lib/aarch64-linux-gnu"}
 processes = {}
