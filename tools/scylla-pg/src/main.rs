@@ -5,6 +5,7 @@ mod connection;
 mod explain;
 mod failure;
 mod import;
+mod listen;
 mod metrics;
 mod output;
 mod relay;

@@ -1,6 +1,7 @@
 //! `metrics`
 
 use crate::failure::Failure;
+use crate::listen::{LIMITS, accept};
 use crate::metrics::{Exporter, MAX_NAMES, router};
 use clap::Args;
 use tokio::net::TcpListener;
@@ -45,6 +46,6 @@ impl Metrics {
         })?;
         println!("listening on http://{}/metrics", listener.local_addr()?);
         let exporter = Exporter::new(dbname, self.max_names);
-        Ok(axum::serve(listener, router(exporter)).await?)
+        Ok(axum::serve(accept(listener, None, LIMITS)?, router(exporter)).await?)
     }
 }

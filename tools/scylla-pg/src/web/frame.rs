@@ -6,7 +6,7 @@ use super::html::{DOCTYPE, notice};
 use super::request::{Refusal, Viewer};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 pub const CSS: &str = include_str!("assets/app.css");
 pub const JS: &str = include_str!("assets/app.js");
@@ -180,9 +180,22 @@ impl Refusal {
     }
 }
 
+/// The text of a refusal. `framed` makes a page of it, which knows where the stylesheet is.
+#[derive(Clone)]
+struct Refused(String);
+
+/// The response, with its page if it is a refusal.
+pub fn framed(base: &str, mut response: Response) -> Response {
+    let Some(Refused(text)) = response.extensions_mut().remove() else { return response };
+    let (parts, _) = response.into_parts();
+    (parts.status, parts.headers, bare(base, "Not done", PreEscaped(text))).into_response()
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.status, bare("", "Not done", self.html())).into_response()
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(Refused(self.html().into_string()));
+        response
     }
 }
 

@@ -7,7 +7,6 @@ mod database;
 mod frame;
 mod html;
 mod jobs;
-mod listen;
 mod log;
 mod pages;
 mod part;
@@ -16,20 +15,20 @@ mod request;
 mod snapshot;
 
 use crate::failure::Failure;
+use crate::listen::{self, Peer};
 use crate::metrics;
 pub use access::Network;
 use access::{Identity, Sessions, Signer, Throttle};
 use app::App;
 pub use app::LogIn;
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse, Response};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::get;
 use database::Database;
 use jobs::Jobs;
-use listen::Peer;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -173,13 +172,12 @@ fn router(app: Arc<App>) -> Router {
         // A nested route of "/" is the base without a slash at its end.
         base => Router::new().route(&format!("{base}/"), pages::home()).nest(base, pages),
     };
-    let pages = pages.with_state(app);
-    pages.layer(from_fn(guarded))
+    pages.with_state(app.clone()).layer(from_fn_with_state(app, guarded))
 }
 
-/// Headers of all answers.
-async fn guarded(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await.into_response();
+/// The page of a refusal, and the headers of all answers.
+async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let mut response = frame::framed(&app.base, next.run(request).await);
     let headers = response.headers_mut();
     for (name, value) in [
         ("content-security-policy", POLICY),

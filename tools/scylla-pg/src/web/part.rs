@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 /// An id for an element, from names that users chose.
 pub fn id_of(names: &[&str]) -> String {
@@ -54,28 +55,38 @@ impl Part {
     }
 
     /// Elements to put in place of those with their ids, as far as they differ from what was sent.
-    pub fn changes(&self, sent: &mut HashMap<String, String>, changes: &mut Map<String, Value>) {
-        let mut put = |id: String, html: String| {
-            if sent.get(&id) != Some(&html) {
-                changes.insert(id.clone(), html.clone().into());
-                sent.insert(id, html);
-            }
-        };
-        put(format!("{}t", self.id), self.top());
+    pub fn changes(&self, sent: &mut Sent, changes: &mut Map<String, Value>) {
+        let top = self.top();
+        if sent.is_news(&format!("{}t", self.id), &top) {
+            changes.insert(format!("{}t", self.id), top.into());
+        }
         let ids: Vec<&str> = self.rows.iter().map(|(id, _)| id.as_str()).collect();
-        let (key, ids) = (format!("{}ids", self.id), ids.join(" "));
-        if sent.get(&key) != Some(&ids) {
-            sent.insert(key, ids);
-            sent.extend(self.rows.iter().cloned());
+        if sent.is_news(&format!("{}r", self.id), &ids.join(" ")) {
+            // Rows came or went: the whole table is sent.
+            self.rows.iter().for_each(|(id, row)| _ = sent.is_news(id, row));
             changes.insert(format!("{}r", self.id), self.table().into());
             return;
         }
-        let mut put = |id: &String, html: &String| {
-            if sent.get(id) != Some(html) {
-                changes.insert(id.clone(), html.clone().into());
-                sent.insert(id.clone(), html.clone());
+        for (id, row) in &self.rows {
+            if sent.is_news(id, row) {
+                changes.insert(id.clone(), row.clone().into());
             }
-        };
-        self.rows.iter().for_each(|(id, row)| put(id, row));
+        }
+    }
+}
+
+/// What a page has been sent, by hashes: a thousand rows for each of fifty viewers would take more
+/// memory than all else.
+#[derive(Default)]
+pub struct Sent {
+    hasher: RandomState,
+    hashes: HashMap<u64, u64>,
+}
+
+impl Sent {
+    /// Whether this differs from what was sent for the element before; from now on it was sent.
+    fn is_news(&mut self, id: &str, html: &str) -> bool {
+        let hash = self.hasher.hash_one(html);
+        self.hashes.insert(self.hasher.hash_one(id), hash) != Some(hash)
     }
 }

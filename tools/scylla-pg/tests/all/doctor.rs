@@ -139,6 +139,12 @@ fn a_scheduler_that_is_held_up() {
     let signal = |name: &str| {
         assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
     };
+    // In the midst of its work it would hold what doctor reads.
+    let idle = format!(
+        "select state = 'idle' and clock_timestamp() > state_change + '100 ms'
+         from pg_stat_activity where pid = {pid}"
+    );
+    eventually("the scheduler sleeps", || (d.sql(&idle) == "t").then_some(()));
     signal("-STOP");
     appears(&d, "scheduler", "warning", " late", "log");
     signal("-CONT");

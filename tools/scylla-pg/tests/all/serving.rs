@@ -209,7 +209,9 @@ fn the_page_is_served_below_a_path_of_another_site() {
     };
     let own = format!("http://{}", site.address);
     for origin in ["https://example.com", "http://ops.example.com", &own] {
-        assert_eq!(pause(origin).status, 403, "{origin}");
+        let refused = pause(origin);
+        assert_eq!(refused.status, 403, "{origin}");
+        assert!(refused.body.contains("href=\"/scylla/assets/"), "{}", refused.body);
     }
     let done = pause("https://ops.example.com");
     assert_eq!((done.status, location(&done)), (303, "/scylla/db/queue?name=mail".into()));

@@ -90,7 +90,9 @@ fn a_terminal_is_refreshed() {
     let server = Server::start(&["max_worker_processes = 20"]);
     let d = Database::of(&server);
     d.sql("select scylla.submit('before')");
-    let mut command = d.terminal(&format!("{PROGRAM} top --interval 0.2"));
+    // A program that was started in the background may have been told to ignore the interrupt.
+    let top = format!("env --default-signal=INT {PROGRAM} top --interval 0.2");
+    let mut command = d.terminal(&top);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut keys, mut out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let shown = Arc::new(Mutex::new(Vec::new()));

@@ -364,7 +364,7 @@ fn what_users_write_is_text() {
         "/db/schedules",
         &format!("/db/schedule?name={name}"),
         &format!("/db/queue?name={name}"),
-        "/db/groups",
+        "/db/groups/list",
         "/db/roles",
         "/db/sql",
         &format!("/db/tasks/{done}"),
@@ -550,7 +550,7 @@ fn actions_are_logged_and_tokens_are_nowhere() {
     let site = proxied(&d, &[]);
     let role = "X-Role: web_all";
     let by = "X-Forwarded-For: 10.9.9.9, 192.0.2.7";
-    for path in ["/", "/db/workers", "/db/tasks", &format!("/db/tasks/{id}"), "/db/groups"] {
+    for path in ["/", "/db/workers", "/db/tasks", &format!("/db/tasks/{id}"), "/db/groups/list"] {
         assert!(!site.get(path, &[role]).body.contains(&token), "{path}");
     }
     let (cookie, form) = proof(&site.get("/db/tasks", &[role]));

@@ -78,6 +78,7 @@ def check(site, look, path, name):
         answer = page.goto(URL + path)
         assert answer.status == 200, answer.status
         page.wait_for_timeout(150)
+        page.locator("[data-later] [role=status]").wait_for(state="detached")
         assert page.locator(".notice.error").count() == 0, page.locator(".notice.error").first.inner_text()
         width = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert width <= 0, f"{width} px wider than the window"

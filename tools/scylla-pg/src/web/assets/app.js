@@ -79,7 +79,8 @@ async function readLater() {
     try {
       const response = await fetch(place.dataset.later, { headers: { accept: "text/html" } });
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
-      const now = page.getElementById(place.id);
+      // A refusal has no such part: it is shown whole.
+      const now = page.getElementById(place.id) ?? page.getElementById("main");
       if (now) place.replaceChildren(...now.childNodes);
     } catch {
       // The rest of the page is there.

@@ -92,6 +92,19 @@ fn meta(text: &str) -> Markup {
 }
 
 pub async fn groups(at: At) -> Response {
+    let list = at.viewer.url(&format!("/{}/groups/list", at.database.name));
+    // All their tasks are counted, which takes a while where millions are ready.
+    let body = html! {
+        h1 { "Groups" }
+        div id="groups" data-later=(list) {
+            p.quiet role="status" { "Counting the ready tasks…" }
+            noscript { p { a href=(list) { "The groups" } } }
+        }
+    };
+    Page::new("Groups", Some(&at.database), "groups").show(&at.viewer, body)
+}
+
+pub async fn groups_list(at: At) -> Response {
     let page = Page::new("Groups", Some(&at.database), "groups");
     shown(groups_body(&at).await, &page, &at.viewer)
 }
@@ -109,30 +122,32 @@ async fn groups_body(at: &At) -> Result<Markup, Refusal> {
     let rights = database.rights(&viewer.identity, None).await?;
     Ok(html! {
         h1 { "Groups" }
-        @if rows.is_empty() { (notice("note", "No group has ready or running tasks.", None, Some("A task has a group when it is submitted with group_key."))) }
-        @else {
-            div.scroll { table {
-                thead { tr { th scope="col" { "Group" } th scope="col" { "Queue" } th.n scope="col" { "Ready" } th.n scope="col" { "Running" } th.n scope="col" { "Oldest" } @if rights.cancel { th scope="col" { "Actions" } } } }
-                tbody { @for row in rows.iter().take(MOST) {
-                    @let (queue, group) = (row.get::<_, &str>(0), row.get::<_, &str>(1));
-                    tr {
-                        th scope="row" { a href=(viewer.url(&format!("/{}/tasks{}", database.name, query(&[("queue", queue), ("group_key", group)])))) { (name(group)) } }
-                        td { (name(queue)) }
-                        td.n { (number(row.get::<_, i64>(2))) }
-                        td.n { (number(row.get::<_, i64>(3))) }
-                        td.n { (seconds(row.get(4))) }
-                        @if rights.cancel {
-                            td { form method="post" action=(viewer.url(&format!("/{}/confirm", database.name))) {
-                                (viewer.token_field())
-                                input type="hidden" name="queue" value=(queue);
-                                input type="hidden" name="group_key" value=(group);
-                                button name="deed" value="all cancel" aria-label={ "Cancel the tasks of " (group) } { "Cancel…" }
-                            } }
+        div id="groups" {
+            @if rows.is_empty() { (notice("note", "No group has ready or running tasks.", None, Some("A task has a group when it is submitted with group_key."))) }
+            @else {
+                div.scroll { table {
+                    thead { tr { th scope="col" { "Group" } th scope="col" { "Queue" } th.n scope="col" { "Ready" } th.n scope="col" { "Running" } th.n scope="col" { "Oldest" } @if rights.cancel { th scope="col" { "Actions" } } } }
+                    tbody { @for row in rows.iter().take(MOST) {
+                        @let (queue, group) = (row.get::<_, &str>(0), row.get::<_, &str>(1));
+                        tr {
+                            th scope="row" { a href=(viewer.url(&format!("/{}/tasks{}", database.name, query(&[("queue", queue), ("group_key", group)])))) { (name(group)) } }
+                            td { (name(queue)) }
+                            td.n { (number(row.get::<_, i64>(2))) }
+                            td.n { (number(row.get::<_, i64>(3))) }
+                            td.n { (seconds(row.get(4))) }
+                            @if rights.cancel {
+                                td { form method="post" action=(viewer.url(&format!("/{}/confirm", database.name))) {
+                                    (viewer.token_field())
+                                    input type="hidden" name="queue" value=(queue);
+                                    input type="hidden" name="group_key" value=(group);
+                                    button name="deed" value="all cancel" aria-label={ "Cancel the tasks of " (group) } { "Cancel…" }
+                                } }
+                            }
                         }
-                    }
+                    } }
                 } }
-            } }
-            @if rows.len() > MOST { p.quiet { "The " (MOST) " groups with the most ready tasks." } }
+                @if rows.len() > MOST { p.quiet { "The " (MOST) " groups with the most ready tasks." } }
+            }
         }
     })
 }

@@ -2,14 +2,13 @@
 
 use super::super::app::{App, LogIn};
 use super::super::database::{Database, Rights, Watch};
-use super::super::part::Part;
+use super::super::part::{Part, Sent};
 use super::super::request::{Pairs, Refusal, Viewer, of};
 use super::{lists, overview, queue, task};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde_json::{Map, Value};
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,7 +119,7 @@ struct Stream {
     viewer: Viewer,
     view: View,
     ticks: watch::Receiver<u64>,
-    sent: HashMap<String, String>,
+    sent: Sent,
 }
 
 pub async fn events(viewer: Viewer, pairs: Pairs) -> Response {
@@ -130,7 +129,7 @@ pub async fn events(viewer: Viewer, pairs: Pairs) -> Response {
     };
     let ticks = viewer.app.ticks.subscribe();
     wake(&viewer.app);
-    let state = Stream { view, viewer, ticks, sent: HashMap::new() };
+    let state = Stream { view, viewer, ticks, sent: Sent::default() };
     let events = stream::unfold(state, async |mut state| {
         loop {
             let mut changes = Map::new();

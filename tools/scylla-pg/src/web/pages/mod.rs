@@ -42,6 +42,7 @@ pub fn router() -> Router<Arc<App>> {
         .route("/{db}/schedules", get(schedules::page))
         .route("/{db}/schedule", get(schedules::one))
         .route("/{db}/groups", get(lists::groups))
+        .route("/{db}/groups/list", get(lists::groups_list))
         .route("/{db}/sql", get(lists::sql))
         .route("/{db}/roles", get(lists::roles))
         .route("/{db}/confirm", post(act::confirm))

@@ -1,4 +1,4 @@
-//! Where browsers connect to, with TLS or without.
+//! Where browsers and scrapers connect to, with TLS or without.
 
 use crate::failure::Failure;
 use axum::extract::connect_info::Connected;
