@@ -90,18 +90,36 @@ type SubmitTask struct {
 	SubmitOptions
 }
 
-// Submitted is how an element of [Client.SubmitTasks] ended.
+// SubmitTasksOptions are the options of [Client.SubmitTasks].
+type SubmitTasksOptions struct {
+	// AllowPartial submits the tasks that can be submitted; the others tell their outcome.
+	AllowPartial bool
+}
+
+// SubmitOutcome is how an element of [Client.SubmitTasks] ended.
+type SubmitOutcome string
+
+// How an element ended: it was submitted, its id or key was taken, or an argument was invalid.
+const (
+	SubmitInserted  SubmitOutcome = "inserted"
+	SubmitDuplicate SubmitOutcome = "duplicate"
+	SubmitInvalid   SubmitOutcome = "invalid"
+)
+
+// Submitted is what became of an element of [Client.SubmitTasks].
 type Submitted struct {
-	ID string
-	// Outcome is inserted, duplicate or invalid.
-	Outcome string
+	// ID is the task's. Of a duplicate that was ignored it is the existing task's. Else it is the element's,
+	// or empty when that has none.
+	ID      string
+	Outcome SubmitOutcome
 	// Error tells why an element is invalid.
 	Error string
 }
 
-// SubmitTasks submits tasks of any queues, which may come after one another. With atomic, a duplicate or
-// invalid one is an error and nothing is submitted; else each tells its outcome.
-func (c *Client) SubmitTasks(ctx context.Context, tasks []SubmitTask, atomic bool) ([]Submitted, error) {
+// SubmitTasks submits tasks of any queues, which may come after one another. A duplicate or invalid one is
+// an error and nothing is submitted, unless the options allow that. The options may be nil.
+func (c *Client) SubmitTasks(ctx context.Context, tasks []SubmitTask, options *SubmitTasksOptions) ([]Submitted, error) {
+	atomic := options == nil || !options.AllowPartial
 	elements := make([]map[string]any, len(tasks))
 	for i, task := range tasks {
 		element, err := task.element()
@@ -215,10 +233,34 @@ func (c *Client) Cancel(ctx context.Context, id string) (cancelled bool, err err
 	return cancelled, err
 }
 
-// CancelMany cancels tasks and returns for each whether it did. nil: no such task.
-func (c *Client) CancelMany(ctx context.Context, ids []string) (cancelled []*bool, err error) {
-	err = c.value(ctx, &cancelled, "scylla.cancel_tasks($1::text::uuid[])", plainArray(ids))
-	return cancelled, err
+// CancelOutcome is what became of a task of [Client.CancelMany].
+type CancelOutcome string
+
+// What became of a task: it was cancelled, it had settled, or there is no such task.
+const (
+	CancelDone     CancelOutcome = "cancelled"
+	CancelSettled  CancelOutcome = "settled"
+	CancelNotFound CancelOutcome = "not found"
+)
+
+// CancelMany cancels tasks and returns the outcome of each.
+func (c *Client) CancelMany(ctx context.Context, ids []string) ([]CancelOutcome, error) {
+	var cancelled []*bool
+	if err := c.value(ctx, &cancelled, "scylla.cancel_tasks($1::text::uuid[])", plainArray(ids)); err != nil {
+		return nil, err
+	}
+	outcomes := make([]CancelOutcome, len(cancelled))
+	for i, done := range cancelled {
+		switch {
+		case done == nil:
+			outcomes[i] = CancelNotFound
+		case *done:
+			outcomes[i] = CancelDone
+		default:
+			outcomes[i] = CancelSettled
+		}
+	}
+	return outcomes, nil
 }
 
 // CancelGroup cancels the unfinished tasks of a group and returns their number.
@@ -239,8 +281,8 @@ func (c *Client) Delete(ctx context.Context, ids []string) (count int, err error
 	return count, err
 }
 
-// Resubmit submits aborted and cancelled tasks again and returns the new ids. Empty: no such task, or not
-// one of these.
+// Resubmit submits aborted and cancelled tasks again and returns the new ids in order. An id is empty where
+// there is no such task, or it is neither aborted nor cancelled.
 func (c *Client) Resubmit(ctx context.Context, ids []string) ([]string, error) {
 	var found []*string
 	if err := c.value(ctx, &found, "scylla.resubmit($1::text::uuid[])", plainArray(ids)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,7 +117,7 @@ func TestKeyConflicts(t *testing.T) {
 	ctx, queue, client := t.Context(), newQueue(t), newClient()
 	first := submit(t, queue, nil, scylla.SubmitOptions{Key: "k"})
 	_, err := client.Submit(ctx, queue, nil, &scylla.SubmitOptions{Key: "k"})
-	if !errors.Is(err, scylla.ErrDuplicate) || errors.Is(err, scylla.ErrFull) {
+	if !errors.Is(err, scylla.ErrDuplicate) || errors.Is(err, scylla.ErrQueueFull) {
 		t.Fatal(err)
 	}
 	equal(t, submit(t, queue, nil, scylla.SubmitOptions{Key: "k", OnConflict: scylla.ConflictIgnore}), first)
@@ -135,7 +136,7 @@ func TestEachOptionReachesTheServer(t *testing.T) {
 	submit(t, queue, []int{1}, scylla.SubmitOptions{
 		Action: "a", Priority: 4294967295, ID: id, Key: "k", RunAt: runAt, After: []string{before},
 		OnFailure: scylla.FailureRun, MaxTries: scylla.NoLimit, RetryInterval: 1500 * time.Millisecond, RetryJitter: -time.Second,
-		Timeout: 100 * 365 * 24 * time.Hour, PostResult: true, GroupKey: "g", Meta: map[string]any{"m": 1},
+		Lease: 100 * 365 * 24 * time.Hour, PostResult: true, GroupKey: "g", Meta: map[string]any{"m": 1},
 	})
 	e := entry(t, id)
 	if e.Action != "a" || e.Priority != 4294967295 || *e.Key != "k" || !e.RunAt.Equal(runAt) || e.After[0] != before ||
@@ -222,10 +223,10 @@ func TestSubmitTasks(t *testing.T) {
 		{Queue: queue, SubmitOptions: scylla.SubmitOptions{ID: first}},
 		{Queue: queue, SubmitOptions: scylla.SubmitOptions{Priority: -1}},
 	}
-	submitted := must(client.SubmitTasks(ctx, tasks, false))(t)
+	submitted := must(client.SubmitTasks(ctx, tasks, &scylla.SubmitTasksOptions{AllowPartial: true}))(t)
 	outcomes := ""
 	for _, one := range submitted {
-		outcomes += one.Outcome + " "
+		outcomes += string(one.Outcome) + " "
 	}
 	equal(t, outcomes, "inserted inserted duplicate invalid ")
 	if submitted[3].Error == "" {
@@ -235,7 +236,7 @@ func TestSubmitTasks(t *testing.T) {
 	if e.Status != scylla.StatusWaiting || e.After[0] != first || e.Priority != 7 {
 		t.Fatalf("%+v", e)
 	}
-	if _, err := client.SubmitTasks(ctx, tasks[2:3], true); !errors.Is(err, scylla.ErrDuplicate) {
+	if _, err := client.SubmitTasks(ctx, tasks[2:3], nil); !errors.Is(err, scylla.ErrDuplicate) {
 		t.Fatal(err)
 	}
 }
@@ -281,7 +282,10 @@ func TestFullQueue(t *testing.T) {
 	queue := newQueue(t)
 	run(t, "select scylla.configure_queue($1, max_ready => 1)", queue)
 	submit(t, queue, nil, scylla.SubmitOptions{})
-	if _, err := newClient().Submit(t.Context(), queue, nil, nil); !errors.Is(err, scylla.ErrFull) {
+	until(t, "the server has counted the tasks", func() bool {
+		return value[bool](t, "select ready is not null from scylla.queues where queue = $1", queue)
+	})
+	if _, err := newClient().Submit(t.Context(), queue, nil, nil); !errors.Is(err, scylla.ErrQueueFull) {
 		t.Fatal(err)
 	}
 }
@@ -311,8 +315,9 @@ func TestCallsAboutTasks(t *testing.T) {
 	if _, err := client.Cancel(ctx, absent); !errors.Is(err, scylla.ErrNotFound) {
 		t.Fatal(err)
 	}
-	many := must(client.CancelMany(ctx, []string{id, absent}))(t)
-	if *many[0] || many[1] != nil {
+	open := submit(t, queue, nil, scylla.SubmitOptions{})
+	many := must(client.CancelMany(ctx, []string{id, absent, open}))(t)
+	if want := []scylla.CancelOutcome{scylla.CancelSettled, scylla.CancelNotFound, scylla.CancelDone}; !slices.Equal(many, want) {
 		t.Fatal(many)
 	}
 	again := must(client.Resubmit(ctx, []string{id, absent}))(t)

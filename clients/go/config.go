@@ -30,8 +30,8 @@ type WorkerConfig struct {
 	Lease time.Duration
 	// Grace is what handlers have to end when the worker stops; 25 s by default, negative: nothing.
 	Grace time.Duration
-	// Timeout is the limit of each handler that has none of its own; no limit by default.
-	Timeout time.Duration
+	// TimeLimit is the time limit of each handler that has none of its own; no limit by default.
+	TimeLimit time.Duration
 	// Coalesce is how long a result waits for others while handlers run; 5 ms by default, negative: not.
 	Coalesce time.Duration
 	// Wait is how long one statement waits for work; 30 s by default.
@@ -74,16 +74,16 @@ func NewWorker(conn *pgx.ConnConfig, config *WorkerConfig) (*Worker, error) {
 	if c.Concurrency < 0 || c.Prefetch < 0 {
 		return nil, errors.New("scylla: Concurrency and Prefetch are not negative")
 	}
-	if c.Lease < 0 || c.Timeout < 0 || c.Wait < 0 || c.CallTimeout < 0 {
-		return nil, errors.New("scylla: Lease, Timeout, Wait and CallTimeout are not negative")
+	if c.Lease < 0 || c.TimeLimit < 0 || c.Wait < 0 || c.CallTimeout < 0 {
+		return nil, errors.New("scylla: Lease, TimeLimit, Wait and CallTimeout are not negative")
 	}
 	handlers, actions := make(Handlers, len(c.Handlers)), make([]string, 0, len(c.Handlers))
 	for action, handler := range c.Handlers {
 		if handler.handle == nil {
 			return nil, fmt.Errorf("scylla: the handler of action %q is empty", action)
 		}
-		if handler.timeout == 0 {
-			handler.timeout = c.Timeout
+		if handler.limit == 0 {
+			handler.limit = c.TimeLimit
 		}
 		handlers[action] = handler
 		actions = append(actions, action)

@@ -3,6 +3,7 @@ package scylla
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -12,8 +13,8 @@ var (
 	ErrCancelled = errors.New("scylla: the task was cancelled")
 	// ErrLeaseLost: another worker may have the task. What the handler returns is dropped.
 	ErrLeaseLost = errors.New("scylla: the lease was lost")
-	// ErrTimeout: the handler's own limit is over. An error means another try; a result counts.
-	ErrTimeout = errors.New("scylla: the handler's time limit is over")
+	// ErrTimeLimit: the handler's time limit is over. An error means another try; a result counts.
+	ErrTimeLimit = errors.New("scylla: the handler's time limit is over")
 	// ErrShutdown: the worker stops and its grace is over. An error hands the task back, and the try is
 	// not counted; a result counts.
 	ErrShutdown = errors.New("scylla: the worker stops")
@@ -27,8 +28,8 @@ var (
 	ErrNotFound = errors.New("scylla: not found")
 	// ErrNotPermitted is SQLSTATE 42501: the role lacks the privilege on the queue.
 	ErrNotPermitted = errors.New("scylla: not permitted")
-	// ErrFull is SQLSTATE 53400: the queue is full.
-	ErrFull = errors.New("scylla: queue full")
+	// ErrQueueFull is SQLSTATE 53400 for a queue: it has as many ready tasks as its max_ready allows.
+	ErrQueueFull = errors.New("scylla: queue full")
 )
 
 // ErrIncompatible is returned by a worker whose server has no scylla, or one that this package cannot
@@ -54,7 +55,7 @@ func (e *Error) Error() string { return "scylla: " + e.err.Error() }
 // Unwrap gives the driver's error.
 func (e *Error) Unwrap() error { return e.err }
 
-// Is tells whether the SQLSTATE is that of ErrDuplicate, ErrNotFound, ErrNotPermitted or ErrFull.
+// Is tells whether the SQLSTATE is that of ErrDuplicate, ErrNotFound, ErrNotPermitted or ErrQueueFull.
 func (e *Error) Is(target error) bool {
 	switch e.Code {
 	case "23505":
@@ -64,7 +65,8 @@ func (e *Error) Is(target error) bool {
 	case "42501":
 		return target == ErrNotPermitted
 	case "53400":
-		return target == ErrFull
+		// other limits of the server have this code, too
+		return target == ErrQueueFull && strings.Contains(e.err.Error(), `" is full`)
 	}
 	return false
 }

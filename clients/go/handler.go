@@ -17,8 +17,8 @@ type Handlers map[string]Handler
 
 // Handler runs tasks of one action. [Handle] and [HandleResult] make one.
 type Handler struct {
-	handle  func(ctx context.Context, task *TaskInfo) (any, error)
-	timeout time.Duration
+	handle func(ctx context.Context, task *TaskInfo) (any, error)
+	limit  time.Duration
 }
 
 // Handle makes a handler of a function. The spec is decoded into a T; where it does not fit, the task is
@@ -26,7 +26,7 @@ type Handler struct {
 //
 // The function ends the task: nil completes it, an error is another try after a delay, [Abort] ends it for
 // good, [Snooze] postpones it. When the context ends, context.Cause tells why: [ErrCancelled],
-// [ErrLeaseLost], [ErrTimeout] or [ErrShutdown].
+// [ErrLeaseLost], [ErrTimeLimit] or [ErrShutdown].
 func Handle[T any](f func(ctx context.Context, task *Task[T]) error) Handler {
 	return HandleResult(func(ctx context.Context, task *Task[T]) (any, error) {
 		return nil, f(ctx, task)
@@ -44,10 +44,10 @@ func HandleResult[T, R any](f func(ctx context.Context, task *Task[T]) (R, error
 	}}
 }
 
-// WithTimeout is the handler with a limit of its own: when that is over its context ends with
-// [ErrTimeout].
-func (h Handler) WithTimeout(limit time.Duration) Handler {
-	h.timeout = limit
+// WithTimeLimit is the handler with a time limit of its own: when that is over its context ends with
+// [ErrTimeLimit].
+func (h Handler) WithTimeLimit(limit time.Duration) Handler {
+	h.limit = limit
 	return h
 }
 
@@ -85,8 +85,8 @@ type Outcome struct {
 // Run runs the handler with middleware around it, the first one outermost, and tells the outcome. It is
 // what a worker does with a task that it owns, and serves tests without a server.
 func (h Handler) Run(ctx context.Context, task *TaskInfo, middleware ...HandleMiddleware) Outcome {
-	if h.timeout > 0 {
-		limited, cancel := context.WithTimeoutCause(ctx, h.timeout, ErrTimeout)
+	if h.limit > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, h.limit, ErrTimeLimit)
 		defer cancel()
 		ctx = limited
 	}
@@ -140,8 +140,8 @@ func outcomeOf(value any, err, cause error) Outcome {
 		return Outcome{Kind: OutcomeYield, Delay: snooze.Delay, Err: err}
 	case cause == ErrShutdown:
 		return Outcome{Kind: OutcomeYield, Err: err}
-	case cause == ErrTimeout:
-		return Outcome{Kind: OutcomeRetry, Error: failure("timeout", err), Err: err}
+	case cause == ErrTimeLimit:
+		return Outcome{Kind: OutcomeRetry, Error: failure("time_limit", err), Err: err}
 	}
 	code := "error"
 	if errors.Is(err, ErrInvalidSpec) {

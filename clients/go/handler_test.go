@@ -89,9 +89,9 @@ func TestCauseDecidesWhatAnErrorMeans(t *testing.T) {
 		return ctx.Err()
 	})
 	begun := time.Now()
-	outcome := wait.WithTimeout(20*time.Millisecond).Run(t.Context(), info(`1`))
+	outcome := wait.WithTimeLimit(20*time.Millisecond).Run(t.Context(), info(`1`))
 	equal(t, outcome.Kind, scylla.OutcomeRetry)
-	equal(t, taskError(t, outcome).Code, "timeout")
+	equal(t, taskError(t, outcome).Code, "time_limit")
 	if took := time.Since(begun); took < 20*time.Millisecond || took > 5*time.Second {
 		t.Fatal(took)
 	}
@@ -131,9 +131,11 @@ func TestHandleMiddleware(t *testing.T) {
 
 func TestServerErrorsOfAnyDriver(t *testing.T) {
 	t.Parallel()
-	client := scylla.NewClient(failingDB{}, nil)
-	_, err := client.Submit(t.Context(), "q", nil, nil)
-	if !errors.Is(err, scylla.ErrFull) {
-		t.Fatal(err)
+	for message, full := range map[string]bool{`queue "q" is full`: true, "too many databases use scylla": false} {
+		_, err := scylla.NewClient(failingDB(message), nil).Submit(t.Context(), "q", nil, nil)
+		var stated *scylla.Error
+		if !errors.As(err, &stated) || stated.Code != "53400" || errors.Is(err, scylla.ErrQueueFull) != full {
+			t.Fatal(err)
+		}
 	}
 }

@@ -73,9 +73,9 @@ func TestTaskOfThreeLeasesIsKept(t *testing.T) {
 func TestEachLeaseHasItsOwnLength(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)
-	short := submit(t, queue, 2_000, scylla.SubmitOptions{Timeout: 600 * time.Millisecond})
-	long := submit(t, queue, 2_000, scylla.SubmitOptions{Timeout: time.Minute})
-	endless := submit(t, queue, 2_000, scylla.SubmitOptions{Timeout: 100 * 365 * 24 * time.Hour})
+	short := submit(t, queue, 2_000, scylla.SubmitOptions{Lease: 600 * time.Millisecond})
+	long := submit(t, queue, 2_000, scylla.SubmitOptions{Lease: time.Minute})
+	endless := submit(t, queue, 2_000, scylla.SubmitOptions{Lease: 100 * 365 * 24 * time.Hour})
 	handler, _ := sleeping()
 	serveOne(t, queue, handler)
 	serveOne(t, queue, handler)

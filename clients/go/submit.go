@@ -55,8 +55,8 @@ type SubmitOptions struct {
 	RetryInterval time.Duration
 	// RetryJitter is a random addition to each delay, at most; negative: no addition.
 	RetryJitter time.Duration
-	// Timeout is the length of the lease.
-	Timeout time.Duration
+	// Lease is the length of a lease, without a heartbeat: timeout of scylla.submit.
+	Lease time.Duration
 	// PostResult allows Wait and Result.
 	PostResult bool
 	// GroupKey is the tenant, account or aggregate: the unit of fairness, order and limits in the queue.
@@ -77,7 +77,7 @@ type SubmitManyOptions struct {
 	MaxTries      int
 	RetryInterval time.Duration
 	RetryJitter   time.Duration
-	Timeout       time.Duration
+	Lease         time.Duration
 	PostResult    bool
 	Meta          map[string]any
 	IDs           []string
@@ -90,7 +90,7 @@ type SubmitManyOptions struct {
 func (o *SubmitManyOptions) shared() SubmitOptions {
 	return SubmitOptions{
 		Action: o.Action, Priority: o.Priority, RunAt: o.RunAt, Delay: o.Delay, MaxTries: o.MaxTries,
-		RetryInterval: o.RetryInterval, RetryJitter: o.RetryJitter, Timeout: o.Timeout,
+		RetryInterval: o.RetryInterval, RetryJitter: o.RetryJitter, Lease: o.Lease,
 		PostResult: o.PostResult, Meta: o.Meta,
 	}
 }
@@ -250,7 +250,7 @@ func (o *SubmitOptions) given() ([]option, error) {
 	add(o.MaxTries != 0, "max_tries", "int", func() string { return strconv.Itoa(max(0, o.MaxTries)) })
 	length("retry_interval", o.RetryInterval)
 	length("retry_jitter", o.RetryJitter)
-	length("timeout", o.Timeout)
+	length("timeout", o.Lease)
 	add(o.PostResult, "post_result", "boolean", func() string { return "true" })
 	text("group_key", o.GroupKey)
 	length("unique_for", o.UniqueFor)

@@ -19,15 +19,15 @@ import (
 )
 
 // statedError is an error as lib/pq has them.
-type statedError struct{}
+type statedError string
 
-func (statedError) Error() string    { return "stated" }
+func (e statedError) Error() string  { return "pq: " + string(e) }
 func (statedError) SQLState() string { return "53400" }
 
-type failingDB struct{}
+type failingDB string
 
-func (failingDB) Query(context.Context, string, ...any) (pgx.Rows, error) {
-	return nil, fmt.Errorf("wrapped: %w", statedError{})
+func (db failingDB) Query(context.Context, string, ...any) (pgx.Rows, error) {
+	return nil, fmt.Errorf("wrapped: %w", statedError(db))
 }
 
 func TestTaskHasWhatWasSubmitted(t *testing.T) {
@@ -228,7 +228,7 @@ func TestHandlerThatCallsGoexit(t *testing.T) {
 	equal(t, entry(t, id).Errors[0].Description, "the handler called runtime.Goexit")
 }
 
-func TestTimeoutOfWorkerAndHandler(t *testing.T) {
+func TestTimeLimitOfWorkerAndHandler(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)
 	causes := make(chan error, 2)
@@ -237,19 +237,19 @@ func TestTimeoutOfWorkerAndHandler(t *testing.T) {
 		causes <- context.Cause(ctx)
 		return ctx.Err()
 	})
-	serve(t, scylla.WorkerConfig{Queues: []string{queue}, Timeout: 100 * time.Millisecond, Handlers: scylla.Handlers{
-		"short": wait, "long": wait.WithTimeout(time.Second),
+	serve(t, scylla.WorkerConfig{Queues: []string{queue}, TimeLimit: 100 * time.Millisecond, Handlers: scylla.Handlers{
+		"short": wait, "long": wait.WithTimeLimit(time.Second),
 	}})
 	short := submit(t, queue, nil, scylla.SubmitOptions{Action: "short", MaxTries: 1})
 	long := submit(t, queue, nil, scylla.SubmitOptions{Action: "long", MaxTries: 1})
 	for range 2 {
-		equal(t, <-causes, scylla.ErrTimeout)
+		equal(t, <-causes, scylla.ErrTimeLimit)
 	}
 	untilStatuses(t, queue, "aborted=2")
 	for id, least := range map[string]time.Duration{short: 100 * time.Millisecond, long: time.Second} {
 		e := entry(t, id)
 		took := e.Updated.Sub(e.History[0].Time)
-		if e.Errors[0].Code != "timeout" || took < least-20*time.Millisecond || took > least+800*time.Millisecond {
+		if e.Errors[0].Code != "time_limit" || took < least-20*time.Millisecond || took > least+800*time.Millisecond {
 			t.Fatal(e.Errors, took)
 		}
 	}
@@ -301,7 +301,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		{Queues: []string{"q"}, Handlers: scylla.Handlers{"": {}}},
 		{Queues: []string{"q"}, Handlers: handlers, Concurrency: -1},
 		{Queues: []string{"q"}, Handlers: handlers, Lease: -1},
-		{Queues: []string{"q"}, Handlers: handlers, Timeout: -1},
+		{Queues: []string{"q"}, Handlers: handlers, TimeLimit: -1},
 		{Queues: []string{"q"}, Handlers: handlers, Wait: -1},
 		{Queues: []string{"q"}, Handlers: handlers, CallTimeout: -1},
 	} {

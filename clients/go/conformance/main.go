@@ -54,7 +54,7 @@ type spec struct {
 
 var causes = map[error]string{
 	scylla.ErrCancelled: "Cancelled", scylla.ErrLeaseLost: "LeaseLost",
-	scylla.ErrTimeout: "Timeout", scylla.ErrShutdown: "Shutdown",
+	scylla.ErrTimeLimit: "TimeLimit", scylla.ErrShutdown: "Shutdown",
 }
 
 type driver struct {

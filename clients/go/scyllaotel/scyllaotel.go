@@ -188,8 +188,8 @@ func typeOf(cause, err error) string {
 		return "cancelled"
 	case cause == scylla.ErrLeaseLost:
 		return "lease_lost"
-	case cause == scylla.ErrTimeout:
-		return "timeout"
+	case cause == scylla.ErrTimeLimit:
+		return "time_limit"
 	case cause == scylla.ErrShutdown:
 		return "shutdown"
 	case errors.As(err, &server):

@@ -168,7 +168,7 @@ func TestMessagesAreCounted(t *testing.T) {
 		"slow": scylla.Handle(func(ctx context.Context, _ *scylla.Task[any]) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}).WithTimeout(50 * time.Millisecond),
+		}).WithTimeLimit(50 * time.Millisecond),
 		"panic": scylla.Handle(func(context.Context, *scylla.Task[any]) error { panic("broken") }),
 	})
 	if _, err := f.client.SubmitMany(t.Context(), "q", []any{1, 2, 3}, &scylla.SubmitManyOptions{Action: "ok"}); err != nil {
@@ -209,11 +209,11 @@ func TestMessagesAreCounted(t *testing.T) {
 	slices.Sort(found)
 	expected := []string{
 		"messaging.client.consumed.messages 1 *scylla.PanicError", "messaging.client.consumed.messages 1 never",
-		"messaging.client.consumed.messages 1 timeout", "messaging.client.consumed.messages 4 ",
+		"messaging.client.consumed.messages 1 time_limit", "messaging.client.consumed.messages 4 ",
 		"messaging.client.operation.duration 1 22023", "messaging.client.operation.duration 5 ",
 		"messaging.client.sent.messages 1 22023", "messaging.client.sent.messages 7 ",
 		"messaging.process.duration 1 *scylla.PanicError", "messaging.process.duration 1 never",
-		"messaging.process.duration 1 timeout", "messaging.process.duration 4 ",
+		"messaging.process.duration 1 time_limit", "messaging.process.duration 4 ",
 	}
 	for i := range found { // what is not set is printed in one of these ways
 		found[i] = strings.Replace(found[i], " <nil>", " ", 1)

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 
 from scylla_pg import Abort, Client, Queue, Snooze, Stopped, Task, Worker
-from scylla_pg.calls import sqlstate
+from scylla_pg.errors import sqlstate
 
 url = sys.argv[1]
 client = Client(url)

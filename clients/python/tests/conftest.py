@@ -104,6 +104,22 @@ class Server:
         )
         return {row["status"]: row["count"] for row in rows}
 
+    def most_leases(self, queue: str) -> int:
+        """How many tasks of the queue were owned at once, at most; each is completed, at once.
+
+        From their history: `statuses` looks at the board in pieces, not at one moment.
+        """
+        return self.value(
+            """
+            select max(leases) from (
+                select sum(change) over (order by time, change) as leases from scylla.tasks,
+                    lateral (values
+                        ((history -> -1 ->> 'time')::timestamptz, 1), (updated, -1)
+                    ) as at (time, change)
+                where queue = %s and status = 'completed' and tries = 1) as counted""",
+            queue,
+        )
+
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:

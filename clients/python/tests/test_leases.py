@@ -58,8 +58,8 @@ def test_task_of_three_leases_is_kept(server: Server, queue: Queue, client: Clie
 
 def test_each_lease_has_its_own_length(server: Server, queue: Queue, client: Client) -> None:
     heard, sleep_async, _ = causes(queue)
-    short = sleep_async.using(post_result=True, timeout=0.6).submit(seconds=2)
-    long = sleep_async.using(post_result=True, timeout=60).submit(seconds=2)
+    short = sleep_async.using(post_result=True, lease=0.6).submit(seconds=2)
+    long = sleep_async.using(post_result=True, lease=60).submit(seconds=2)
     with serving(Worker(server.dsn, queue), Worker(server.dsn, queue)):
         assert [client.result(id) for id in (short, long)] == ["slept", "slept"]
     assert heard == [] and client.task(short)["tries"] == 1

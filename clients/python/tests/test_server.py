@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from conftest import Server, serving, until
 
-from scylla_pg import Client, Incompatible, Queue, Task, Worker
+from scylla_pg import Client, IncompatibleError, Queue, Task, Worker
 
 
 def connections(server: Server, worker: Worker) -> list[int]:
@@ -261,8 +261,9 @@ def test_database_without_scylla(server: Server, queue: Queue) -> None:
 
     server.execute("create database bare")
     worker = Worker(re.sub("dbname=[^ ]+", "dbname=bare", server.dsn), queue)
-    with pytest.raises(Incompatible, match="create extension scylla"):
+    with pytest.raises(IncompatibleError, match="create extension scylla") as caught:
         worker.run()
+    assert str(caught.value.__cause__) in str(caught.value)
 
 
 def test_password_that_changes(server: Server, queue: Queue, client: Client) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 import psycopg
+import psycopg2
 import pytest
 import sqlalchemy
 from conftest import Server
@@ -19,8 +20,20 @@ from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from scylla_pg import AsyncClient, Client, Queue, Submission, Task, calls
-from scylla_pg.calls import sqlstate
+from scylla_pg import (
+    AsyncClient,
+    Client,
+    DatabaseError,
+    DuplicateError,
+    NotFoundError,
+    NotPermittedError,
+    Queue,
+    QueueFullError,
+    Submission,
+    Task,
+    calls,
+)
+from scylla_pg.errors import sqlstate
 
 
 def url(server: Server, driver: str) -> sqlalchemy.URL:
@@ -62,7 +75,7 @@ def test_all_options_arrive(server: Server, client: Client, queue_name: str) -> 
         max_tries=3,
         retry_interval=timedelta(seconds=1.5),
         retry_jitter=0.25,
-        timeout="1 minute",
+        lease="1 minute",
         post_result=True,
         group_key="g",
         meta={"trace": "x"},
@@ -99,7 +112,7 @@ def test_relative_run_at_is_by_the_servers_clock(
 
 def test_key_error_ignore_replace(client: Client, queue_name: str) -> None:
     first = client.submit(queue_name, {"n": 1}, key="k")
-    with pytest.raises(psycopg.errors.UniqueViolation):
+    with pytest.raises(DuplicateError):
         client.submit(queue_name, {"n": 2}, key="k")
     assert client.submit(queue_name, {"n": 2}, key="k", on_conflict="ignore") == first
     third = client.submit(queue_name, {"n": 3}, key="k", on_conflict="replace")
@@ -141,8 +154,114 @@ def test_spec_too_large(client: Client, queue_name: str) -> None:
 def test_queue_full_is_told_at_once(server: Server, client: Client, queue_name: str) -> None:
     server.execute("select scylla.configure_queue(%s, max_ready => 2)", queue_name)
     client.submit_many(queue_name, [1, 2])
-    with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+    with pytest.raises(QueueFullError, match=f'queue "{queue_name}" is full\nDETAIL:  .*\nHINT:  '):
         client.submit(queue_name, 3)
+
+
+def test_what_is_no_such_refusal_stays_the_drivers_error(
+    client: Client, queue_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        client.submit(queue_name, max_tries=-1)
+    # another limit of the server than that of a queue; a transaction that is to be repeated
+    for code, kind in (
+        ("53400", psycopg.errors.ConfigurationLimitExceeded),
+        ("40001", psycopg.errors.SerializationFailure),
+    ):
+        sql = f"do $$ begin raise 'too many databases' using errcode = '{code}'; end $$"
+        failing = calls.Call(sql, (), lambda row: row)
+        monkeypatch.setattr(calls, "about", lambda failing=failing: failing)
+        with Client(client._conninfo, patience=0) as other, pytest.raises(kind):
+            other.about()
+
+
+def test_not_found_and_not_permitted(server: Server, client: Client, queue_name: str) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        client.task(uuid.uuid4())
+    assert caught.value.sqlstate == "P0002"
+    server.execute("create role stranger_py login")
+    with Client(f"{server.dsn} user=stranger_py") as stranger:
+        with pytest.raises(NotPermittedError) as refused:
+            stranger.submit(queue_name)
+    assert refused.value.sqlstate == "42501"
+    server.execute("drop role stranger_py")
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [
+        "own",
+        "psycopg",
+        "psycopg2",
+        "sqlalchemy psycopg",
+        "sqlalchemy psycopg2",
+        "own async",
+        "psycopg async",
+        "asyncpg",
+        "sqlalchemy asyncpg",
+    ],
+)
+def test_duplicate_tells_all_that_the_server_said(
+    server: Server, client: Client, queue: Queue, driver: str
+) -> None:
+    @queue.task(key="k")
+    def f() -> None: ...
+
+    first = f.submit()
+    last = driver.split()[-1]
+
+    async def run_async() -> None:
+        if last == "asyncpg":
+            known = psycopg.conninfo.conninfo_to_dict(server.dsn)
+            known["database"] = known.pop("dbname")
+        if driver == "own async":
+            async with AsyncClient(server.dsn) as own:
+                await own.submit(queue.name, key="k")
+        elif driver == "psycopg async":
+            async with await psycopg.AsyncConnection.connect(server.dsn) as conn:
+                await f.submit_async(conn=conn)
+        elif driver == "asyncpg":
+            other = await asyncpg.connect(**{**known, "host": "127.0.0.1"})
+            try:
+                await f.submit_async(conn=other)
+            finally:
+                await other.close()
+        else:
+            engine = create_async_engine(url(server, last))
+            try:
+                async with engine.begin() as connection:
+                    await f.submit_async(conn=connection)
+            finally:
+                await engine.dispose()
+
+    def run() -> None:
+        if driver == "own":
+            f.submit()
+        elif driver in ("psycopg", "psycopg2"):
+            module = psycopg if driver == "psycopg" else psycopg2
+            with module.connect(server.dsn) as conn:
+                f.submit(conn=conn)
+        elif driver.startswith("sqlalchemy") and last != "asyncpg":
+            with sqlalchemy.create_engine(url(server, last)).begin() as connection:
+                f.submit(conn=connection)
+        else:
+            asyncio.run(run_async())
+
+    with pytest.raises(DuplicateError) as caught:
+        run()
+    error = caught.value
+    assert isinstance(error, DatabaseError)
+    assert (error.sqlstate, error.constraint) == ("23505", "task_key")
+    assert error.message == f'key "k" already exists in queue "{queue.name}"'
+    assert str(first) in (error.detail or "") and error.hint
+    assert str(error) == f"{error.message}\nDETAIL:  {error.detail}\nHINT:  {error.hint}"
+    cause = error.__cause__
+    assert cause is not None and type(cause).__module__.split(".")[0] in (
+        "psycopg",
+        "psycopg2",
+        "sqlalchemy",
+        "asyncpg",
+    )
 
 
 def test_submit_many_beyond_a_batch_is_one_transaction(
@@ -151,7 +270,7 @@ def test_submit_many_beyond_a_batch_is_one_transaction(
     ids = client.submit_many(queue_name, ({"n": n} for n in range(25_000)))
     assert len(set(ids)) == 25_000 == count(server, queue_name)
     assert client.task(ids[12_345])["spec"] == {"n": 12_345}
-    with pytest.raises(psycopg.errors.UniqueViolation):
+    with pytest.raises(DuplicateError):
         keys = [str(n) for n in range(25_000)]
         client.submit_many(queue_name, range(25_000), keys=[*keys[:-1], "0"])
     assert count(server, queue_name) == 25_000
@@ -163,7 +282,7 @@ def test_submit_many_beyond_a_batch_is_one_transaction(
 def test_submit_tasks(client: Client, queue_name: str) -> None:
     rows = client.submit_tasks(
         [
-            {"queue": queue_name, "spec": {"n": 1}, "key": "k", "timeout": timedelta(minutes=1)},
+            {"queue": queue_name, "spec": {"n": 1}, "key": "k", "lease": timedelta(minutes=1)},
             {"queue": queue_name, "key": "k"},
             {"queue": queue_name, "prioritee": 1},
         ],

@@ -79,7 +79,7 @@ pub use submission::{
 };
 pub use task::{Cause, Task};
 pub use values::{Interval, When};
-pub use worker::{Builder, Worker};
+pub use worker::{Worker, WorkerBuilder};
 
 // types of these crates are part of the interface
 pub use deadpool_postgres;

@@ -608,7 +608,7 @@ impl Machine {
                 if lease.fence <= now {
                     stops.push((token, Cause::LeaseLost));
                 } else if lease.cause.is_none() && lease.limit.is_some_and(|at| at <= now) {
-                    stops.push((token, Cause::Timeout));
+                    stops.push((token, Cause::TimeLimit));
                 }
             }
             beat |= !lease.is_over() && lease.beat_at <= now;

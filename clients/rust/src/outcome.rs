@@ -121,8 +121,8 @@ impl End {
                 }
             }
             _ if cause == Some(Cause::Shutdown) => Outcome::hand_back(),
-            _ if cause == Some(Cause::Timeout) => {
-                Outcome::retry("timeout", Cause::Timeout.to_string())
+            _ if cause == Some(Cause::TimeLimit) => {
+                Outcome::retry("time_limit", Cause::TimeLimit.to_string())
             }
             Self::Returned(Err(HandlerError::Retry(error))) => Outcome::failed(Kind::Retry, error),
             Self::Panicked(text) => Outcome::retry("panic", text),
@@ -191,8 +191,8 @@ mod tests {
         assert_eq!(kind(error(), Some(Cause::Shutdown)), Some(Kind::Yield));
         assert_eq!(kind(End::Dropped, Some(Cause::Shutdown)), Some(Kind::Yield));
         assert_eq!(kind(value(), Some(Cause::Shutdown)), Some(Kind::Completed));
-        assert_eq!(kind(End::Dropped, Some(Cause::Timeout)), Some(Kind::Retry));
-        assert_eq!(kind(value(), Some(Cause::Timeout)), Some(Kind::Completed));
+        assert_eq!(kind(End::Dropped, Some(Cause::TimeLimit)), Some(Kind::Retry));
+        assert_eq!(kind(value(), Some(Cause::TimeLimit)), Some(Kind::Completed));
         let abort = End::Returned(Err(HandlerError::abort("a", "b")));
         assert_eq!(kind(abort, Some(Cause::Shutdown)), Some(Kind::Aborted));
         assert_eq!(kind(End::Panicked("oops".into()), None), Some(Kind::Retry));

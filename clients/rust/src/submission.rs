@@ -339,8 +339,8 @@ macro_rules! shared_arguments {
             self
         }
 
-        /// The length of the lease.
-        pub fn timeout(mut self, interval: impl Into<Interval>) -> Self {
+        /// The length of a lease, without a heartbeat: `timeout` of `scylla.submit`.
+        pub fn lease(mut self, interval: impl Into<Interval>) -> Self {
             self.0.set("timeout", Argument::Interval(interval.into()));
             self
         }

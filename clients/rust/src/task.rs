@@ -60,7 +60,7 @@ pub enum Cause {
     LeaseLost,
     /// The handler's time limit is over. The try has failed, unless the handler still returns a
     /// value.
-    Timeout,
+    TimeLimit,
     /// The worker stops and its grace is over. The task is handed back, unless the handler still
     /// returns a value; the try is not counted.
     Shutdown,
@@ -78,7 +78,7 @@ impl fmt::Display for Cause {
         f.write_str(match self {
             Self::Cancelled => "the task was cancelled",
             Self::LeaseLost => "the lease was lost",
-            Self::Timeout => "the time limit is over",
+            Self::TimeLimit => "the time limit is over",
             Self::Shutdown => "the worker stops",
         })
     }

@@ -26,7 +26,7 @@ use crate::{
 
 /// Sets up a [`Worker`]. What is not set has a default that is right for most.
 #[must_use = "a worker is made by `build`"]
-pub struct Builder {
+pub struct WorkerBuilder {
     connector: Connector,
     queues: Vec<String>,
     handlers: HashMap<String, Arc<dyn AnyHandler>>,
@@ -45,7 +45,7 @@ pub struct Builder {
     prepares: bool,
 }
 
-impl Builder {
+impl WorkerBuilder {
     /// Serves a queue. The worker serves 1 to 16 queues, an earlier one first.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         let queue = queue.into();
@@ -135,7 +135,7 @@ impl Builder {
         self
     }
 
-    /// Stops each handler after that time, with [`Cause::Timeout`](crate::Cause::Timeout): no
+    /// Stops each handler after that time, with [`Cause::TimeLimit`](crate::Cause::TimeLimit): no
     /// limit, unless set.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
@@ -232,9 +232,9 @@ impl Builder {
     }
 }
 
-impl fmt::Debug for Builder {
+impl fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("queues", &self.queues).finish_non_exhaustive()
+        f.debug_struct("WorkerBuilder").field("queues", &self.queues).finish_non_exhaustive()
     }
 }
 
@@ -251,8 +251,8 @@ pub struct Worker(Setup);
 
 impl Worker {
     /// Begins to set up a worker.
-    pub fn builder(connector: impl Into<Connector>) -> Builder {
-        Builder {
+    pub fn builder(connector: impl Into<Connector>) -> WorkerBuilder {
+        WorkerBuilder {
             connector: connector.into(),
             queues: vec![],
             handlers: HashMap::new(),

@@ -69,7 +69,7 @@ fn name_of(cause: Cause) -> &'static str {
     match cause {
         Cause::Cancelled => "Cancelled",
         Cause::LeaseLost => "LeaseLost",
-        Cause::Timeout => "Timeout",
+        Cause::TimeLimit => "TimeLimit",
         Cause::Shutdown => "Shutdown",
         _ => "unknown",
     }

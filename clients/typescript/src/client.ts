@@ -24,8 +24,8 @@ export interface SubmitOptions {
   maxTries?: number;
   retryInterval?: Interval;
   retryJitter?: Interval;
-  /** The length of the lease. */
-  timeout?: Interval;
+  /** The length of a lease, without a heartbeat: `timeout` of `scylla.submit`. */
+  lease?: Interval;
   /** Allows `wait` and `result`. */
   postResult?: boolean;
   groupKey?: string;
@@ -38,7 +38,7 @@ export interface SubmitOptions {
 /** Arguments of `submitMany` that hold for all, and lists with an entry for each spec. */
 export interface SubmitManyOptions extends Pick<
   SubmitOptions,
-  "action" | "priority" | "runAt" | "delay" | "maxTries" | "retryInterval" | "retryJitter" | "timeout" | "postResult" | "meta"
+  "action" | "priority" | "runAt" | "delay" | "maxTries" | "retryInterval" | "retryJitter" | "lease" | "postResult" | "meta"
 > {
   ids?: readonly (string | null)[];
   keys?: readonly (string | null)[];
@@ -54,7 +54,8 @@ export interface Submission extends SubmitOptions {
 
 /** How an element of `submitTasks` ended. */
 export interface Submitted {
-  id: string;
+  /** Null for an invalid element that has no valid id. */
+  id: string | null;
   outcome: "inserted" | "duplicate" | "invalid";
   error: string | null;
 }
@@ -357,7 +358,7 @@ const ARGUMENTS: Record<keyof SubmitOptions, [name: string, type: string, write:
   maxTries: ["max_tries", "int", String],
   retryInterval: ["retry_interval", "interval", interval],
   retryJitter: ["retry_jitter", "interval", interval],
-  timeout: ["timeout", "interval", interval],
+  lease: ["timeout", "interval", interval],
   postResult: ["post_result", "boolean", String],
   groupKey: ["group_key", "text", String],
   meta: ["meta", "jsonb", required],

@@ -21,8 +21,13 @@ export class DuplicateError extends ScyllaError {}
 export class NotFoundError extends ScyllaError {}
 /** 42501: the role has no such privilege on the queue. */
 export class NotPermittedError extends ScyllaError {}
-/** 53400: the queue is full, or the board is. */
-export class FullError extends ScyllaError {}
+/** 53400 for a queue: it has as many ready tasks as its `max_ready` allows. */
+export class QueueFullError extends ScyllaError {}
+
+/** The server has no scylla, or one that this version of the client cannot work with. */
+export class IncompatibleError extends Error {
+  override readonly name = "IncompatibleError";
+}
 
 /** The task of `Client.result` was aborted or cancelled. */
 export class TaskFailedError extends Error {
@@ -88,11 +93,18 @@ function serverError(error: unknown): { message: string; fields: ServerFields } 
 export function translate(error: unknown): unknown {
   const found = serverError(error);
   if (!found) return error;
-  const kind =
-    { "23505": DuplicateError, P0002: NotFoundError, "42501": NotPermittedError, "53400": FullError }[
-      found.fields.code
-    ] ?? ScyllaError;
-  return new kind(found.message, found.fields, error);
+  return new (kindOf(found.fields.code, found.message))(found.message, found.fields, error);
+}
+
+function kindOf(code: string, message: string): typeof ScyllaError {
+  switch (code) {
+    case "23505": return DuplicateError;
+    case "P0002": return NotFoundError;
+    case "42501": return NotPermittedError;
+    // other limits of the server have this code, too; an ORM may put its own words before the server's
+    case "53400": return message.includes('" is full') ? QueueFullError : ScyllaError;
+    default: return ScyllaError;
+  }
 }
 
 /** The connection is gone or useless, and another one may work. */

@@ -31,7 +31,7 @@ export interface Task<Spec = unknown> {
 export type HandlerFunction<Spec = unknown> = (task: Task<Spec>) => unknown;
 
 export interface HandlerOptions {
-  /** Milliseconds after which the handler is stopped (cause `Timeout`) and the task tried again. */
+  /** Milliseconds after which the handler is stopped (cause `TimeLimitExceeded`) and the task tried again. */
   timeLimit?: number;
 }
 
@@ -100,8 +100,9 @@ export class LeaseLost extends StopCause {
   override readonly name = "LeaseLost";
 }
 /** The handler ran longer than its limit. */
-export class Timeout extends StopCause {
-  override readonly name = "Timeout";
+export class TimeLimitExceeded extends StopCause {
+  override readonly name = "TimeLimitExceeded";
+  readonly code = "time_limit";
 }
 /** The worker stops, and its grace is over. The task is handed back. */
 export class Shutdown extends StopCause {
@@ -156,7 +157,7 @@ function failure(thrown: unknown, signal: AbortSignal): Outcome {
     return { outcome: "aborted", error: { code: text(thrown.code), description: text(thrown.message), args: thrown.args }, thrown };
   }
   if (signal.reason instanceof Shutdown) return { outcome: "yield" };
-  return { outcome: "retry", error: describe(signal.reason instanceof Timeout ? signal.reason : thrown), thrown };
+  return { outcome: "retry", error: describe(signal.reason instanceof TimeLimitExceeded ? signal.reason : thrown), thrown };
 }
 
 /** An error as a task keeps it. */

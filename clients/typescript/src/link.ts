@@ -24,6 +24,7 @@ export class NoAnswer extends Error {
 const CONNECT_TIMEOUT = 10_000;
 const FIRST_DELAY = 100;
 const LAST_DELAY = 10_000;
+const STABLE = 1_000; // after so long the next loss is a new one, and no part of the last
 
 export interface LinkOptions {
   applicationName: string;
@@ -189,7 +190,7 @@ export class Link {
     this.#up = false;
     for (const waiting of this.#queue.splice(0)) waiting(undefined);
     for (const idle of this.#idle.splice(0)) idle.destroy();
-    if (performance.now() - this.#upSince > LAST_DELAY) this.#failures = 0;
+    if (performance.now() - this.#upSince > STABLE) this.#failures = 0;
     this.options.onDown(error);
     this.#reconnect().catch((fatal: unknown) => this.options.onDown(fatal));
   }

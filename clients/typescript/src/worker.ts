@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { sqlState } from "./errors.js";
+import { IncompatibleError, sqlState } from "./errors.js";
 import {
-  Cancelled, describe, LeaseLost, runHandler, Shutdown, Timeout,
+  Cancelled, describe, LeaseLost, runHandler, Shutdown, TimeLimitExceeded,
   type Handler, type HandleMiddleware, type HandlerFunction, type Handlers, type Outcome, type StopCause,
 } from "./handler.js";
 import { parseJson, toJson } from "./json.js";
@@ -93,11 +93,6 @@ const LONGEST_TIMER = 86_400_000; // a timer holds less than 2^31 ms
 const SHORT_WAIT = 50;
 const LONG_WAIT = 2_000;
 
-/** The server cannot serve this client. */
-export class UnsupportedServerError extends Error {
-  override readonly name = "UnsupportedServerError";
-}
-
 /**
  * Owns tasks, runs their handlers, and tells the server how they ended. Survives restarts of the server.
  *
@@ -177,7 +172,7 @@ export class Worker implements AsyncDisposable {
       applicationName: `scylla-pg typescript/${VERSION} ${this.name}`,
       size,
       greet: (connection) => this.#greet(connection),
-      isFatal: (error) => error instanceof UnsupportedServerError,
+      isFatal: (error) => error instanceof IncompatibleError,
       onUp: (again) => this.#onUp(again),
       onDown: (error) => this.#onDown(error),
     });
@@ -250,11 +245,11 @@ export class Worker implements AsyncDisposable {
       about = JSON.parse(row?.about as string) as { version?: string; protocol?: number; features?: string[] };
     } catch (error) {
       if (sqlState(error) !== "42883" && sqlState(error) !== "3F000") throw error;
-      throw new UnsupportedServerError("the extension scylla is missing in this database, or older than 0.2", { cause: error });
+      throw new IncompatibleError("the extension scylla is missing in this database, or older than 0.2", { cause: error });
     }
     const missing = FEATURES.filter((feature) => !about.features?.includes(feature));
     if (about.protocol !== PROTOCOL || missing.length) {
-      throw new UnsupportedServerError(
+      throw new IncompatibleError(
         `scylla ${about.version} speaks protocol ${about.protocol}; this client speaks ${PROTOCOL}` +
           (missing.length ? ` and needs ${missing.join(", ")}` : ""),
       );
@@ -556,7 +551,7 @@ export class Worker implements AsyncDisposable {
     const timers: NodeJS.Timeout[] = [];
     if (limit !== undefined) {
       timers.push(setTimeout(() => {
-        const cause = new Timeout(`the handler ran longer than ${limit} ms`);
+        const cause = new TimeLimitExceeded(`the handler ran longer than ${limit} ms`);
         OwnedTask.stop(task, cause);
         // A handler that does not listen keeps its place, and not the task.
         timers.push(setTimeout(() => this.#settle(held, { outcome: "retry", error: describe(cause) }), STOP_PATIENCE));

@@ -129,9 +129,9 @@ for (const [name, open] of Object.entries(drivers)) {
       const { rows: [row] } = await db.pool.query("select * from scylla.own_tasks('w', $1, actions => '{result}')", [name]);
       await db.pool.query("select scylla.return_task($1, $2, result => '{\"n\": 9007199254740993}')", [row.id, row.token]);
       assert.deepEqual(await waiting, { status: "completed", result: { n: 9007199254740993n }, errors: [] });
-      const [a, b] = await client.submitTasks([{ queue: name, spec: { x: 1 } }, { queue: name, timeout: 1_000 }]);
-      assert.deepEqual(await client.cancelMany([a!.id, b!.id]), [true, true]);
-      const resubmitted = await client.resubmit([a!.id]);
+      const [a, b] = await client.submitTasks([{ queue: name, spec: { x: 1 } }, { queue: name, lease: 1_000 }]);
+      assert.deepEqual(await client.cancelMany([a!.id!, b!.id!]), [true, true]);
+      const resubmitted = await client.resubmit([a!.id!]);
       assert.equal(await client.delay(resubmitted[0]!, new Date(Date.now() + 60_000)), true);
       assert.match(await client.why(resubmitted[0]!), /\w/);
       assert.equal(await client.delete([resubmitted[0]!]), 1);

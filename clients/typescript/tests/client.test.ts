@@ -3,7 +3,7 @@ import { after, before, test } from "node:test";
 import pg from "pg";
 import * as v from "valibot";
 import { z } from "zod";
-import { Client, defineTask, DuplicateError, FullError, NotFoundError, NotPermittedError, ScyllaError, sqlState, TaskFailedError, type Submission } from "scylla-pg";
+import { Client, defineTask, DuplicateError, NotFoundError, NotPermittedError, QueueFullError, ScyllaError, sqlState, TaskFailedError, type Submission } from "scylla-pg";
 import { database, type Database } from "./lib/server.js";
 
 let db: Database;
@@ -69,7 +69,7 @@ test("each option reaches the server", async () => {
   assert.equal(
     await db.client.submit("options", [1], {
       id, action: "do", priority: 7, key: "o", runAt, after: [predecessor], onFailure: "run", maxTries: 3,
-      retryInterval: 1500, retryJitter: "2 s", timeout: "1 minute", postResult: true, groupKey: "g", meta: { tag: "x" },
+      retryInterval: 1500, retryJitter: "2 s", lease: "1 minute", postResult: true, groupKey: "g", meta: { tag: "x" },
     }),
     id,
   );
@@ -129,7 +129,7 @@ test("many are all or nothing", async () => {
 test("tasks of several queues tell their outcomes", async () => {
   const id = "018f0000-0000-7000-8000-0000000000ee";
   const outcomes = await db.client.submitTasks(
-    [{ queue: "t1", id, spec: 1 }, { queue: "t1", id, spec: 2 }, { queue: "t2", priority: -1 }, { queue: "t2", after: [id], runAt: new Date(Date.now() + 1000), timeout: 2000 }],
+    [{ queue: "t1", id, spec: 1 }, { queue: "t1", id, spec: 2 }, { queue: "t2", priority: -1 }, { queue: "t2", after: [id], runAt: new Date(Date.now() + 1000), lease: 2000 }],
     { atomic: false },
   );
   assert.deepEqual(outcomes.map(({ outcome }) => outcome), ["inserted", "duplicate", "invalid", "inserted"]);
@@ -161,7 +161,9 @@ test("a spec that JSON or PostgreSQL does not have is an error", async () => {
 test("a full queue is 53400", async () => {
   await db.pool.query("select scylla.configure_queue('full', max_ready => 1)");
   await db.client.submit("full");
-  await assert.rejects(db.client.submit("full"), FullError);
+  await assert.rejects(db.client.submit("full"), QueueFullError);
+  const others = new Client({ query: async () => { throw Object.assign(new Error("too many databases use scylla"), { code: "53400" }); } });
+  await assert.rejects(others.submit("full"), (error) => error instanceof ScyllaError && !(error instanceof QueueFullError) && error.code === "53400");
 });
 
 test("a role without the privilege is told so", async () => {

@@ -110,7 +110,7 @@ test("a handler whose process was frozen hears LeaseLost", async () => {
 
 test("after kill -9 the task runs again when its lease is over", async () => {
   const q = queue();
-  const id = await db.client.submit(q, { ms: 400 }, { timeout: 1_000, postResult: true });
+  const id = await db.client.submit(q, { ms: 400 }, { lease: 1_000, postResult: true });
   await using killed = await workerProcess(db.config, { queues: q });
   await killed.says("begin", { id });
   killed.process.kill("SIGKILL");

@@ -1,20 +1,26 @@
 """Submit and run tasks of scylla, the task scheduler inside PostgreSQL."""
 
 from .async_client import AsyncClient
-from .calls import Submission, SubmitOptions
+from .calls import Interval, Submission, SubmitManyOptions, SubmitOptions, SubmittedTask
 from .client import Client
+from .connect import Conninfo
 from .errors import (
     Abort,
     Cancelled,
+    DatabaseError,
+    DuplicateError,
     Error,
-    Incompatible,
+    IncompatibleError,
     LeaseLost,
+    NotFoundError,
+    NotPermittedError,
+    QueueFullError,
     Shutdown,
     Snooze,
     Stopped,
-    TaskAborted,
-    TaskCancelled,
-    Timeout,
+    TaskAbortedError,
+    TaskCancelledError,
+    TimeLimitExceeded,
 )
 from .middleware import Middleware
 from .queue import Queue, TaskFunction
@@ -27,21 +33,30 @@ __all__ = [
     "AsyncClient",
     "Cancelled",
     "Client",
+    "Conninfo",
+    "DatabaseError",
+    "DuplicateError",
     "Error",
-    "Incompatible",
+    "IncompatibleError",
+    "Interval",
     "LeaseLost",
     "Middleware",
+    "NotFoundError",
+    "NotPermittedError",
     "Queue",
+    "QueueFullError",
     "Shutdown",
     "Snooze",
     "Stopped",
     "Submission",
+    "SubmitManyOptions",
     "SubmitOptions",
+    "SubmittedTask",
     "Task",
-    "TaskAborted",
-    "TaskCancelled",
+    "TaskAbortedError",
+    "TaskCancelledError",
     "TaskFunction",
-    "Timeout",
+    "TimeLimitExceeded",
     "Worker",
     "__version__",
 ]

@@ -21,7 +21,10 @@ Interval = timedelta | float | str
 
 
 class SubmitOptions(TypedDict, total=False):
-    """The arguments of `scylla.submit` besides queue and spec. One that is absent is not sent."""
+    """The arguments of `scylla.submit` besides queue and spec. One that is absent is not sent.
+
+    `lease` is the length of a lease, which SQL calls `timeout`.
+    """
 
     action: str
     priority: int
@@ -34,14 +37,14 @@ class SubmitOptions(TypedDict, total=False):
     max_tries: int
     retry_interval: Interval
     retry_jitter: Interval
-    timeout: Interval
+    lease: Interval
     post_result: bool
     group_key: str
     meta: Mapping[str, Any]
     unique_for: Interval
 
 
-class ManyOptions(TypedDict, total=False):
+class SubmitManyOptions(TypedDict, total=False):
     """The arguments of `scylla.submit_many` besides queue and specs."""
 
     action: str
@@ -50,7 +53,7 @@ class ManyOptions(TypedDict, total=False):
     max_tries: int
     retry_interval: Interval
     retry_jitter: Interval
-    timeout: Interval
+    lease: Interval
     post_result: bool
     ids: Sequence[UUID | str | None]
     keys: Sequence[str | None]
@@ -137,7 +140,7 @@ _TYPES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "max_tries": ("int", _text),
     "retry_interval": ("interval", interval),
     "retry_jitter": ("interval", interval),
-    "timeout": ("interval", interval),
+    "lease": ("interval", interval),
     "post_result": ("boolean", _boolean),
     "group_key": ("text", _text),
     "meta": ("jsonb", encode),
@@ -146,6 +149,8 @@ _TYPES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "keys": ("text[]", array),
     "group_keys": ("text[]", array),
 }
+
+_SQL_NAMES = {"lease": "timeout"}
 
 
 def _arguments(options: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -163,7 +168,7 @@ def _arguments(options: Mapping[str, Any]) -> tuple[str, list[str]]:
                 params.append(_moment(value))
         elif name in _TYPES:
             kind, convert = _TYPES[name]
-            sql += f", {name} => %s::text::{kind}"
+            sql += f", {_SQL_NAMES.get(name, name)} => %s::text::{kind}"
             params.append(convert(value))
         else:
             raise TypeError(f"submit has no argument {name!r}")
@@ -223,7 +228,7 @@ def submit_many(submission: Submission) -> Call[list[UUID]]:
 
 
 def submit_tasks(tasks: Iterable[Mapping[str, Any]], atomic: bool) -> Call[list[SubmittedTask]]:
-    elements = [dict(task) for task in tasks]
+    elements = [{_SQL_NAMES.get(name, name): task[name] for name in task} for task in tasks]
     for element in elements:
         for name, value in element.items():
             if name in ("retry_interval", "retry_jitter", "timeout", "unique_for"):
@@ -308,32 +313,3 @@ def resubmit(ids: Iterable[UUID | str]) -> Call[list[UUID | None]]:
 
 def drain_worker(worker: str) -> Call[bool]:
     return Call("select scylla.drain_worker(%s::text)", (worker,), _boolean_row)
-
-
-# ---- errors of any driver ----
-
-
-def sqlstate(error: BaseException) -> str | None:
-    """The SQLSTATE, whichever driver or ORM raised the error."""
-    seen: BaseException | None = error
-    while seen is not None:
-        for holder in (seen, getattr(seen, "orig", None)):
-            code = getattr(holder, "sqlstate", None) or getattr(holder, "pgcode", None)
-            if code:
-                return str(code)
-        seen = seen.__cause__
-    return None
-
-
-def constraint(error: BaseException) -> str | None:
-    """The constraint that a conflict names: `task_pkey` or `task_key`."""
-    seen: BaseException | None = error
-    while seen is not None:
-        for holder in (seen, getattr(seen, "orig", None)):
-            name = getattr(holder, "constraint_name", None) or getattr(
-                getattr(holder, "diag", None), "constraint_name", None
-            )
-            if name:
-                return str(name)
-        seen = seen.__cause__
-    return None

@@ -15,16 +15,15 @@ from . import calls
 from .calls import (
     Call,
     Interval,
-    ManyOptions,
     Submission,
+    SubmitManyOptions,
     SubmitOptions,
     SubmittedTask,
-    constraint,
 )
 from .capture import captured
 from .connect import Conninfo, is_lost, is_readable, is_temporary, new_id, parameters, pause
 from .drivers import run
-from .errors import TaskAborted, TaskCancelled
+from .errors import TaskAbortedError, TaskCancelledError, constraint, refusals
 from .middleware import Middleware, around_submit
 
 if TYPE_CHECKING:
@@ -91,7 +90,12 @@ class Client:
             return self._run(conn, calls.submit(submission))[0]
 
     def submit_many(
-        self, queue: str, specs: Iterable[Any], *, conn: Any = None, **options: Unpack[ManyOptions]
+        self,
+        queue: str,
+        specs: Iterable[Any],
+        *,
+        conn: Any = None,
+        **options: Unpack[SubmitManyOptions],
     ) -> list[UUID]:
         """Submits a task for each spec, all in one transaction. Returns the ids in order."""
         submission = Submission(queue, list(specs), {**options}, many=True)
@@ -118,13 +122,13 @@ class Client:
     def result(self, id: UUID | str, timeout: Interval = 60.0) -> Any:
         """The result of a task with `post_result`, once it is there.
 
-        TaskAborted or TaskCancelled when it has none, TimeoutError when it has not settled.
+        TaskAbortedError or TaskCancelledError: it has none. TimeoutError: it has not settled.
         """
         status, result = self._run(None, calls.wait(id, timeout))[0]
         if status == "aborted":
-            raise TaskAborted(UUID(str(id)), (self.task(id))["errors"])
+            raise TaskAbortedError(UUID(str(id)), (self.task(id))["errors"])
         if status == "cancelled":
-            raise TaskCancelled(UUID(str(id)))
+            raise TaskCancelledError(UUID(str(id)))
         if status is None:
             raise TimeoutError(f"task {id} has not settled")
         return result
@@ -178,8 +182,13 @@ class Client:
     # ---- running ----
 
     def _run(self, conn: Any, *batch: Call[T]) -> list[T]:
-        if conn is not None:
-            return [run(conn, call) for call in batch]
+        with refusals:
+            if conn is not None:
+                return [run(conn, call) for call in batch]
+            return self._run_here(batch)
+
+    def _run_here(self, batch: Sequence[Call[T]]) -> list[T]:
+        """On a connection of its own."""
         attempt, until, doubtful = 0, time.monotonic() + self._patience, False
         while True:
             connection = None

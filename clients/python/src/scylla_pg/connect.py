@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from .calls import sqlstate
+from .errors import sqlstate
 
 Conninfo = str | Mapping[str, Any] | Callable[[], "str | Mapping[str, Any]"]
 """A connection string, its members, or a function that gives them for each connection,

@@ -10,8 +10,8 @@ from typing import Any
 
 import psycopg
 
-from .calls import sqlstate
 from .connect import Conninfo, is_lost, is_readable, parameters
+from .errors import sqlstate
 
 Row = tuple[Any, ...]
 Connection = psycopg.AsyncConnection[Row]

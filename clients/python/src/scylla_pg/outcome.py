@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from .codec import clean, encode
-from .errors import Abort, Cancelled, LeaseLost, Shutdown, Snooze, Stopped, Timeout
+from .errors import Abort, Cancelled, LeaseLost, Shutdown, Snooze, Stopped, TimeLimitExceeded
 
 _MOST_TRACEBACK = 20_000
 _PACKAGE = os.path.dirname(__file__) + os.sep
@@ -61,8 +61,8 @@ def _of_error(error: BaseException, cause: Stopped | None, clock_offset: float) 
         return Outcome("yield", run_at=_moment(error.delay, clock_offset))
     if isinstance(cause, Shutdown):
         return YIELD
-    if isinstance(cause, Timeout):
-        return Outcome("retry", error=failure("timeout", str(cause), error))
+    if isinstance(cause, TimeLimitExceeded):
+        return Outcome("retry", error=failure("time_limit", str(cause), error))
     return Outcome("retry", error=failure(type(error).__name__, str(error), error))
 
 

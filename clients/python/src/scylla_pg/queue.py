@@ -24,6 +24,7 @@ from .calls import Submission, SubmitOptions
 from .capture import captured
 from .client import Client
 from .codec import decode
+from .errors import refusals
 from .middleware import Middleware, around_submit
 from .task import Task
 
@@ -88,7 +89,7 @@ class Queue:
         gets the task itself. The action is the function's name unless told. `async def` runs on the
         worker's event loop, `def` in a thread.
 
-        time_limit: seconds after which the handler is stopped with Timeout.
+        time_limit: seconds after which the handler is stopped with TimeLimitExceeded.
         interrupt: whether the cause is raised inside of a running thread; if not, only
             `task.check()` and `task.sleep()` raise it.
         options: what `submit` uses unless told otherwise, such as priority or max_tries.
@@ -223,7 +224,8 @@ class BoundTask(Generic[P, R]):
                     return recorder.add(submission)[0]
                 if self._conn is None:
                     raise TypeError(self._unconnected("Client"))
-                return drivers.run(self._conn, calls.submit(submission))
+                with refusals:
+                    return drivers.run(self._conn, calls.submit(submission))
 
     async def submit_async(self, *args: P.args, **kwargs: P.kwargs) -> UUID:
         submission = self._submission(self._function.spec(*args, **kwargs))
@@ -236,7 +238,8 @@ class BoundTask(Generic[P, R]):
                     return recorder.add(submission)[0]
                 if self._conn is None:
                     raise TypeError(self._unconnected("AsyncClient"))
-                return await drivers.run_async(self._conn, calls.submit(submission))
+                with refusals:
+                    return await drivers.run_async(self._conn, calls.submit(submission))
 
     def _submission(self, spec: dict[str, Any]) -> Submission:
         return Submission(self._queue, [spec], dict(self._options))

@@ -24,9 +24,17 @@ from typing import Any
 
 import psycopg
 
-from .calls import Interval, array, interval, sqlstate
+from .calls import Interval, array, interval
 from .connect import Conninfo, is_temporary, pause
-from .errors import Cancelled, Incompatible, LeaseLost, Shutdown, Stopped, Timeout
+from .errors import (
+    Cancelled,
+    IncompatibleError,
+    LeaseLost,
+    Shutdown,
+    Stopped,
+    TimeLimitExceeded,
+    sqlstate,
+)
 from .link import Connection, Gone, Link, Row, sever
 from .middleware import Middleware, around_handle
 from .outcome import YIELD, Outcome, failure, of_error, of_value
@@ -260,7 +268,7 @@ class Worker:
                 if attempt in (1, 5) or attempt % 20 == 0:
                     log.warning("worker %s: no connection yet: %s", self.name, error)
                 continue
-            except Incompatible as error:
+            except IncompatibleError as error:
                 if first:
                     raise
                 log.error("worker %s: %s", self.name, error)  # an upgrade may be under way
@@ -277,14 +285,14 @@ class Worker:
             rows = await self._link.run(ABOUT, ())
         except psycopg.Error as error:
             if sqlstate(error) in ("3F000", "42883"):
-                raise Incompatible(
-                    "this database has no scylla 0.2 or later: "
-                    "create extension scylla; or alter extension scylla update"
+                raise IncompatibleError(
+                    "this database has no scylla 0.2 or later: create extension scylla; "
+                    f"or alter extension scylla update\nThe server said: {error}"
                 ) from error
             raise
         about = json.loads(rows[0][0])
         if about["protocol"] > PROTOCOL or not FEATURES <= set(about["features"]):
-            raise Incompatible(
+            raise IncompatibleError(
                 f"scylla {about['version']} of protocol {about['protocol']} does not work with "
                 f"scylla-pg {VERSION}"
             )
@@ -519,7 +527,10 @@ class Worker:
         self._running += 1
         if run.function.time_limit is not None:
             run.stopping_timer = asyncio.get_running_loop().call_later(
-                run.function.time_limit, self._stop_run, run, Timeout("the time limit is over")
+                run.function.time_limit,
+                self._stop_run,
+                run,
+                TimeLimitExceeded("the time limit is over"),
             )
         if run.function.is_async:
             # create_task would give it a name first, which takes as long as the rest

@@ -6,7 +6,7 @@ use std::{
 };
 
 use scylla_pg::{
-    Builder, Cause, HandlerError, NewTask, NewTasks, Status, Task, Worker, serde_json::Value,
+    Cause, HandlerError, NewTask, NewTasks, Status, Task, Worker, WorkerBuilder, serde_json::Value,
 };
 use tokio::sync::Notify;
 
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(20);
 type Heard = Arc<Mutex<Vec<(Option<Cause>, Instant)>>>;
 
 /// Handlers that note for which cause they are stopped, and when. One that is dropped knows none.
-fn noting(builder: Builder, heard: &Heard) -> Builder {
+fn noting(builder: WorkerBuilder, heard: &Heard) -> WorkerBuilder {
     let (to_listen, to_sleep) = (heard.clone(), heard.clone());
     builder
         .handler("listen", move |task: Task<u64>| {
@@ -79,7 +79,7 @@ async fn each_lease_has_its_own_length() {
     let serving = [0, 1].map(|_| serve(noting(worker(&queue), &heard)));
     let mut ids = vec![];
     for lease in ["0.6 s", "1 minute", "200 years"] {
-        let task = NewTask::new(&queue, 2_000).action("listen").timeout(lease).post_result();
+        let task = NewTask::new(&queue, 2_000).action("listen").lease(lease).post_result();
         ids.push(client.submit(task).await.unwrap());
     }
     for id in ids {

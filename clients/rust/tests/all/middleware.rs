@@ -275,7 +275,7 @@ async fn what_is_sent_and_consumed_is_counted() {
             },
         ));
     client.submit_many(NewTasks::new(&queue, 0..6).max_tries(1)).await.unwrap();
-    client.submit(NewTask::new(&queue, 0).key("k").timeout("no interval")).await.unwrap_err();
+    client.submit(NewTask::new(&queue, 0).key("k").lease("no interval")).await.unwrap_err();
     serving
         .until("all have run", |it| it.completed == 3 && it.aborted == 2 && it.yielded == 1)
         .await;
@@ -285,7 +285,7 @@ async fn what_is_sent_and_consumed_is_counted() {
         observed.points("messaging.client.operation.duration"),
         [(None, 1), (error("22007"), 1)]
     );
-    let consumed = [(None, 4), (error("Timeout"), 1), (error("no_such_thing"), 1)];
+    let consumed = [(None, 4), (error("TimeLimit"), 1), (error("no_such_thing"), 1)];
     assert_eq!(observed.points("messaging.client.consumed.messages"), consumed);
     assert_eq!(observed.points("messaging.process.duration"), consumed);
     serving.stop().await;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use scylla_pg::{
-    Builder, Connector, Error, HandlerError, NewTask, NewTasks, Status, Task, Worker,
+    Connector, Error, HandlerError, NewTask, NewTasks, Status, Task, Worker, WorkerBuilder,
     serde_json::Value, tokio_postgres::NoTls, uuid::Uuid,
 };
 
@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 type Ran = Arc<Mutex<HashMap<Uuid, usize>>>;
 
-fn napping(builder: Builder, ran: &Ran) -> Builder {
+fn napping(builder: WorkerBuilder, ran: &Ran) -> WorkerBuilder {
     let ran = ran.clone();
     builder.fallback(move |task: Task<Value>| {
         *ran.lock().unwrap().entry(task.id).or_default() += 1;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use scylla_pg::{
-    Builder, Client, Connector, Entry, Error, Worker, WorkerHandle, WorkerStats,
+    Client, Connector, Entry, Error, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
     tokio_postgres::{Config, NoTls, Row, types::ToSql},
     uuid::Uuid,
 };
@@ -174,6 +174,18 @@ impl Server {
         self.number(sql, &[&queue, &status]).await
     }
 
+    /// How many tasks of a queue were owned at once, at most; each has been tried once. From their
+    /// history: to count those that run looks at the board in pieces, not at one moment.
+    pub async fn most_leases(&self, queue: &str) -> i64 {
+        let sql = "select max(leases)::bigint from (
+                select sum(change) over (order by time, change) as leases from scylla.tasks,
+                    lateral (values
+                        ((history -> -1 ->> 'time')::timestamptz, 1), (updated, -1)
+                    ) as at (time, change)
+                where queue = $1) as counted";
+        self.number(sql, &[&queue]).await
+    }
+
     /// A database of its own on this server.
     pub async fn database(&self, extension: bool) -> Self {
         let name = format!("d{}", Uuid::new_v4().simple());
@@ -254,7 +266,7 @@ pub struct Serving {
     running: JoinHandle<Result<(), Error>>,
 }
 
-pub fn serve(builder: Builder) -> Serving {
+pub fn serve(builder: WorkerBuilder) -> Serving {
     let worker = builder.build().unwrap();
     let handle = worker.handle();
     Serving { handle, running: tokio::spawn(worker.run_until(std::future::pending())) }
@@ -287,7 +299,7 @@ impl Serving {
 }
 
 /// A worker of a queue of the shared server.
-pub fn worker(queue: &str) -> Builder {
+pub fn worker(queue: &str) -> WorkerBuilder {
     Worker::builder(shared().connector()).queue(queue).grace(Duration::ZERO)
 }
 

@@ -109,7 +109,7 @@ async fn each_argument_arrives() {
         .max_tries(7)
         .retry_interval("2 days")
         .retry_jitter(millis(1_500))
-        .timeout(Duration::from_secs(90))
+        .lease(Duration::from_secs(90))
         .post_result()
         .group_key("g")
         .meta("tag", json!({"a": [1]}))

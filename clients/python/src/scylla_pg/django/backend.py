@@ -22,6 +22,7 @@ from django.utils.module_loading import import_string
 from .. import calls, drivers
 from ..calls import Call, Submission
 from ..capture import captured
+from ..errors import refusals
 from ..middleware import Middleware, around_submit
 from ..queue import Queue
 from ..task import Task
@@ -45,7 +46,7 @@ class ScyllaBackend(_backends.BaseTaskBackend):
     """Submits with Django's own connection, so in the transaction that is open there.
 
     OPTIONS: database (an alias of DATABASES, "default"), max_tries, retry_interval, retry_jitter,
-    timeout (as of scylla.submit), middleware (paths of scylla_pg.Middleware classes).
+    lease (as of submit), middleware (paths of scylla_pg.Middleware classes).
     """
 
     supports_defer = True
@@ -89,7 +90,8 @@ class ScyllaBackend(_backends.BaseTaskBackend):
             if (recorder := captured()) is not None:
                 id = recorder.add(submission)[0]
             else:
-                id = drivers.run(connections[self.database], calls.submit(submission))
+                with refusals:
+                    id = drivers.run(connections[self.database], calls.submit(submission))
         object.__setattr__(result, "id", str(id))
         object.__setattr__(result, "enqueued_at", timezone.now())
         _signals.task_enqueued.send(type(self), task_result=result)
