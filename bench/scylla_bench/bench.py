@@ -22,6 +22,7 @@ class Options:
     rounds: int = 3
     clients: int | None = None  # of every comparison, instead of its own number
     key: str = "uuid"  # of the plain queue
+    phases: tuple[int, ...] = (30, 90, 30)  # seconds before, while, and after a snapshot is held
 
 
 @dataclass

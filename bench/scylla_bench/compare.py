@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from .bench import Bench
+from .cost import Cost, Mark
 from .pgbench import Run
 from .results import Row
 from .server import BenchError
@@ -74,12 +75,17 @@ class Compare:
 
     def run(self, bench: Bench) -> Iterator[Row]:
         """Measures all sides in turns."""
-        rates, missing = measure(bench, self.sides)
-        yield from rows(self, rates, missing)
+        costs: dict[str, Cost] = {}
+        rates, missing = measure(bench, self.sides, costs=costs)
+        for row in rows(self, rates, missing):
+            row.cost = costs.get(row.side)
+            yield row
 
 
-def measure(bench: Bench, sides: tuple[Side, ...], rounds: int | None = None) -> tuple[Rates, dict[str, str]]:
-    """Tasks per second of each side in each round, and why a side has none."""
+def measure(
+    bench: Bench, sides: tuple[Side, ...], rounds: int | None = None, costs: dict[str, Cost] | None = None
+) -> tuple[Rates, dict[str, str]]:
+    """Tasks per second of each side in each round, and why a side has none. Sets what they cost in the last round."""
     slices: dict[str, Slice] = {}
     missing: dict[str, str] = {}
     for side in sides:
@@ -94,6 +100,8 @@ def measure(bench: Bench, sides: tuple[Side, ...], rounds: int | None = None) ->
         for label, one in slices.items():
             bench.progress.step(f"round {at + 1} of {number}, {label}")
             rates[label].append(one.measure())
+            if costs is not None and one.cost:
+                costs[label] = one.cost
     return rates, missing
 
 
@@ -105,6 +113,7 @@ class Slice:
         self.clients = bench.options.clients or side.clients
         self.queue = str(side.define.get("queue", "bench"))
         self.guess = 0.0  # transactions per second, at most
+        self.cost: Cost | None = None  # of the last slice
         if "bytes" in side.define:
             bench.systems.get("floor")  # has the specs of all sizes
         if side.setup:
@@ -149,7 +158,7 @@ class Slice:
             self.release()
         for _ in range(5):
             self.fill(1.3 * self.guess * seconds)
-            before = self.count()
+            before, mark = self.count(), Mark.now(self.bench.server, self.system.schema)
             try:
                 run = self.run(seconds=seconds)
             except BenchError:
@@ -158,6 +167,8 @@ class Slice:
                     raise
                 self.guess *= 2
                 continue
+            after = Mark.now(self.bench.server, self.system.schema)
+            self.cost = after.since(mark, run.transactions * self.side.size)
             self.check(before, run)
             self.guess = max(self.guess, run.tps)
             return run.tps * self.side.size

@@ -48,6 +48,12 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
         default="uuid",
         help="the plain queue's primary key: uuid, random (default), or bigint, a sequence's number",
     )
+    parser.add_argument(
+        "--phases",
+        type=three,
+        metavar="SECONDS,SECONDS,SECONDS",
+        help="of steady: before, while, and after a snapshot is held (30,90,30)",
+    )
     return parser.parse_args(words)
 
 
@@ -58,6 +64,14 @@ def number(word: str) -> int:
     return int(word)
 
 
+def three(word: str) -> tuple[int, ...]:
+    """Three numbers."""
+    parts = tuple(number(part) for part in word.split(","))
+    if len(parts) != 3:
+        raise argparse.ArgumentTypeError("takes three numbers")
+    return parts
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the benchmark; the exit status says whether everything ran."""
     given = arguments(words)
@@ -65,9 +79,14 @@ def main(words: Sequence[str] | None = None) -> int:
         print_list()
         return 0
     workloads = chosen(given.only)
-    usual = Options(quick=True, seconds=1, rounds=1) if given.quick else Options()
+    usual = Options(quick=True, seconds=1, rounds=1, phases=(5, 8, 5)) if given.quick else Options()
     options = Options(
-        given.quick, given.duration or usual.seconds, given.rounds or usual.rounds, given.clients, given.key
+        given.quick,
+        given.duration or usual.seconds,
+        given.rounds or usual.rounds,
+        given.clients,
+        given.key,
+        given.phases or usual.phases,
     )
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, lambda signum, _: sys.exit(128 + signum))
@@ -120,7 +139,7 @@ def measure(measured: Server, workloads: list[Workload], options: Options) -> in
                 table.add(Row(workload.family, workload.name, "failed", note=str(reason)))
                 systems.empty()
             write(folder, table.rows)
-        for line in comparison(table.rows):
+        for line in [*comparison(table.rows), *costs(table.rows)]:
             table.say(line)
         table.say(table.summary() + (f"; failed: {', '.join(failed)}" if failed else ""))
     print(f"written to {folder.relative_to(REPO)}", file=sys.stderr)
@@ -168,6 +187,27 @@ def comparison(rows: list[Row]) -> list[str]:
         share = f"{rates['scylla'] / max(peers):14.2f}" if peers and rates.get("scylla") else f"{'-':>14}"
         lines.append(f"{name:20}" + "".join(f"{human(rates.get(system)):>12}" for system in EVERYONE) + share)
     return [*lines, ""]
+
+
+COSTS = {
+    "processor": "µs of the processor",
+    "log": "bytes of WAL",
+    "commits": "commits",
+    "dead": "dead rows left",
+}
+
+
+def costs(rows: list[Row]) -> list[str]:
+    """What a task costs in the last slice of each system, side by side; and the dead rows that the slice leaves."""
+    lines = []
+    for name in dict.fromkeys(row.workload for row in rows):
+        found = {row.side: row.cost for row in rows if row.workload == name and row.side in EVERYONE and row.cost}
+        if len(found) > 2:
+            lines.append(f"{name}, a task")
+            for field, what in COSTS.items():
+                cells = [human(getattr(found[system], field) if system in found else None) for system in EVERYONE]
+                lines.append(f"  {what:18}" + "".join(f"{cell:>12}" for cell in cells))
+    return [*lines, ""] if lines else []
 
 
 def systems_of(rows: list[Row], workload: str) -> dict[str, float]:

@@ -59,7 +59,7 @@ class Running:
         command += ["-T", str(load.seconds)] if load.seconds else ["-t", str(load.transactions)]
         command += ["-R", str(load.rate)] if load.rate else []
         command += ["-l", f"--log-prefix={self.folder.name}/log"] if load.latencies else []
-        define = {"begun": 0, "queue": "bench", "clients": load.clients, **load.define}
+        define = {"begun": 0, "queue": "bench", "clients": load.clients, "pause": 1, "strict": 0, **load.define}
         command += [f"--define={name}={value}" for name, value in define.items()]
         options = " ".join(f"-c {name}={value}" for name, value in load.settings.items())
         self.process = subprocess.Popen(

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TextIO
 
+from .cost import Cost
+
 
 @dataclass
 class Row:
@@ -26,6 +28,7 @@ class Row:
     met: bool | None = None
     note: str = ""  # why there is no value, or what else is to be known
     point: float | None = None  # where it belongs on the plot's axis
+    cost: Cost | None = None
 
 
 def human(value: float | None) -> str:
@@ -104,10 +107,13 @@ class Table:
 
 def write_csv(path: Path, rows: Iterable[Row]) -> None:
     """All rows, with all that is known of each."""
+    names = [field.name for field in fields(Row) if field.name != "cost"] + [field.name for field in fields(Cost)]
     with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)])
+        writer = csv.DictWriter(file, names)
         writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+        for row in rows:
+            cells = asdict(row)
+            writer.writerow(cells | (cells.pop("cost") or {}))
 
 
 class Progress:

@@ -15,6 +15,9 @@ from .server import REPO, BenchError, Server
 REFERENCE = REPO / "bench" / "reference"
 
 
+SCHEMAS = {"floor": "reference", "pgmq-api": "scylla", "graphile": "graphile_worker"}  # others have their name
+
+
 @dataclass(frozen=True)
 class Ledger:
     """A system's tasks: what must add up before and after a slice."""
@@ -36,6 +39,11 @@ class System:
     release: str = ""  # SQL that ends what a slice still owns
     define: dict[str, str] = field(default_factory=dict)
     peer: bool = False
+
+    @property
+    def schema(self) -> str:
+        """Where its tables are."""
+        return SCHEMAS.get(self.name, self.name)
 
     def count(self, server: Server, queue: str) -> Ledger:
         """Counts the tasks of the queues whose names begin so."""
@@ -110,6 +118,20 @@ FLOOR = System(
     empty="truncate reference.heap; select reference.reload(100000)",
 )
 
+
+def shape(name: str) -> System:
+    """Tables of one shape, written with plain statements. `settled` is of the one, `moved` of the other."""
+    return System(
+        name,
+        from_file(REFERENCE / "shapes.sql", {"@SHAPE@": name}),
+        ledger=f"""
+            select (select count(*) from {name}.live) - s.done, 0, m.done + s.done, s.repeated
+            from (select count(*) as done, count(*) - count(distinct id) as repeated from {name}.settled) s,
+                (select count(*) as done from {name}.moved) m""",
+        empty=f"select {name}.clear()",
+    )
+
+
 PGMQ = System(
     "pgmq",
     peers.install_pgmq,
@@ -179,7 +201,7 @@ class Systems:
 
     def __init__(self, server: Server, key: str) -> None:
         self.server = server
-        every = (SCYLLA, plain(key), FLOOR, PGMQ, PGMQ_API, GRAPHILE, PGBOSS)
+        every = (SCYLLA, plain(key), FLOOR, shape("moved"), shape("appended"), PGMQ, PGMQ_API, GRAPHILE, PGBOSS)
         self.known = {system.name: system for system in every}
         self.installed: dict[str, System | BenchError] = {}
         self.used: set[str] = set()

@@ -11,7 +11,6 @@ from .results import Row
 from .special import (
     Special,
     binary,
-    clients,
     delays,
     dependencies,
     leases,
@@ -22,7 +21,8 @@ from .special import (
     storage,
     waking,
 )
-from .special.servers import router
+from .special.servers import breaking, endurance, lock, router
+from .special.workers import peers, rust
 
 
 class Workload(Protocol):
@@ -122,6 +122,18 @@ def groups(number: int, target: float) -> Compare:
     return Compare(f"groups-{number}", "groups", what, (grouped, Side("scylla", "work-1")), (Target("scylla", target),))
 
 
+def shapes(size: int) -> Compare:
+    """Settling by a new record beside settling by a moved row; scylla for comparison."""
+    what = f"read {size:,} and settle them, 4 clients: a record for each, or the row moved"
+    return Compare(f"shape-{size}", "shape", what, sides(("appended", "moved", "scylla"), "work-many", size, 4))
+
+
+def workers(language: peers.Language, what: str) -> Special:
+    """A client's worker beside those of peers in the same language."""
+    what = f"tasks through the worker of the client in {what}, beside peers' workers"
+    return Special(f"workers-{language.name}", "workers", what, peers.beside(language), own_server=True)
+
+
 ASYNC = {"synchronous_commit": "off"}
 
 WORKLOADS: tuple[Workload, ...] = (
@@ -179,7 +191,10 @@ WORKLOADS: tuple[Workload, ...] = (
     Special("pgmq-import", "pgmq", "move a queue of pgmq with 1,000,000 messages", moving.move),
     Special("binary-work", "binary", "own and return with binary parameters, against pgbench's text", binary.work),
     Special("binary-submit", "binary", "submit_many of 1,000 with binary parameters, against text", binary.submit),
-    Special("worker", "worker", "tasks through the worker of the client in Rust, against its driver", clients.worker),
+    Special("worker", "worker", "tasks through the worker of the client in Rust, against its driver", rust.worker),
+    workers(peers.NODE, "TypeScript"),
+    workers(peers.PYTHON, "Python"),
+    workers(peers.GO, "Go"),
     Special("heartbeat", "leases", "extend 100,000 leases; what owning and extending write", leases.heartbeat),
     Special("heartbeat-100", "leases", "heartbeat by 100, against extend_tasks", leases.by_hundred),
     # ---- what changes the rate ----
@@ -267,8 +282,18 @@ WORKLOADS: tuple[Workload, ...] = (
     Special("relay", "relay", "tasks from an outbox through the relay", moving.carry),
     # ---- more than one server ----
     Special("router", "router", "calls through a router with four shards, against a direct connection", router.cost),
+    Special("lock", "cores", "instructions under the board's lock; 1 to 64 cores, simulated", lock.lock),
+    # ---- what goes on for long, and what breaks ----
+    Special(
+        "steady", "endurance", "2,000 tasks per second before, while and after a snapshot is held", endurance.steady
+    ),
+    Special("crash", "endurance", "256 workers, and the server killed in the middle", breaking.crash),
+    Special("worker-killed", "endurance", "256 workers, and a quarter of their processes killed", breaking.workers),
     # ---- what it takes ----
     Special("wal", "wal", "WAL from submit to completed, spec of 100 bytes", storage.wal),
+    shapes(100),
+    shapes(1000),
+    Special("shape-size", "shape", "what a settled task leaves, and what it costs to pass over", storage.shape),
     Special("memory", "memory", "the shared memory of the board", storage.memory),
 )
 

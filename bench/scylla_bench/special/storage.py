@@ -1,4 +1,4 @@
-"""What the tables cost: an old snapshot, a deep backlog, WAL, and the board's memory."""
+"""What the tables cost: an old snapshot, a deep backlog, WAL, another shape, and the board's memory."""
 
 from __future__ import annotations
 
@@ -116,6 +116,37 @@ def wal_of(bench: Bench, script: str, number: int, define: dict[str, int]) -> fl
     start = server.sql("select pg_current_wal_insert_lsn()")
     bench.load(script, 4, transactions=number // 4, define=define)
     return server.number(f"select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '{start}')") / number
+
+
+def shape(bench: Bench, special: Special) -> Iterator[Row]:
+    """What the end of a task writes and leaves on disk, and how long the next 1,000 take to be found."""
+    server = bench.server
+    number = bench.scale(1_000_000, 20_000)
+    for system in ("appended", "moved"):
+        bench.systems.get(system)
+        server.sql(f"select {system}.clear()", f"select {system}.fill({number})", "vacuum analyze", "checkpoint")
+        settled = number * 99 // 100 // 1000
+        bench.load(f"{system}/work-many", 1, transactions=1, define={"size": 1000})
+        start = server.sql("select pg_current_wal_insert_lsn()")
+        bench.load(f"{system}/work-many", 1, transactions=settled - 1, define={"size": 1000})
+        wal = server.number(f"select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '{start}')")
+        yield special.row(system, wal / (settled - 1) / 1000, "bytes", note="WAL of the end of a task, by 1,000")
+        server.sql("vacuum analyze")
+        tables = f"pg_total_relation_size('{system}.live') + pg_total_relation_size('{system}.moved')"
+        size = server.number(f"select {tables} + pg_total_relation_size('{system}.settled')")
+        yield special.row(system, size / number, "bytes", note=f"on disk of each of {number:,} tasks, 99 % settled")
+        for most, what in ((1000, "the next 1,000 in their order"), (number, "all that are live")):
+            yield special.row(system, elapsed(bench, f"{system}.next({most})"), "ms", note=f"finding {what}")
+
+
+def elapsed(bench: Bench, function: str) -> float:
+    """Milliseconds of a function that returns rows, the shortest of three."""
+    timed = f"""
+        do $$ declare started timestamptz := clock_timestamp(); begin
+            perform count(*) from {function};
+            perform set_config('bench.ms', (1000 * extract(epoch from clock_timestamp() - started))::text, false);
+        end $$"""
+    return min(float(bench.server.sql(timed, "select current_setting('bench.ms')")) for _ in range(3))
 
 
 def memory(bench: Bench, special: Special) -> Iterator[Row]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..bench import Bench
-from ..compare import Rates, Side, Slice, judge, ratio_of
-from ..pgbench import drive
-from ..results import Row
-from ..server import BenchError
-from . import Special
+from ...bench import Bench
+from ...compare import Rates, Side, Slice, judge, ratio_of
+from ...pgbench import drive
+from ...results import Row
+from ...server import BenchError
+from .. import Special
 
 # concurrency; connections of the bare driver and how many tasks each takes; the least ratio
 LOADS = ((1, 1, 1, 0.77), (32, 1, 32, 0.87), (256, 3, 100, 0.87))

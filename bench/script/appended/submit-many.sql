@@ -1,0 +1,2 @@
+-- Adds :size tasks.
+select appended.fill(:size);

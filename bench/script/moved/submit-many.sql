@@ -1,0 +1,2 @@
+-- Adds :size tasks.
+select moved.fill(:size);

@@ -1,0 +1,4 @@
+-- Reads the next :size tasks, and settles them, each in a transaction of its own.
+select nextval('moved.batch') as batch \gset
+select array_agg(id) as ids, array_agg(gen_random_uuid()) as tokens from moved.live where id = any (array(select moved.id((:batch - 1) * :size + n) from generate_series(1, :size) n)) \gset
+with gone as (delete from moved.live where id = any (:ids::uuid[]) returning *), done as (insert into moved.moved (id, queue, action, priority, post_result, created, updated, tries, num_failures, progress, owned_at, status, owner, spec, errors, history) select id, queue, action, priority, post_result, created, clock_timestamp(), tries + 1, num_failures, 1, clock_timestamp(), 'completed', 'bench', spec, errors, history from gone returning id) select 1 / (count(*) = :size)::int from done;

@@ -1,0 +1,1 @@
+"""Tasks through the workers of the clients."""
