@@ -112,9 +112,28 @@ def with_database(conninfo: str, database: str) -> str:
     return f"{conninfo} dbname={database}"
 
 
+def server_of(lines: str, user: str = "") -> Server:
+    """The server of what the scripts print for eval; no database is named."""
+    words = dict(word.split("=", 1) for word in shlex.split(lines) if "=" in word)
+    conninfo = f"host={words['PGHOST']} port={words['PGPORT']} user={user or words['PGUSER']}"
+    return Server(conninfo, Path(words["SCYLLA_BIN"]), Path(words["SCYLLA_DATA"]))
+
+
+@contextlib.contextmanager
+def private(name: str, *settings: str) -> Iterator[Server]:
+    """A new server in a folder of this name, removed at the end."""
+    folder = str(home() / name)
+    run_script(PG, "remove", folder)
+    try:
+        with database_of(server_of(run_script(PG, "start", folder, *SETTINGS, *settings))) as measured:
+            yield measured
+    finally:
+        subprocess.run([PG, "remove", folder], cwd=REPO, check=False)
+
+
 @contextlib.contextmanager
 def started() -> Iterator[Server]:
-    """A private server, removed at the end."""
+    """The server on which the workloads are measured. One benchmark runs at a time."""
     run_script(PG, "deps")
     run_script(PG, "tree")
     with open(home() / "bench.lock", "w") as lock:
@@ -122,18 +141,9 @@ def started() -> Iterator[Server]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BenchError("another benchmark runs") from None
-        folder = str(home() / "bench")
-        run_script(PG, "remove", folder)
         os.environ["SCYLLA_NO_BUILD"] = "1"
-        try:
-            lines = run_script(PG, "start", folder, *SETTINGS)
-            reach = dict(word.split("=", 1) for word in shlex.split(lines) if "=" in word)
-            conninfo = f"host={reach['PGHOST']} port={reach['PGPORT']} user={reach['PGUSER']}"
-            server = Server(conninfo, Path(reach["SCYLLA_BIN"]), Path(reach["SCYLLA_DATA"]))
-            with database_of(server) as measured:
-                yield measured
-        finally:
-            subprocess.run([PG, "remove", folder], cwd=REPO, check=False)
+        with private("bench") as measured:
+            yield measured
 
 
 @contextlib.contextmanager

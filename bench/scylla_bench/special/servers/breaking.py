@@ -67,10 +67,10 @@ def done_at(file: Path) -> Iterator[float]:
 
 
 class Fleet:
-    """All workers, and what sweeps after them."""
+    """All workers of a system."""
 
     def __init__(self, own: Bench, name: str) -> None:
-        self.server, self.contender = own.server, CONTENDERS[name]
+        self.server = own.server
         self.processes = [Process(own.server, f"{name}/poll") for _ in range(PROCESSES)]
 
     def __enter__(self) -> Fleet:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ...bench import Bench
 from ...cost import Mark
 from ...results import Row
-from ...server import PG, SETTINGS, BenchError, Server, database_of, home, run_script
+from ...server import BenchError, private
 from ...systems import Systems, check_indexes
 from .. import Special, at_least
-from .router import reach
 
 RATE = 2_000  # tasks per second
 PRODUCERS, CONSUMERS, BATCH = 16, 4, 100
@@ -57,23 +54,9 @@ CONTENDERS = {
 
 
 @contextlib.contextmanager
-def private() -> Iterator[Server]:
-    """A new server with room for many workers."""
-    folder = str(home() / "endurance")
-    run_script(PG, "remove", folder)
-    try:
-        words = reach(run_script(PG, "start", folder, *SETTINGS, "max_connections = 400"))
-        conninfo = f"host={words['PGHOST']} port={words['PGPORT']} user={words['PGUSER']}"
-        with database_of(Server(conninfo, Path(words["SCYLLA_BIN"]), Path(words["SCYLLA_DATA"]))) as server:
-            yield server
-    finally:
-        subprocess.run([PG, "remove", folder], check=False)
-
-
-@contextlib.contextmanager
 def contender(bench: Bench, name: str) -> Iterator[Bench]:
     """A new server, on which one system is installed."""
-    with private() as server:
+    with private("endurance", "max_connections = 400") as server:
         own = replace(bench, server=server, systems=Systems(server, bench.options.key))
         own.systems.get(name)
         yield own

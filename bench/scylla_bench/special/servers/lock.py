@@ -19,7 +19,7 @@ from ...bench import Bench
 from ...results import Row
 from ...server import PG, BenchError, Server, run_script
 from .. import Special, at_least
-from .router import reach, server_of
+from .router import superuser_of
 
 WRAPPER = """#!/bin/sh
 case " $* " in
@@ -90,7 +90,7 @@ def counted() -> Iterator[tuple[Server, Path]]:
         program.chmod(0o755)
         started = ["env", f"SCYLLA_HOME={extra}", "SCYLLA_NO_BUILD=1", PG, "start", str(extra / "data")]
         lines = run_script(*started, "listen_addresses = ''", "autovacuum = off", "jit = off", "fsync = off")
-        server = server_of(reach(lines))
+        server = superuser_of(lines)
         try:
             server.sql("create extension scylla")
             yield server, out

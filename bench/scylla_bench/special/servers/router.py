@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import shutil
 import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ... import pgbench
 from ...bench import Bench
 from ...pgbench import Load, drive
 from ...results import Row
-from ...server import PG, REPO, Server, run_script
+from ...server import PG, REPO, Server, run_script, server_of, with_database
 from .. import Special, at_most
 
 SHARDS = 4
@@ -28,15 +28,10 @@ CALLS = (  # what is measured, the script, tasks of a call, calls of a round, th
 WAKE = 50  # ms, from a submission until a wait ends
 
 
-def reach(lines: str) -> dict[str, str]:
-    """What the scripts print for eval."""
-    return dict(word.split("=", 1) for word in shlex.split(lines) if "=" in word)
-
-
-def server_of(words: dict[str, str]) -> Server:
-    """A server of these words, as its superuser."""
-    conninfo = f"host={words['PGHOST']} port={words['PGPORT']} user=postgres dbname=postgres"
-    return Server(conninfo, Path(words["SCYLLA_BIN"]), Path(words["SCYLLA_DATA"]))
+def superuser_of(lines: str) -> Server:
+    """The server of what the scripts print, as its superuser."""
+    server = server_of(lines, "postgres")
+    return replace(server, conninfo=with_database(server.conninfo, "postgres"))
 
 
 @contextlib.contextmanager
@@ -45,8 +40,8 @@ def started() -> Iterator[tuple[Server, Server]]:
     folder = Path(tempfile.mkdtemp(prefix="scylla-bench.", dir="/var/tmp"))
     try:
         start = str(REPO / "pgrx-tests" / "router" / "start")
-        router = server_of(reach(run_script(start, str(folder), str(SHARDS))))
-        yield router, server_of(reach(run_script(PG, "env", str(folder / "shard0"))))
+        router = superuser_of(run_script(start, str(folder), str(SHARDS)))
+        yield router, superuser_of(run_script(PG, "env", str(folder / "shard0")))
     finally:
         for server in folder.glob("*/postmaster.pid"):
             subprocess.run([PG, "remove", str(server.parent)], check=False)

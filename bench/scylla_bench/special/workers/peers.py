@@ -200,17 +200,15 @@ def rates(bench: Bench, special: Special, language: Language, sides: list[Side],
                 side.slice(concurrency, 1)
             found[side.name].append(side.slice(concurrency, bench.options.seconds))
     measured = {name: [rate for rate, _ in slices] for name, slices in found.items()}
-    peers = [name for name in measured if name not in language.ours]
-    best = max(peers, key=lambda name: statistics.median(measured[name]))
+    ours, best = (
+        max((name for name in measured if (name in language.ours) == mine), key=lambda it: statistics.median(measured[it]))
+        for mine in (True, False)
+    )
     for name, theirs in measured.items():
-        row = special.rates(
-            f"{name}, {concurrency} at once", theirs, note=str(found[name][-1][1]), cost=found[name][-1][1]
-        )
-        if name in peers:
-            row.ratio = ratio_of(measured[max(language.ours, key=lambda our: statistics.median(measured[our]))], theirs)
-            if name == best and concurrency == JUDGED:
-                ratio = special.row("of the best peer", row.ratio, "times", note=f"that is {best}")
-                yield row
-                yield at_least(ratio, TARGET)
-                continue
+        cost = found[name][-1][1]
+        row = special.rates(f"{name}, {concurrency} at once", theirs, note=str(cost), cost=cost)
+        if name not in language.ours:
+            row.ratio = ratio_of(measured[ours], theirs)
         yield row
+        if name == best and concurrency == JUDGED:
+            yield at_least(special.row("of the best peer", row.ratio, "times", note=f"that is {best}"), TARGET)
