@@ -174,7 +174,7 @@ def _refusal(error: BaseException) -> DatabaseError | None:
     if kind is None or isinstance(error, DatabaseError):
         return None
     message = _field(error, "message_primary", "message") or str(error)
-    if kind is QueueFullError and not message.startswith("queue "):
+    if kind is QueueFullError and '" is full' not in message:
         return None  # another limit of the server
     return kind(
         message,
