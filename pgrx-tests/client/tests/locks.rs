@@ -27,7 +27,7 @@ fn no_view_locks_tables_for_others() {
     for view in views {
         for mode in ["row exclusive", "share row exclusive", "access exclusive"] {
             s.run("begin; set local role locks_views");
-            let locks = s.batch_execute(&format!("lock table {view} in {mode} mode nowait"));
+            let locks = s.batch_execute(&format!("lock table {view} in {mode} mode"));
             match locks {
                 Err(error) => {
                     assert_eq!(code(&error), "42501", "{view}");
