@@ -24,6 +24,7 @@ pub(super) const PAUSE: Micros = Micros::from_millis(200);
 /// How long to wait first for room among the server's processes; each further time is twice as
 /// long.
 pub(super) const WORKER_PAUSE: Micros = Micros::from_millis(10);
+
 /// A task that is owned, and not assigned yet.
 pub(super) struct Claimed {
     pub(super) id: Uuid,
