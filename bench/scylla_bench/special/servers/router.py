@@ -23,7 +23,7 @@ CALLS = (  # what is measured, the script, tasks of a call, calls of a round, th
     ("submit", "submit-1", 1, 2_000, None),
     ("submit_many of 100", "submit-many", 100, 300, 1.5),
     ("own and return 1", "work-1", 1, 1_000, None),
-    ("own and return 100", "work-many", 100, 300, 1.5),
+    ("own, read and return 100", "work-read", 100, 300, 1.5),
 )
 WAKE = 50  # ms, from a submission until a wait ends
 
