@@ -28,3 +28,23 @@ func (w *Worker) RunUntilSignal(ctx context.Context) error {
 	}()
 	return w.Run(ctx)
 }
+
+// RunAll runs workers as one, such as one for each database of a sharded application: until SIGTERM or
+// SIGINT, until the context ends, or until one of them ends, which stops the others. Each drains as
+// [Worker.RunUntilSignal] says. It returns the first error.
+func RunAll(ctx context.Context, workers ...*Worker) error {
+	ended := make(chan error, len(workers))
+	for _, w := range workers {
+		go func() { ended <- w.RunUntilSignal(ctx) }()
+	}
+	var first error
+	for range workers {
+		if err := <-ended; first == nil {
+			first = err
+		}
+		for _, w := range workers {
+			w.Stop()
+		}
+	}
+	return first
+}

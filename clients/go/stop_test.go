@@ -1,10 +1,16 @@
 package scylla_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"scylla.example/scylla"
 )
@@ -122,5 +128,44 @@ func TestStopBeforeTheServerIsReached(t *testing.T) {
 	s.end(t)
 	if took := time.Since(begun); took > 3*time.Second {
 		t.Fatal(took)
+	}
+}
+
+func TestWorkersOfSeveralDatabasesRunAsOne(t *testing.T) {
+	t.Parallel()
+	queue := newQueue(t)
+	second := "second_" + strings.ReplaceAll(queue, "-", "_")
+	if err := createDatabase(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	other := connConfig(t)
+	other.Database = second
+	ran := make(chan string, 2)
+	workers := func() (made []*scylla.Worker) {
+		for _, conn := range []*pgx.ConnConfig{connConfig(t), other} {
+			made = append(made, must(scylla.NewWorker(conn, &scylla.WorkerConfig{Queues: []string{queue}, Name: "worker of " + queue,
+				Handlers: scylla.Handlers{"": scylla.Handle(func(_ context.Context, task *scylla.Task[string]) error {
+					ran <- task.Spec
+					return nil
+				})}}))(t))
+		}
+		return made
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- scylla.RunAll(t.Context(), workers()...) }()
+	conn := must(pgx.ConnectConfig(t.Context(), other))(t)
+	defer conn.Close(context.Background())
+	submit(t, queue, "first", scylla.SubmitOptions{})
+	client := scylla.NewClient(conn, nil)
+	must(client.Submit(t.Context(), queue, "second", nil))(t)
+	found := []string{<-ran, <-ran}
+	slices.Sort(found)
+	equal(t, fmt.Sprint(found), "[first second]")
+	equal(t, must(client.DrainWorker(t.Context(), "worker of "+queue))(t), true)
+	equal(t, <-ended, nil)
+	// where it can do nothing, the others stop
+	must(conn.Exec(t.Context(), "drop extension scylla"))(t)
+	if err := scylla.RunAll(t.Context(), workers()...); !errors.Is(err, scylla.ErrIncompatible) {
+		t.Fatal(err)
 	}
 }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 
+import psycopg
 import pytest
 from conftest import Program, Server, serving, until
 
-from scylla_pg import Client, Queue, Worker
+from scylla_pg import Client, IncompatibleError, Queue, Worker, run_all
 
 Start = Callable[..., Program]
 
@@ -166,3 +168,35 @@ def test_cancelled_coroutine_hands_back(server: Server, queue: Queue, client: Cl
     asyncio.run(run())
     task = client.task(id)
     assert (task["status"], task["tries"]) == ("ready", 0)
+
+
+def test_workers_of_several_databases_run_as_one(server: Server, queue_name: str) -> None:
+    second = f"second_{queue_name.replace('-', '_')}"
+    server.execute(f"create database {second}")
+    databases = [server.dsn, server.dsn.replace("dbname=postgres", f"dbname={second}")]
+    with psycopg.connect(databases[1], autocommit=True) as connection:
+        connection.execute("create extension scylla")
+    queue = Queue(queue_name)
+    ran: list[str] = []
+
+    @queue.task(action="where")
+    def where(place: str) -> None:
+        ran.append(place)
+
+    workers = [Worker(dsn, queue, name=f"worker of {queue_name}") for dsn in databases]
+    thread = threading.Thread(target=run_all, args=(workers,))
+    thread.start()
+    clients = [Client(dsn) for dsn in databases]
+    for client, place in zip(clients, ("first", "second"), strict=True):
+        client.submit(queue_name, {"place": place}, action="where")
+    until(lambda: sorted(ran) == ["first", "second"])
+    assert clients[1].drain_worker(f"worker of {queue_name}")
+    thread.join(20)
+    assert not thread.is_alive()
+    for client in clients:
+        client.close()
+    with psycopg.connect(databases[1]) as connection:  # where it can do nothing, the others stop
+        connection.execute("drop extension scylla")
+    with pytest.raises(IncompatibleError):
+        run_all([Worker(dsn, queue) for dsn in databases])
+    server.execute(f"drop database {second} with (force)")

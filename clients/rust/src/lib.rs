@@ -79,7 +79,7 @@ pub use submission::{
 };
 pub use task::{Cause, Task};
 pub use values::{Interval, When};
-pub use worker::{Worker, WorkerBuilder};
+pub use worker::{Worker, WorkerBuilder, run_all};
 
 // types of these crates are part of the interface
 pub use deadpool_postgres;

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, fmt, panic::resume_unwind, sync::Arc, time::Duration};
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::{
@@ -345,6 +346,27 @@ impl fmt::Debug for Worker {
             .field("queues", &self.0.queues)
             .finish_non_exhaustive()
     }
+}
+
+/// Runs workers as one, such as one for each database of a sharded application.
+///
+/// Each runs as [`Worker::run`] says, or until one of them ends, which stops the others. Gives the
+/// first error.
+pub async fn run_all(workers: impl IntoIterator<Item = Worker>) -> Result<(), Error> {
+    let mut handles = vec![];
+    let mut running: FuturesUnordered<_> = workers
+        .into_iter()
+        .map(|worker| {
+            handles.push(worker.handle());
+            worker.run()
+        })
+        .collect();
+    let mut first = Ok(());
+    while let Some(ended) = running.next().await {
+        first = first.and(ended);
+        handles.iter().for_each(WorkerHandle::stop);
+    }
+    first
 }
 
 /// SIGTERM and SIGINT. They are listened to until it is dropped.

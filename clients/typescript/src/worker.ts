@@ -202,20 +202,43 @@ export class Worker implements AsyncDisposable {
    * Starts, and works until SIGTERM, SIGINT or `drain_worker`: then it drains. A second signal hands back
    * every task at once. After a signal the process exits with status 0, though a handler may still run.
    */
-  async run({ signals = true }: { signals?: boolean } = {}): Promise<void> {
+  async run(options: { signals?: boolean } = {}): Promise<void> {
+    await Worker.runAll([this], options);
+  }
+
+  /**
+   * Runs workers as one, such as one for each database of a sharded application: as `run` does, or until one
+   * of them ends, which stops the others. Rejects as the first one does.
+   */
+  static async runAll(workers: readonly Worker[], { signals = true }: { signals?: boolean } = {}): Promise<void> {
     let signalled = false;
+    const stop = (): void => {
+      for (const worker of workers) {
+        worker.stop().catch((error: unknown) => worker.#log.error("scylla: could not stop", error));
+      }
+    };
     const onSignal = () => {
-      if (signalled) this.#hurry();
+      if (signalled) for (const worker of workers) worker.#hurry();
       signalled = true;
-      this.stop().catch((error: unknown) => this.#log.error("scylla: could not stop", error));
+      stop();
     };
     const names = signals ? (["SIGTERM", "SIGINT"] as const) : [];
     for (const name of names) process.on(name, onSignal);
     try {
-      await this.start();
-      await this.finished;
+      const ends = await Promise.allSettled(
+        workers.map(async (worker) => {
+          try {
+            await worker.start();
+            await worker.finished;
+          } finally {
+            stop();
+          }
+        }),
+      );
+      const failed = ends.find((end) => end.status === "rejected");
+      if (failed) throw failed.reason;
       // A handler that does not listen to its signal would keep the process alive.
-      if (signalled && this.#running > 0) process.exit(0);
+      if (signalled && workers.some((worker) => worker.#running > 0)) process.exit(0);
     } finally {
       for (const name of names) process.off(name, onSignal);
     }

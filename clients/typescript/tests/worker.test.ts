@@ -703,3 +703,22 @@ test("two workers in one process do not know of each other", async () => {
   assert.equal(await db.client.result(await db.client.submit(b, {}, { postResult: true })), "b");
   assert.notEqual(first.name, second.name);
 });
+
+test("workers of several databases run as one", async () => {
+  await using other = await database();
+  const q = queue();
+  const ran: unknown[] = [];
+  const workers = [db, other].map((of) => of.worker({ queues: q, handlers: { "": (task) => void ran.push(task.spec) } }));
+  const end = Worker.runAll(workers);
+  await db.client.submit(q, "first");
+  await other.client.submit(q, "second");
+  await until("both ran", () => ran.length === 2);
+  assert(await other.client.drainWorker(workers[1]!.name));
+  await end;
+  assert.equal(workers[0]!.running, 0);
+  // where it can do nothing, the others stop
+  await other.pool.query("drop extension scylla");
+  const again = [db, other].map((of) => of.worker({ queues: q, handlers: { "": () => {} } }));
+  await assert.rejects(Worker.runAll(again), IncompatibleError);
+  await again[0]!.finished;
+});

@@ -26,7 +26,7 @@ from .middleware import Middleware
 from .queue import Queue, TaskFunction
 from .task import Task
 from .version import VERSION as __version__
-from .worker import Worker
+from .worker import Worker, run_all
 
 __all__ = [
     "Abort",
@@ -59,4 +59,5 @@ __all__ = [
     "TimeLimitExceeded",
     "Worker",
     "__version__",
+    "run_all",
 ]

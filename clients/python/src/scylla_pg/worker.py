@@ -128,31 +128,7 @@ class Worker:
 
         A second signal hands the tasks back at once.
         """
-        loop = asyncio.new_event_loop()
-        try:
-            asyncio.set_event_loop(loop)
-            loop.run_until_complete(self._run_with_signals(loop))
-        finally:
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            if left:  # a handler that does not end does not keep the process
-                loop.run_until_complete(asyncio.wait(left, timeout=0.5))
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            asyncio.set_event_loop(None)
-            loop.close()
-
-    async def _run_with_signals(self, loop: asyncio.AbstractEventLoop) -> None:
-        numbers = (signal.SIGTERM, signal.SIGINT)
-        if threading.current_thread() is not threading.main_thread():
-            numbers = ()  # only the main thread gets signals
-        for number in numbers:
-            loop.add_signal_handler(number, self.stop)
-        try:
-            await self.run_async()
-        finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+        run_all([self])
 
     def stop(self) -> None:
         """Begins to stop; a second time: hands back at once. May be called from any thread."""
@@ -829,6 +805,52 @@ _COUNTED = {
     "retry": "retried",
     "yield": "yielded",
 }
+
+
+def run_all(workers: Sequence[Worker]) -> None:
+    """Runs workers as one, in this thread, such as one for each database of a sharded application.
+
+    Serves until SIGTERM or SIGINT, or until one of them ends, which stops the others; handlers end
+    first. A second signal hands the tasks back at once. Raises what the first one raised.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(_run_with_signals(loop, workers))
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:  # a handler that does not end does not keep the process
+            loop.run_until_complete(asyncio.wait(left, timeout=0.5))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _run_with_signals(loop: asyncio.AbstractEventLoop, workers: Sequence[Worker]) -> None:
+    def stop() -> None:
+        for worker in workers:
+            worker.stop()
+
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread():
+        numbers = ()  # only the main thread gets signals
+    for number in numbers:
+        loop.add_signal_handler(number, stop)
+    running = {asyncio.create_task(worker.run_async()) for worker in workers}
+    ended: list[asyncio.Task[None]] = []
+    try:
+        while running:
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            ended += done
+            for worker in workers:
+                worker._draining.set()
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+    for task in ended:
+        task.result()
 
 
 def _default_name() -> str:

@@ -1,14 +1,16 @@
 //! How a worker ends.
 
 use std::{
+    future::ready,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use scylla_pg::{
-    Connector, HandlerError, NewTask, Status, Task, Worker, serde_json::Value, uuid::Uuid,
+    Connector, Error, HandlerError, NewTask, Status, Task, Worker, run_all, serde_json::Value,
+    uuid::Uuid,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use crate::{
     processes::Program,
@@ -260,4 +262,41 @@ fn a_runtime_that_ends_hands_back() {
             .await;
         is_back(&server, id).await;
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_several_databases_run_as_one() {
+    let (server, queue) = (shared(), queue());
+    let mut second = server.clone_address();
+    second.database = format!("second_{}", Uuid::new_v4().simple());
+    server.execute(&format!("create database {}", second.database), &[]).await;
+    second.execute("create extension scylla", &[]).await;
+    let (ran, mut runs) = mpsc::unbounded_channel();
+    let workers = || {
+        [&server, &second].map(|server| {
+            let ran = ran.clone();
+            let handler = move |task: Task<String>| {
+                ran.send(task.spec).unwrap();
+                ready(Ok::<_, HandlerError>(()))
+            };
+            Worker::builder(server.connector())
+                .queue(&queue)
+                .handler("", handler)
+                .name(format!("of {queue}"))
+                .build()
+                .unwrap()
+        })
+    };
+    let running = tokio::spawn(run_all(workers()));
+    for (server, spec) in [(&server, "first"), (&second, "second")] {
+        server.client().submit(NewTask::new(&queue, spec)).await.unwrap();
+    }
+    let mut found = [runs.recv().await.unwrap(), runs.recv().await.unwrap()];
+    found.sort();
+    assert_eq!(found, ["first", "second"]);
+    assert!(second.client().drain_worker(&format!("of {queue}")).await.unwrap());
+    running.await.unwrap().unwrap();
+    // where it can do nothing, the others stop
+    second.execute("drop extension scylla", &[]).await;
+    assert!(matches!(run_all(workers()).await, Err(Error::Incompatible(_))));
 }
