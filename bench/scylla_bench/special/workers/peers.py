@@ -201,7 +201,10 @@ def rates(bench: Bench, special: Special, language: Language, sides: list[Side],
             found[side.name].append(side.slice(concurrency, bench.options.seconds))
     measured = {name: [rate for rate, _ in slices] for name, slices in found.items()}
     ours, best = (
-        max((name for name in measured if (name in language.ours) == mine), key=lambda it: statistics.median(measured[it]))
+        max(
+            (name for name in measured if (name in language.ours) == mine),
+            key=lambda it: statistics.median(measured[it]),
+        )
         for mine in (True, False)
     )
     for name, theirs in measured.items():
