@@ -163,7 +163,7 @@ class Pooler:
             time.sleep(0.05)
 
     def close(self) -> None:
-        os.killpg(self._process.pid, signal.SIGTERM)
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(20)
 
 

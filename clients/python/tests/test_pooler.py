@@ -62,7 +62,7 @@ ignore_startup_parameters = extra_float_digits
         until(reached)
         yield dsn
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate(timeout=20)
         print(output.decode())
 

@@ -87,7 +87,8 @@ struct Pooler(Child);
 
 impl Drop for Pooler {
     fn drop(&mut self) {
-        kill(-(self.0.id() as i32), "TERM");
+        // from 1.23 on, PgBouncer waits for its clients at SIGTERM
+        kill(-(self.0.id() as i32), "KILL");
         let _ = self.0.wait();
     }
 }
