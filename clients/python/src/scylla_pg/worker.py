@@ -845,7 +845,7 @@ async def _run_with_signals(loop: asyncio.AbstractEventLoop, workers: Sequence[W
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             ended += done
             for worker in workers:
-                worker._draining.set()
+                worker._draining.set()  # pyright: ignore[reportPrivateUsage] # not a second signal
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
