@@ -212,9 +212,9 @@ export class Worker implements AsyncDisposable {
    */
   static async runAll(workers: readonly Worker[], { signals = true }: { signals?: boolean } = {}): Promise<void> {
     let signalled = false;
-    const stop = (): void => {
+    const stop = (ended?: Worker): void => {
       for (const worker of workers) {
-        worker.stop().catch((error: unknown) => worker.#log.error("scylla: could not stop", error));
+        if (worker !== ended) worker.stop().catch((error: unknown) => worker.#log.error("scylla: could not stop", error));
       }
     };
     const onSignal = () => {
@@ -231,7 +231,7 @@ export class Worker implements AsyncDisposable {
             await worker.start();
             await worker.finished;
           } finally {
-            stop();
+            stop(worker);
           }
         }),
       );
