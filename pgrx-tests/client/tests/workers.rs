@@ -171,23 +171,21 @@ fn ten_thousand_workers_are_shown() {
 fn release_costs_the_workers_leases_only() {
     let database = database();
     let mut s = database.connect();
-    let times = |s: &mut Session| {
-        // The least: others may use the processors meanwhile.
-        let times = (0..60).map(|_| {
-            assert_eq!(s.own_with("few", "q", 10, "timeout => '1 h'").len(), 10);
-            let began = Instant::now();
-            assert_eq!(s.count("select scylla.release_worker('few')::int8"), 10);
-            began.elapsed()
-        });
-        times.min().expect("a time")
+    let time = |s: &mut Session| {
+        assert_eq!(s.own_with("few", "q", 10, "timeout => '1 h'").len(), 10);
+        let began = Instant::now();
+        assert_eq!(s.count("select scylla.release_worker('few')::int8"), 10);
+        began.elapsed()
     };
     s.run("select scylla.submit_many('q', array_fill('{}'::jsonb, array[10]), max_tries => 0)");
-    let alone = times(&mut s);
+    let alone = (0..60).map(|_| time(&mut s)).min().expect("a time");
     s.run("select scylla.submit_many('big', array_fill('{}'::jsonb, array[100000]))");
     assert_eq!(s.own_with("many", "big", 100_000, "timeout => '1 h'").len(), 100_000);
-    let beside = times(&mut s);
+    // Others use the processors and the disk meanwhile: one quick call shows what it costs.
+    let beside = eventually(seconds(30), "a call costs no more than alone", || {
+        Some(time(&mut s)).filter(|beside| *beside < alone * 3)
+    });
     println!("10 leases: {alone:?} alone, {beside:?} beside 100,000 of another worker");
-    assert!(beside < alone * 3 + milliseconds(2), "{alone:?} {beside:?}");
 }
 
 /// I1: after a crash, restored leases have their workers.
