@@ -1,0 +1,102 @@
+package scylla_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"scylla.example/scylla"
+)
+
+// BenchmarkOverhead has a worker whose handler does nothing beside bare pgx that makes the same calls: own and
+// return in one statement, singly, by 32 on one connection, by 100 on three.
+//
+//	./test -run '^$' -bench Overhead -benchtime 20000x -count 3
+func BenchmarkOverhead(b *testing.B) {
+	for _, one := range []struct{ concurrency, each, connections int }{{1, 1, 1}, {32, 32, 1}, {256, 100, 3}} {
+		measure := func(name string, work func(b *testing.B, queue string)) {
+			b.Run(fmt.Sprintf("%s/%d", name, one.concurrency), func(b *testing.B) {
+				queue := rand.Text()
+				if _, err := newClient().SubmitMany(b.Context(), queue, make([]any, b.N), nil); err != nil {
+					b.Fatal(err)
+				}
+				b.ResetTimer()
+				work(b, queue)
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+			})
+		}
+		measure("bare", func(b *testing.B, queue string) {
+			var group sync.WaitGroup
+			for range one.connections {
+				group.Go(func() {
+					if err := bare(b.Context(), queue, one.each); err != nil {
+						b.Error(err)
+					}
+				})
+			}
+			group.Wait()
+		})
+		measure("worker", func(b *testing.B, queue string) {
+			left := make(chan struct{}, b.N)
+			conn, err := pgx.ParseConfig("")
+			if err != nil {
+				b.Fatal(err)
+			}
+			worker, err := scylla.NewWorker(conn, &scylla.WorkerConfig{
+				Queues: []string{queue}, Concurrency: one.concurrency,
+				Handlers: scylla.Handlers{"": scylla.Handle(func(context.Context, *scylla.Task[any]) error {
+					left <- struct{}{}
+					return nil
+				})},
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(b.Context())
+			go func() {
+				for range b.N {
+					<-left
+				}
+				stop()
+			}()
+			if err := worker.Run(ctx); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// bare works until the queue is empty.
+func bare(ctx context.Context, queue string, each int) error {
+	conn, err := pgx.Connect(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var ids, tokens, outcomes []string
+	for {
+		rows, err := conn.Query(ctx, "select o.id::text, o.token::text, o.spec::text from scylla.return_many("+
+			"$1::text[]::uuid[], $2::text[]::uuid[], $3::text[]) r "+
+			"left join lateral scylla.own_tasks('bare', $4, $5, '{\"\"}') o on true", ids, tokens, outcomes, queue, each)
+		if err != nil {
+			return err
+		}
+		ids, tokens, outcomes = nil, nil, nil
+		for rows.Next() {
+			var id, token, spec *string
+			if err := rows.Scan(&id, &token, &spec); err != nil {
+				return err
+			}
+			if id != nil {
+				ids, tokens, outcomes = append(ids, *id), append(tokens, *token), append(outcomes, "completed")
+			}
+		}
+		if rows.Err() != nil || ids == nil {
+			return rows.Err()
+		}
+	}
+}
