@@ -13,6 +13,7 @@ use std::{
 use scylla_pg::{
     Client, Connector, HandlerError, NewTasks, Task, Worker, tokio_postgres::NoTls, uuid::Uuid,
 };
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -21,7 +22,7 @@ type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 static ALL_RAN: Notify = Notify::const_new();
 
-async fn nothing(_: Task<()>) -> Result<(), HandlerError> {
+async fn nothing(_: Task<Value>) -> Result<(), HandlerError> {
     if LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
         ALL_RAN.notify_one();
     }
@@ -84,7 +85,7 @@ async fn main() -> Fallible<()> {
         for _ in 0..rounds {
             for is_bare in [false, true] {
                 let queue = Uuid::now_v7().to_string();
-                client.submit_many(NewTasks::new(queue.clone(), vec![(); total])).await?;
+                client.submit_many(NewTasks::new(queue.clone(), vec![json!({}); total])).await?;
                 let begun = Instant::now();
                 if is_bare {
                     let each = (0..connections)
