@@ -2,6 +2,7 @@
 
 use crate::error::{self, Error, Result};
 use crate::guc;
+use crate::ops::pgmq;
 use crate::ops::submit::draft::OnConflict;
 use crate::pg::datum;
 use crate::pg::jsonb::{self, Json};
@@ -66,6 +67,13 @@ pub fn queues(
 /// The name of an action.
 pub fn action<T: AsRef<[u8]>>(text: T) -> Result<T> {
     name(text, "action", 0, ACTION_MAX)
+}
+
+/// The action of a task that a caller submits. Messages have one of their own, and ids that tell
+/// their numbers.
+pub fn open_action<T: AsRef<[u8]>>(text: T) -> Result<T> {
+    let name = action(text)?;
+    if name.as_ref() == pgmq::ACTION { Err(error::action_of_messages()) } else { Ok(name) }
 }
 
 /// The elements of an array of actions, sorted and each once.

@@ -38,6 +38,12 @@ pub fn keyless() -> Error {
         .hint("Give the task a key, which stays taken for that time.")
 }
 
+/// An action that only `pgmq.send` gives.
+pub fn action_of_messages() -> Error {
+    invalid("action must not be \"pgmq\"".to_owned())
+        .detail("It is the action of the messages of pgmq.send().")
+}
+
 /// The JSON value `null`, which is not an SQL null.
 pub fn json_null(argument: &str) -> Error {
     invalid(format!("{argument} must not be JSON null"))

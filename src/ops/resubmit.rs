@@ -2,13 +2,14 @@
 
 use crate::error::{self, Result};
 use crate::extension::database::Database;
+use crate::ops::pgmq;
 use crate::ops::submit::draft::{Draft, OnConflict, SqlCommand};
 use crate::ops::submit::submit_tasks;
 use crate::pg::datum::{self, UUIDS};
 use crate::pg::named::database::Named;
 use crate::pg::named::role;
 use crate::pg::spi::{Rows, statement};
-use crate::pg::uuid::Uuid;
+use crate::pg::uuid::{Uuid, queue_hash};
 use crate::storage::rows::{id_at, ids, session, share};
 use pgrx::pg_sys::Oid;
 use std::collections::HashMap;
@@ -78,9 +79,11 @@ fn draft(rows: &Rows, row: usize, id: Uuid) -> Draft {
         [1, 2, 3, 4, 5, 6, 7, 8].map(|column| rows.get(row, column));
     let [timeout, post_result, role, database, command, group_key, database_oid, meta] =
         [9, 10, 11, 12, 13, 14, 15, 16].map(|column| rows.get(row, column));
+    let (queue, action) = (share(&datum::text(queue)), share(&datum::text(action)));
     Draft {
-        queue: share(&datum::text(queue)),
-        action: share(&datum::text(action)),
+        message: (*action == *pgmq::ACTION).then(|| queue_hash(&queue)),
+        queue,
+        action,
         priority: datum::number(priority) as u32,
         spec,
         key: datum::optional_text(key),

@@ -1,5 +1,5 @@
-//! A worker whose handler does nothing beside bare tokio-postgres that makes the same calls, in turns:
-//! own and return in one statement, singly, by 32 on one connection, by 100 on three.
+//! A worker whose handler does nothing beside bare tokio-postgres that makes the same calls, in
+//! turns: own and return in one statement, singly, by 32 on one connection, by 100 on three.
 //!
 //! `DATABASE_URL=postgres://… cargo bench --bench overhead [-- ROUNDS]`
 

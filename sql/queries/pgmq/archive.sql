@@ -8,4 +8,4 @@ select f.id, f.tries, f.created,
     ) ->> -1)::timestamptz),
     f.updated, f.updated, f.spec, f.meta
 from scylla.finished f
-where f.queue = $1 and f.action = 'pgmq'
+where f.queue = $1 and f.action = 'pgmq' and f.status = 'completed'

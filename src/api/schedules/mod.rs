@@ -177,7 +177,7 @@ fn check(column: &str, value: Datum) -> Result<Datum> {
         "schedule" => _ = expression(&text())?,
         "queue" => _ = validate::open_queue(text())?,
         "spec" => _ = validate::spec(value)?,
-        "action" => _ = validate::action(text())?,
+        "action" => _ = validate::open_action(text())?,
         "priority" => _ = validate::priority(value.value() as i64)?,
         "time_zone" => return Ok(datum::varlena(zone(&text())?.as_bytes())),
         "misfire" if Misfire::parse(&text()).is_none() => {

@@ -40,7 +40,10 @@ use Setter::{Bigint, Boolean, Integer, Interval, Jsonb, Text, Timestamptz, Uuid,
 pub static FIELDS: [Field; declared!(signature of Submit).len()] = [
     not_null("queue", Text(|it, text| put(&mut it.queue, validate::open_queue(text).map(share)))),
     not_null("spec", Jsonb(|it, spec| put(&mut it.spec, validate::spec(spec).map(Some)))),
-    not_null("action", Text(|it, text| put(&mut it.action, validate::action(text).map(share)))),
+    not_null(
+        "action",
+        Text(|it, text| put(&mut it.action, validate::open_action(text).map(share))),
+    ),
     not_null("priority", Bigint(|it, n| put(&mut it.priority, validate::priority(n)))),
     nullable("id", Uuid(|it, id| put(&mut it.id, validate::task_id(id).map(Some)))),
     nullable("key", Text(|it, text| put(&mut it.key, validate::key(text.to_vec()).map(Some)))),

@@ -65,6 +65,30 @@ fn unread_messages_are_deleted_and_archived() {
     assert!(messages(&mut s, "read('q', 0, 5)").is_empty());
 }
 
+/// B135: what is read has a number, and what is in the archive was archived.
+#[test]
+fn tasks_of_others_are_no_messages() {
+    let (_database, mut s) = with_queue();
+    for call in [
+        "scylla.submit('q', '{}', 'pgmq')",
+        "scylla.submit_many('q', array['{}'::jsonb], 'pgmq')",
+        "scylla.submit_tasks('[{\"queue\": \"q\", \"action\": \"pgmq\"}]')",
+        "scylla.schedule('s', 'every 1 hour', 'q', action => 'pgmq')",
+    ] {
+        let error = failure(s.query(&format!("select {call}"), &[]), call);
+        assert_eq!(error.code().code(), "22023", "{call}");
+    }
+    s.run("select scylla.submit('q', '{}', 'other')");
+    let first = send(&mut s, "1");
+    assert_eq!(s.count("select scylla.cancel_matching('{\"action\": \"pgmq\"}')"), 1);
+    assert!(messages(&mut s, "a_q").is_empty());
+    s.run("select scylla.resubmit(array(select id from scylla.finished))");
+    let again = numbers(&mut s, "read('q', 30, 10)");
+    assert!(again.len() == 1 && again[0] > first, "{first} {again:?}");
+    assert_eq!(numbers(&mut s, &format!("archive('q', array[{}])", again[0])), again);
+    assert_eq!(messages(&mut s, "a_q"), ["1"]);
+}
+
 /// B135
 #[test]
 fn delayed_messages_come_in_their_time() {
