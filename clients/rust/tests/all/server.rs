@@ -1,9 +1,7 @@
 //! A server for all tests, servers of their own, and what tests do with them.
 
 use std::{
-    env,
-    ffi::OsStr,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -233,10 +231,10 @@ impl Drop for Frozen {
 }
 
 /// Sends a signal to a process that may have ended; a negative number is a group of processes.
-pub fn kill(pid: i32, signal: impl AsRef<OsStr>) {
+pub fn kill(pid: i32, signal: &str) {
+    // procps 4.0.7 refuses a group after `-s KILL`
     let _ = Command::new("kill")
-        .arg("-s")
-        .arg(signal)
+        .arg(format!("-{signal}"))
         .arg("--")
         .arg(pid.to_string())
         .stderr(Stdio::null())
