@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -41,7 +42,9 @@ func BenchmarkOverhead(b *testing.B) {
 			group.Wait()
 		})
 		measure("worker", func(b *testing.B, queue string) {
-			left := make(chan struct{}, b.N)
+			ctx, stop := context.WithCancel(b.Context())
+			defer stop()
+			var ran atomic.Int64
 			conn, err := pgx.ParseConfig("")
 			if err != nil {
 				b.Fatal(err)
@@ -49,20 +52,15 @@ func BenchmarkOverhead(b *testing.B) {
 			worker, err := scylla.NewWorker(conn, &scylla.WorkerConfig{
 				Queues: []string{queue}, Concurrency: one.concurrency,
 				Handlers: scylla.Handlers{"": scylla.Handle(func(context.Context, *scylla.Task[any]) error {
-					left <- struct{}{}
+					if ran.Add(1) == int64(b.N) {
+						stop()
+					}
 					return nil
 				})},
 			})
 			if err != nil {
 				b.Fatal(err)
 			}
-			ctx, stop := context.WithCancel(b.Context())
-			go func() {
-				for range b.N {
-					<-left
-				}
-				stop()
-			}()
 			if err := worker.Run(ctx); err != nil {
 				b.Fatal(err)
 			}
