@@ -94,13 +94,14 @@ func (w *Worker) nextBatch() []*run {
 // exchange returns a batch and owns up to most tasks, in one statement.
 func (w *Worker) exchange(batch []*run, most, more int) {
 	askedAt := time.Now()
-	var rows []*ownedRow
+	var owned []*run
 	var statuses string
 	scan := func(row pgx.Rows) error {
-		r := &ownedRow{}
-		rows = append(rows, r)
-		return row.Scan(&r.statuses, &r.id, &r.token, &r.queue, &r.action, &r.spec, &r.priority, &r.key, &r.tries,
-			&r.failures, &r.group, &r.created, &r.maxTries, &r.meta, &r.deadline, &r.now)
+		r, err := scanOwned(row, &statuses, askedAt)
+		if r != nil {
+			owned = append(owned, r)
+		}
+		return err
 	}
 	call := func(sql string, args []any, scan func(pgx.Rows) error) error {
 		return w.link.run(w.life, w.config.CallTimeout, sql, args, scan)
@@ -111,9 +112,6 @@ func (w *Worker) exchange(batch []*run, most, more int) {
 		err = call(w.sql.owning, w.sql.own(most), scan)
 	case most > 0:
 		err = call(w.sql.both, w.sql.returnAndOwn(w.returned(batch), most), scan)
-		if err == nil && len(rows) > 0 && rows[0].statuses != nil {
-			statuses = *rows[0].statuses
-		}
 	default:
 		err = call(w.sql.returning, w.returned(batch), func(row pgx.Rows) error { return row.Scan(&statuses) })
 	}
@@ -129,7 +127,7 @@ func (w *Worker) exchange(batch []*run, most, more int) {
 			w.settled(batch, strings.Split(statuses, ","))
 		}
 		if most > 0 {
-			w.owned(rows, most, askedAt)
+			w.owned(owned, most)
 		}
 	case errors.As(err, &gone):
 		for _, r := range batch {
@@ -276,17 +274,13 @@ func (w *Worker) refused(batch []*run, most int, err error) {
 	})
 }
 
-func (w *Worker) owned(rows []*ownedRow, most int, askedAt time.Time) {
+func (w *Worker) owned(runs []*run, most int) {
 	w.ownPause = 0
-	count := 0
-	for _, row := range rows {
-		if row.id == nil {
-			continue
+	for i, r := range runs {
+		if i == 0 {
+			w.clockOffset = time.Until(seconds(r.ownedAt))
 		}
-		if count++; count == 1 {
-			w.clockOffset = time.Until(seconds(row.now))
-		}
-		r := w.newRun(row, askedAt)
+		r.handler = w.config.Handlers[r.task.Action]
 		w.runs[r.token] = r
 		switch {
 		case w.isDraining:
@@ -300,8 +294,8 @@ func (w *Worker) owned(rows []*ownedRow, most int, askedAt time.Time) {
 			poke(w.beatNow)
 		}
 	}
-	w.work = count == most
-	if count > 0 {
+	w.work = len(runs) == most
+	if len(runs) > 0 {
 		w.emptyHints = 0
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // ---- BEAT and FENCE ----
@@ -95,13 +96,13 @@ func (w *Worker) beat(first bool) error {
 	}
 	type answer struct {
 		state    string
-		deadline *float64
+		deadline pgtype.Float8
 		now      float64
 	}
 	answers := make([]answer, 0, len(runs))
 	askedAt := time.Now()
 	err := w.link.run(w.life, max(20*time.Millisecond, timeout/6),
-		"select h.state, extract(epoch from h.deadline)::float8, extract(epoch from clock_timestamp())::float8 "+
+		"select h.state, date_part('epoch', h.deadline), date_part('epoch', clock_timestamp()) "+
 			"from scylla.heartbeat($1::text, $2::text::uuid[], $3::text::uuid[], progress => $4::text::float8[]) as h",
 		[]any{w.config.Name, plainArray(ids), plainArray(tokens), arrayOrNull(shares)},
 		func(row pgx.Rows) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // run is a lease, and the handler that runs under it.
@@ -29,31 +31,13 @@ type run struct {
 // never is further away than any lease.
 const never = 100 * 365 * 24 * time.Hour
 
-func (w *Worker) newRun(row *ownedRow, askedAt time.Time) *run {
-	info := &TaskInfo{
-		ID: *row.id, Queue: *row.queue, Action: *row.action, Spec: row.spec, Key: text(row.key),
-		GroupKey: text(row.group), Priority: *row.priority, Tries: *row.tries, MaxTries: *row.maxTries,
-		NumFailures: *row.failures, Created: seconds(*row.created), Meta: decodeMeta(row.meta),
-	}
-	r := &run{task: info, token: *row.token, handler: w.config.Handlers[info.Action], ownedAt: row.now}
-	r.extend(row.deadline, row.now, askedAt)
-	return r
-}
-
-func text(value *string) string {
-	if value == nil {
-		return ""
-	}
-	return *value
-}
-
 // extend notes a lease that the server gave until deadline when its clock said now. It counts from before
 // the question, so that the fence is early, never late.
-func (r *run) extend(deadline *float64, now float64, askedAt time.Time) {
+func (r *run) extend(deadline pgtype.Float8, now float64, askedAt time.Time) {
 	r.length = never
-	if deadline != nil {
-		r.length = max(0, time.Duration((*deadline-now)*1e9))
-		end := seconds(*deadline)
+	if deadline.Valid {
+		r.length = max(0, time.Duration((deadline.Float64-now)*1e9))
+		end := seconds(deadline.Float64)
 		r.task.deadline.Store(&end)
 	}
 	r.fence = askedAt.Add(r.length / 10 * 9)

@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // statements of a worker. Where there is something to return and something to own, one does both.
@@ -22,7 +25,7 @@ const (
 		"#::text::jsonb[], #::text::jsonb[], #::text::timestamptz[])"
 	// what became of a task, and which worker owned it last, when
 	statusSQL = "select t ->> 'status', last.h ->> 'worker', " +
-		"extract(epoch from (last.h ->> 'time')::timestamptz)::float8 " +
+		"date_part('epoch', (last.h ->> 'time')::timestamptz) " +
 		"from scylla.task($1::text::uuid) as t left join lateral (" +
 		"select h from jsonb_array_elements(t -> 'history') with ordinality as e (h, place) " +
 		"where h ->> '_typ' = 'TaskAssignment' order by place desc limit 1) as last on true"
@@ -40,9 +43,9 @@ func makeStatements(c *WorkerConfig, actions []string) statements {
 		s.ownTail[1] = interval(c.Lease)
 	}
 	own := "scylla." + name + "(#::text, #::text" + list + ", #::text::int, #::text::text[], #::text::interval)"
-	row := "o.id::text, o.token::text, " + column + ", o.action, o.spec::text, o.priority, o.key, o.tries, " +
-		"o.num_failures, o.group_key, extract(epoch from o.created)::float8, o.max_tries, o.meta::text, " +
-		"extract(epoch from o.deadline)::float8, extract(epoch from clock_timestamp())::float8"
+	row := "o.id::text, o.token::text, " + column + ", o.action, o.spec::text, o.priority, coalesce(o.key, ''), " +
+		"o.tries, o.num_failures, coalesce(o.group_key, ''), date_part('epoch', o.created), o.max_tries, " +
+		"o.meta::text, date_part('epoch', o.deadline), date_part('epoch', clock_timestamp())"
 	s.owning = numbered("select null::text, " + row + " from " + own + " as o")
 	// the statuses come once, not with each row
 	s.both = numbered("select case when o.ordinality is null or o.ordinality = 1 then array_to_string(r, ',', '-') end, " +
@@ -103,24 +106,34 @@ func arrayOrNull(items []string) any {
 	return textArray(items, true)
 }
 
-// owned is a row of own_tasks or own_any.
-type ownedRow struct {
-	statuses, id, token, queue, action, key, group, meta *string
-	spec                                                 []byte
-	priority                                             *int64
-	tries, failures, maxTries                            *int
-	created, deadline                                    *float64
-	now                                                  float64
+// scanOwned reads a row of what owns: the statuses of what was returned, which the first row has, and a
+// task. nil: there was none to own.
+func scanOwned(row pgx.Rows, statuses *string, askedAt time.Time) (*run, error) {
+	raw := row.RawValues()
+	if raw[0] != nil {
+		*statuses = string(raw[0])
+	}
+	if raw[1] == nil {
+		return nil, nil
+	}
+	r := &run{task: &TaskInfo{}}
+	var meta []byte
+	var created float64
+	var deadline pgtype.Float8
+	err := row.Scan(nil, &r.task.ID, &r.token, &r.task.Queue, &r.task.Action, (*[]byte)(&r.task.Spec), &r.task.Priority,
+		&r.task.Key, &r.task.Tries, &r.task.NumFailures, &r.task.GroupKey, &created, &r.task.MaxTries, &meta, &deadline,
+		&r.ownedAt)
+	if err != nil {
+		return nil, err
+	}
+	if meta != nil {
+		_ = json.Unmarshal(meta, &r.task.Meta) // it is an object: the server has checked
+	}
+	r.task.Created = seconds(created)
+	r.extend(deadline, r.ownedAt, askedAt)
+	return r, nil
 }
 
 func seconds(epoch float64) time.Time {
 	return time.UnixMicro(int64(epoch * 1e6))
-}
-
-func decodeMeta(text *string) map[string]any {
-	var meta map[string]any
-	if text != nil {
-		_ = json.Unmarshal([]byte(*text), &meta) // it is an object: the server has checked
-	}
-	return meta
 }

@@ -1,6 +1,9 @@
 //! Times and lengths of time, as PostgreSQL reads them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use uuid::Uuid;
 
@@ -104,9 +107,10 @@ pub(crate) fn ids(ids: &[Uuid]) -> String {
     array(ids.iter().map(|id| Some(id.to_string())))
 }
 
-/// Any number from 0 up to 1.
+/// Any number from 0 up to 1. It is no secret: keys of hash maps cost no call of the system.
 pub(crate) fn random() -> f64 {
-    f64::from(Uuid::now_v7().as_u128() as u32) / (f64::from(u32::MAX) + 1.0)
+    let bits = RandomState::new().build_hasher().finish() as u32;
+    f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }
 
 /// Full jitter: any time up to a bound that doubles with each attempt, from 0.1 to 10 s.

@@ -685,7 +685,7 @@ export class Worker implements AsyncDisposable {
       told.some((progress) => progress !== null) ? array(told.map((progress) => (progress === null ? null : String(progress)))) : null,
     ];
     const text =
-      "select state, deadline::text as deadline, (extract(epoch from deadline - clock_timestamp()) * 1000)::float8 as lease " +
+      "select state, deadline::text as deadline, date_part('epoch', deadline - clock_timestamp()) * 1000 as lease " +
       "from scylla.heartbeat($1::text, $2::text::uuid[], $3::text::uuid[], null, $4::text::float8[])";
     const shortest = all.reduce((least, held) => Math.min(least, held.length), 60_000);
     const sentAt = performance.now();
@@ -781,7 +781,7 @@ export class Worker implements AsyncDisposable {
 }
 
 const TASK =
-  "to_json(o)::text as task, (extract(epoch from o.deadline - clock_timestamp()) * 1000)::float8 as lease";
+  "to_json(o)::text as task, date_part('epoch', o.deadline - clock_timestamp()) * 1000 as lease";
 
 function settlement(held: Held, end: Outcome): Settlement {
   let { outcome } = end;

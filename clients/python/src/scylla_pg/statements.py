@@ -16,16 +16,16 @@ def _line(sql: str) -> str:
 # What Run takes apart.
 _ROW = """
     o.id::text, o.token::text, o.{queue} as queue, o.action, o.spec::text, o.priority, o.key,
-    o.tries, o.num_failures, o.group_key, extract(epoch from o.created)::float8, o.max_tries,
-    o.meta::text, extract(epoch from o.deadline)::float8,
-    extract(epoch from clock_timestamp())::float8"""
+    o.tries, o.num_failures, o.group_key, date_part('epoch', o.created), o.max_tries,
+    o.meta::text, date_part('epoch', o.deadline),
+    date_part('epoch', clock_timestamp())"""
 
 _RETURN = """scylla.return_many(%s::text::uuid[], %s::text::uuid[], %s::text::text[],
     %s::text::jsonb[], %s::text::jsonb[], %s::text::timestamptz[])"""
 
 HEARTBEAT = _line("""
-select h.state, extract(epoch from h.deadline)::float8,
-    extract(epoch from clock_timestamp())::float8
+select h.state, date_part('epoch', h.deadline),
+    date_part('epoch', clock_timestamp())
 from scylla.heartbeat(%s::text, %s::text::uuid[], %s::text::uuid[],
     progress => %s::text::float8[]) as h""")
 
@@ -37,7 +37,7 @@ ABOUT = "select scylla.about()::text"
 STATUS = _line(
     """
 select t ->> 'status', last.h ->> 'worker',
-    extract(epoch from (last.h ->> 'time')::timestamptz)::float8
+    date_part('epoch', (last.h ->> 'time')::timestamptz)
 from scylla.task(%s::text::uuid) as t left join lateral (
     select h from jsonb_array_elements(t -> 'history') with ordinality as e (h, place)
     where h ->> '_typ' = 'TaskAssignment' order by place desc limit 1) as last on true"""
