@@ -11,6 +11,7 @@ use super::super::request::{At, Refusal, Viewer};
 use super::super::request::{Pairs, of};
 use super::act::SETTINGS;
 use super::overview::{badges, find};
+use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 
@@ -33,7 +34,12 @@ pub async fn part(viewer: &Viewer, database: &Database, queue: &str, rights: Rig
 }
 
 fn missing() -> Refusal {
-    Refusal::not_found("there is no such queue, or you may not look at it")
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "there is no such queue, or you may not look at it",
+        "Check the address, or begin at the overview. A server that has just started knows the queues \
+         without settings once it has counted their tasks: load the page again.",
+    )
 }
 
 async fn body(at: &At, queue: &str) -> Result<Markup, Refusal> {
