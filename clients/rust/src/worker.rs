@@ -15,7 +15,7 @@ use crate::{
     connector::Connector,
     error::Error,
     failure::HandlerError,
-    handle::{Stop, WorkerHandle},
+    handle::WorkerHandle,
     handler::{AnyHandler, Handler, HandlerService, Innermost, erase},
     machine::Machine,
     setup::Setup,
@@ -288,12 +288,13 @@ impl Worker {
         let mut signals = Signals::listen()
             .map_err(|error| Error::Config(format!("cannot listen to signals: {error}")))?;
         let mut running = std::pin::pin!(self.run_until(std::future::pending()));
+        let mut stop: fn(&WorkerHandle) = WorkerHandle::stop;
         loop {
             tokio::select! {
                 ended = &mut running => return ended,
-                () = signals.next() => match handle.state() {
-                    Stop::No => handle.stop(),
-                    _ => handle.stop_now(),
+                () = signals.next() => {
+                    stop(&handle);
+                    stop = WorkerHandle::stop_now;
                 }
             }
         }

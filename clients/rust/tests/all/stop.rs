@@ -67,6 +67,22 @@ async fn drain_worker_reaches_a_worker_that_is_full_and_one_that_is_idle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_first_signal_to_a_worker_that_drains_already_lets_handlers_end() {
+    let (server, queue) = (shared(), queue());
+    let mut program = Program::start(&server, &queue, &["concurrency=1"]).await;
+    let id = submit(&server, &queue, "sleep", 2.0).await;
+    program.says("begin").await;
+    assert!(server.client().drain_worker(&program.name().await).await.unwrap());
+    tokio::time::sleep(millis(500)).await; // it has heard of it
+    program.signal("TERM");
+    assert_eq!(
+        program.ended().await,
+        (Some(0), "exit completed=1 yielded=0 cancelled=0 lost=0".into())
+    );
+    assert_eq!(server.task(id).await.status, Status::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn when_the_grace_is_over_handlers_are_stopped_and_their_tasks_handed_back() {
     let (server, queue) = (shared(), queue());
     for (action, says, most) in [
