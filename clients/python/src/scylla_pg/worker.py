@@ -772,7 +772,7 @@ class Worker:
 
     async def _drain(self) -> None:
         await self._draining.wait()
-        log.info("worker %s stops: %s tasks run", self.name, self._running)
+        log.info("worker %s stops: %s tasks running", self.name, self._running)
         ends_at = clock() + self._grace + STOP_PAUSE + 1.5
         for run in self._backlog:
             self._end(run, YIELD)
