@@ -13,7 +13,7 @@ from .. import Special
 
 # concurrency; connections of the bare driver and how many tasks each takes; the least ratio
 LOADS = ((1, 1, 1, 0.77), (32, 1, 32, 0.87), (256, 3, 100, 0.87))
-GUESS = 60_000  # tasks a second, at most
+GUESS = 150_000  # tasks a second, at most
 
 
 def worker(bench: Bench, special: Special) -> Iterator[Row]:
