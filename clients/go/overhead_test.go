@@ -16,7 +16,8 @@ import (
 )
 
 // BenchmarkOverhead has a worker whose handler does nothing beside bare pgx that makes the same calls: own and
-// return in one statement, all columns of a task, singly, by 32 on one connection, by 100 on three. Both decode the specs.
+// return in one statement, all columns of a task, singly, by 32 on one connection, by 100 on three. Both
+// decode the specs.
 //
 //	./test -run '^$' -bench 'Overhead/.*/1$' -benchtime 5000x -count 5
 //	./test -run '^$' -bench 'Overhead/.*/(32|300)$' -benchtime 100000x -count 5
