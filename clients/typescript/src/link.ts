@@ -1,8 +1,10 @@
-import { isConnectionError } from "./errors.js";
+import { isConnectionError, sqlState } from "./errors.js";
 import type { Queryable, Row } from "./sql.js";
 
 /** A connection of its own to the server, which no transaction and no pool comes between. */
 export interface Connection extends Queryable {
+  /** As `Queryable`. With `prepare` the server may keep the plan, below a name that no other statement has. */
+  query(text: string, values?: (string | null)[], prepare?: boolean): Promise<{ rows: Row[] }>;
   /** Ends it in good order. */
   close(): Promise<void>;
   /** Ends it at once, with the statement that it runs. */
@@ -24,6 +26,8 @@ export class NoAnswer extends Error {
 const CONNECT_TIMEOUT = 10_000;
 const FIRST_DELAY = 100;
 const LAST_DELAY = 10_000;
+// Behind a pooler that does not know prepared statements: one is absent, or there already.
+const UNPREPARED = ["26000", "42P05"];
 const STABLE = 1_000; // after so long the next loss is a new one, and no part of the last
 
 export interface LinkOptions {
@@ -49,6 +53,7 @@ export class Link {
   #waiter: Connection | undefined;
   #failures = 0;
   #upSince = 0;
+  #prepares = true;
   #wakeUp = new AbortController();
 
   constructor(
@@ -69,7 +74,7 @@ export class Link {
   async call(text: string, values: (string | null)[], timeout: number): Promise<Row[]> {
     const connection = await this.#acquire();
     try {
-      const rows = await this.query(connection, text, values, timeout);
+      const rows = await this.query(connection, text, values, timeout, this.#prepares);
       this.#release(connection);
       return rows;
     } catch (error) {
@@ -95,10 +100,14 @@ export class Link {
   }
 
   /** Runs a statement with a time-out. A connection that fails or is late is destroyed. */
-  async query(connection: Connection, text: string, values: (string | null)[], timeout: number): Promise<Row[]> {
+  async query(connection: Connection, text: string, values: (string | null)[], timeout: number, prepare = false): Promise<Row[]> {
     try {
-      return (await within(timeout, connection.query(text, values))).rows;
+      return (await within(timeout, connection.query(text, values, prepare))).rows;
     } catch (error) {
+      if (prepare && UNPREPARED.includes(sqlState(error) ?? "")) {
+        this.#prepares = false;
+        return await this.query(connection, text, values, timeout);
+      }
       if (!isConnectionError(error)) throw error;
       connection.destroy();
       throw new NoAnswer(error instanceof Error ? error.message : String(error), { cause: error });

@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import pg from "pg";
+import postgres from "postgres";
 import { z } from "zod";
 import {
   Abort, Cancelled, handle, IncompatibleError, LeaseLost, Shutdown, Snooze, TimeLimitExceeded, VERSION, Worker,
   type Connection, type Connector,
 } from "scylla-pg";
 import { pgConnector } from "scylla-pg/pg";
+import { postgresConnector } from "scylla-pg/postgres";
 import { database, deferred, quiet, stopped, until, type Database } from "./lib/server.js";
 
 let db: Database;
@@ -553,6 +555,35 @@ test("a return whose answer is lost counts once", async () => {
   assert.deepEqual({ completed, retried, yielded, aborted, lost, owned }, { completed: 1, retried: 1, yielded: 1, aborted: 1, lost: 0, owned: 4 });
   assert(reconnects >= 4);
 });
+
+for (const [driver, inner] of [["pg", () => pgConnector(pg.Client, db.config)], ["postgres.js", () => postgresConnector(postgres, { ...db.config })]] as const) {
+  test(`prepared statements that a pooler lost, through ${driver}`, async () => {
+    const q = queue();
+    let prepared = 0;
+    const connector: Connector = {
+      async connect(name): Promise<Connection> {
+        const connection = await inner().connect(name);
+        return { ...connection, query: async (text, values, prepare) => {
+          // behind the back of the driver, which goes on to believe in them
+          if (prepare && ++prepared % 5 === 0) await connection.query("deallocate all");
+          return await connection.query(text, values, prepare);
+        } };
+      },
+    };
+    const warnings: string[] = [];
+    const logger = { info() {}, warn: (text: string) => void warnings.push(text), error: (text: string) => void warnings.push(text) };
+    await using worker = new Worker(connector, { queues: q, concurrency: 1, logger, handlers: { "": () => {} } });
+    await worker.start();
+    for (let n = 1; n <= 15; n++) {
+      await db.client.submit(q);
+      await until("it is completed", () => worker.stats.completed === n);
+    }
+    const { owned, completed, lost, reconnects } = worker.stats;
+    assert.deepEqual({ owned, completed, lost, reconnects }, { owned: 15, completed: 15, lost: 0, reconnects: 0 });
+    assert.deepEqual(warnings, []);
+    assert(prepared >= 5);
+  });
+}
 
 test("each result is returned alone when a batch is refused and the answers are lost", async () => {
   const q = queue();

@@ -1,10 +1,11 @@
+import { createHash } from "node:crypto";
 import type { Connection, Connector } from "../link.js";
 import type { Row } from "../sql.js";
 
 /** What this adapter needs of the class `Client` of `pg`. */
 export interface PgClient {
   connect(): Promise<unknown>;
-  query(text: string, values?: (string | null)[]): Promise<{ rows: Row[] }>;
+  query(query: { text: string; values?: (string | null)[] | undefined; name?: string }): Promise<{ rows: Row[] }>;
   end(): Promise<void>;
   on(event: "error", listener: (error: Error) => void): unknown;
   once(event: "end", listener: () => void): unknown;
@@ -86,7 +87,7 @@ async function open(Client: new (config?: any) => PgClient, applicationName: str
     throw error;
   }
   return {
-    query: (text, values) => client.query(text, values),
+    query: (text, values, prepare) => client.query(prepare ? { text, values, name: nameOf(text) } : { text, values }),
     close: async () => {
       end();
       await client.end();
@@ -97,4 +98,13 @@ async function open(Client: new (config?: any) => PgClient, applicationName: str
       else callbacks.push(callback);
     },
   };
+}
+
+const names = new Map<string, string>();
+
+/** The same for each session: behind a pooler a name is never another statement's. */
+function nameOf(text: string): string {
+  let name = names.get(text);
+  if (name === undefined) names.set(text, (name = `scylla_${createHash("sha256").update(text).digest("hex").slice(0, 32)}`));
+  return name;
 }

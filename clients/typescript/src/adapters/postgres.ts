@@ -33,8 +33,6 @@ export function postgresConnector(
       };
       const settings = {
         connect_timeout: 10,
-        // without names: they do not survive a pooler
-        prepare: false,
         onnotice: () => {},
         ...options,
         max: 1,
@@ -50,10 +48,10 @@ export function postgresConnector(
         end();
         void sql.end({ timeout: 0 }).catch(() => {});
       };
-      const query: Queryable["query"] = async (text, values) => {
+      const query: Connection["query"] = async (text, values = [], prepare = false) => {
         // postgres.js would connect again, and to another session
         if (ended) throw new Error("the connection has ended");
-        return await fromPostgres(sql).query(text, values);
+        return { rows: [...(await sql.unsafe(text, values, { prepare }))] as Row[] };
       };
       try {
         await query("select 1");
