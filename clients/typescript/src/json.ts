@@ -22,6 +22,7 @@ export function parseJson(text: string): unknown {
 
 /** Writes JSON. A bigint becomes an integer; `undefined` where JSON has no such value. */
 export function toJson(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
   let marked = false;
   const text = JSON.stringify(value, (_, inner: unknown) => {
     if (typeof inner !== "bigint") return inner;

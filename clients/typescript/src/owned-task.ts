@@ -1,4 +1,22 @@
 import type { StopCause, Task } from "./handler.js";
+import { parseJson } from "./json.js";
+import type { Row } from "./sql.js";
+
+// What is read of a task `o`, a row of `own_tasks` or `own_any`: each as text or as a number of the driver's, so that
+// no driver parses it in its own way. One column of JSON would take the server several times as long.
+const COLUMNS = {
+  id: "o.id::text", token: "o.token::text", action: "o.action", spec: "o.spec::text", key: "o.key", group_key: "o.group_key",
+  priority: "o.priority::text", tries: "o.tries", max_tries: "o.max_tries", num_failures: "o.num_failures", meta: "o.meta::text",
+  created: "date_part('epoch', o.created) * 1000", deadline: "date_part('epoch', o.deadline) * 1000",
+  lease: "date_part('epoch', o.deadline - clock_timestamp()) * 1000",
+};
+
+/** The columns of a task, and as many nulls. `several`: the queue is among them. */
+export function taskColumns(several: boolean): { task: string; none: string } {
+  const all = Object.entries(several ? { ...COLUMNS, queue: "o.queue" } : COLUMNS);
+  const list = (value: (expression: string) => string) => all.map(([name, of]) => `${value(of)} as ${name}`).join();
+  return { task: list((expression) => expression), none: list(() => "null") };
+}
 
 /** What a worker knows of a task until its end is settled. */
 export interface Lease {
@@ -8,7 +26,8 @@ export interface Lease {
   length: number;
   /** When the handler is stopped unless a heartbeat succeeds before: 0.9 of the lease, monotonic. */
   fence: number;
-  deadline: string | null;
+  /** In ms since 1970. */
+  deadline: number | null;
   /** Not told to the server yet. */
   progress: number | null;
 }
@@ -32,20 +51,20 @@ export class OwnedTask implements Task {
   #controller: AbortController | undefined;
   #cause: StopCause | undefined;
 
-  /** @param row a row of `own_tasks` or `own_any` */
-  constructor(row: Record<string, any>, queue: string, lease: Lease) {
+  /** @param row of `taskColumns` */
+  constructor(row: Row, queue: string, lease: Lease) {
     this.id = row.id;
     this.queue = row.queue ?? queue;
     this.action = row.action;
-    this.spec = row.spec;
+    this.spec = row.spec === null ? null : parseJson(row.spec);
     this.key = row.key;
     this.groupKey = row.group_key;
-    this.priority = row.priority;
+    this.priority = Number(row.priority);
     this.tries = row.tries;
     this.maxTries = row.max_tries;
     this.numFailures = row.num_failures;
-    this.created = new Date(row.created);
-    this.meta = row.meta;
+    this.created = new Date(Math.round(row.created));
+    this.meta = row.meta === null ? null : (parseJson(row.meta) as Record<string, unknown>);
     this.#lease = lease;
     this.progress = (fraction) => {
       if (!(fraction >= 0 && fraction <= 1)) throw new RangeError(`progress is from 0 to 1, not ${fraction}`);
@@ -54,7 +73,7 @@ export class OwnedTask implements Task {
   }
 
   get deadline(): Date | null {
-    return this.#lease.deadline === null ? null : new Date(this.#lease.deadline);
+    return this.#lease.deadline === null ? null : new Date(Math.round(this.#lease.deadline));
   }
 
   get signal(): AbortSignal {

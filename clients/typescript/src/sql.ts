@@ -35,6 +35,11 @@ export function array(values: readonly (string | null)[]): string {
   return `{${values.map((value) => (value === null ? "NULL" : quote(value))).join()}}`;
 }
 
+/** As `array`, of ids and other words without a character that needs a quote. */
+export function words(values: readonly string[]): string {
+  return `{${values.join()}}`;
+}
+
 function quote(value: string): string {
   return `"${value.replace(/["\\]/g, "\\$&")}"`;
 }

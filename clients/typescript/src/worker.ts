@@ -7,8 +7,8 @@ import {
 } from "./handler.js";
 import { parseJson, toJson } from "./json.js";
 import { Link, NoAnswer, sleep, type Connection, type Connector } from "./link.js";
-import { OwnedTask, type Lease } from "./owned-task.js";
-import { array, interval, Statement, timestamp, type Interval, type Row } from "./sql.js";
+import { OwnedTask, taskColumns, type Lease } from "./owned-task.js";
+import { array, interval, Statement, timestamp, words, type Interval, type Row } from "./sql.js";
 import { VERSION } from "./version.js";
 
 export interface WorkerOptions {
@@ -108,6 +108,7 @@ export class Worker implements AsyncDisposable {
   readonly #handlers: Map<string, HandlerFunction | Handler>;
   readonly #any: HandlerFunction | Handler | undefined;
   readonly #actions: string | null;
+  readonly #columns: { task: string; none: string };
   readonly #concurrency: number;
   readonly #prefetch: number;
   readonly #lease: string | null;
@@ -152,6 +153,7 @@ export class Worker implements AsyncDisposable {
     const queues = typeof options.queues === "string" ? [options.queues] : [...options.queues];
     if (queues.length < 1 || queues.length > 16) throw new RangeError("a worker serves 1 to 16 queues");
     this.#queues = queues;
+    this.#columns = taskColumns(queues.length > 1);
     const { "*": any, ...named } = options.handlers;
     if (!any && Object.keys(named).length === 0) throw new TypeError("a worker needs a handler");
     this.#any = any;
@@ -404,22 +406,20 @@ export class Worker implements AsyncDisposable {
   /** Sends both parts together. When the server refuses, each is sent alone: neither is held up by the other. */
   async #send(batch: Settlement[], wanted: number): Promise<Row[]> {
     const both = new Statement();
+    const { task, none } = this.#columns;
     const own = wanted > 0 ? this.#ownCall(both, wanted) : undefined;
     if (batch.length === 0) {
-      return own ? await this.#call(`select ${TASK} from ${own} o`, both.values) : [];
+      return own ? await this.#call(`select ${task} from ${own} o`, both.values) : [];
     }
     let returned: string;
     try {
       returned = this.#returnCall(both, batch);
-      const columns = `case when row_number() over () = 1 then to_json(r.s)::text end as settled`;
-      const rows = await this.#call(
-        own
-          ? `select ${columns}, ${TASK} from ${returned} r(s) left join lateral ${own} o on true`
-          : `select ${columns} from ${returned} r(s)`,
-        both.values,
-      );
-      await this.#answered(batch, rows[0]?.settled as string);
-      return rows.filter((row) => row.task);
+      // the parts run in this order, so that what is returned makes room for what is owned
+      const settled = (nulls: string) => `select to_json(s)::text as settled${nulls} from ${returned} s`;
+      const text = own ? `${settled(`, ${none}`)} union all select null, ${task} from ${own} o` : settled("");
+      const [first, ...rows] = await this.#call(text, both.values);
+      await this.#answered(batch, first?.settled as string);
+      return rows;
     } catch (error) {
       if (error instanceof NoAnswer) {
         for (const settlement of batch) settlement.sent = true;
@@ -484,13 +484,17 @@ export class Worker implements AsyncDisposable {
   }
 
   #returnCall(statement: Statement, batch: Settlement[]): string {
+    const values = (of: "result" | "error" | "runAt") => {
+      const all = batch.map((settlement) => settlement[of]);
+      return all.some((value) => value !== null) ? array(all) : null;
+    };
     const args = [
-      statement.add(array(batch.map(({ held }) => held.id)), "uuid[]"),
-      statement.add(array(batch.map(({ held }) => held.token)), "uuid[]"),
-      statement.add(array(batch.map(({ outcome }) => outcome)), "text[]"),
-      statement.add(array(batch.map(({ result }) => result)), "jsonb[]"),
-      statement.add(array(batch.map(({ error }) => error)), "jsonb[]"),
-      statement.add(array(batch.map(({ runAt }) => runAt)), "timestamptz[]"),
+      statement.add(words(batch.map(({ held }) => held.id)), "uuid[]"),
+      statement.add(words(batch.map(({ held }) => held.token)), "uuid[]"),
+      statement.add(words(batch.map(({ outcome }) => outcome)), "text[]"),
+      statement.add(values("result"), "jsonb[]"),
+      statement.add(values("error"), "jsonb[]"),
+      statement.add(values("runAt"), "timestamptz[]"),
     ];
     return `scylla.return_many(${args.join()})`;
   }
@@ -554,11 +558,10 @@ export class Worker implements AsyncDisposable {
   // ---- tasks ----
 
   #hold(row: Row, sentAt: number): Held {
-    const fields = parseJson(row.task as string) as Record<string, any>;
+    const { id, token, deadline } = row;
     const length = row.lease === null ? Infinity : Number(row.lease);
-    const { id, token, deadline } = fields;
     const lease: Lease = { id, token, deadline, length, fence: sentAt + FENCE * length, progress: null };
-    const held: Held = Object.assign(lease, { task: new OwnedTask(fields, this.#queues[0]!, lease), over: false });
+    const held: Held = Object.assign(lease, { task: new OwnedTask(row, this.#queues[0]!, lease), over: false });
     this.#held.set(held.token, held);
     return held;
   }
@@ -685,7 +688,7 @@ export class Worker implements AsyncDisposable {
       told.some((progress) => progress !== null) ? array(told.map((progress) => (progress === null ? null : String(progress)))) : null,
     ];
     const text =
-      "select state, deadline::text as deadline, date_part('epoch', deadline - clock_timestamp()) * 1000 as lease " +
+      "select state, date_part('epoch', deadline) * 1000 as deadline, date_part('epoch', deadline - clock_timestamp()) * 1000 as lease " +
       "from scylla.heartbeat($1::text, $2::text::uuid[], $3::text::uuid[], null, $4::text::float8[])";
     const shortest = all.reduce((least, held) => Math.min(least, held.length), 60_000);
     const sentAt = performance.now();
@@ -779,9 +782,6 @@ export class Worker implements AsyncDisposable {
     });
   }
 }
-
-const TASK =
-  "to_json(o)::text as task, date_part('epoch', o.deadline - clock_timestamp()) * 1000 as lease";
 
 function settlement(held: Held, end: Outcome): Settlement {
   let { outcome } = end;
