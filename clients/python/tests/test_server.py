@@ -255,6 +255,26 @@ def test_prepared_statements_that_a_pooler_lost(
     assert dropped
 
 
+def test_prepared_statements_have_names_of_their_own(server: Server) -> None:
+    from scylla_pg.link import Link
+
+    async def name(link: Link) -> str:
+        connection = await link.open()
+        for _ in range(8):
+            await link.execute(connection, "select %s::int", [1], 5)
+        ((found,),) = await link.execute(
+            connection, "select name from pg_prepared_statements where statement ~ '::int'", [], 5
+        )
+        await connection.close()
+        return found
+
+    async def names() -> set[str]:
+        link = Link(server.dsn, "names", 2, 5)
+        return {await name(link), await name(link)}
+
+    assert len(asyncio.run(names())) == 2
+
+
 def test_database_without_scylla(server: Server, queue: Queue) -> None:
     @queue.task
     async def nothing() -> None: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -38,6 +39,18 @@ def sever(connection: Connection) -> None:
             pass  # ended already
 
 
+def _name_apart(connection: Connection) -> bool:
+    """Has its prepared statements get names that no other session's have, if psycopg lets that be.
+
+    Behind a pooler of old, what another session has prepared under the name would be executed.
+    """
+    names = getattr(connection, "_prepared", None)
+    if not isinstance(getattr(names, "_prepared_idx", None), int):
+        return False
+    names._prepared_idx = random.getrandbits(62)  # type: ignore[union-attr]
+    return True
+
+
 class Link:
     """Opens connections, and runs short calls on a few of them."""
 
@@ -62,6 +75,8 @@ class Link:
             )
         except (psycopg.OperationalError, OSError, asyncio.TimeoutError) as error:
             raise Gone(str(error) or "no answer to a connection attempt") from error
+        if not _name_apart(connection):
+            connection.prepare_threshold = None
         return connection
 
     async def execute(
