@@ -1,6 +1,7 @@
 //! One database: connections of the roles that look at it, and what these may see and do.
 
 use super::access::{Identity, lock};
+use super::part::Part;
 use super::snapshot::Snapshot;
 use crate::connection::{Login, connect_as};
 use crate::failure::Failure;
@@ -38,6 +39,13 @@ pub struct Visible {
     asked: HashSet<String>,
 }
 
+/// A part of a page, and what it was made of.
+struct Made {
+    snapshot: Arc<Snapshot>,
+    visible: Option<Arc<Visible>>,
+    part: Arc<Part>,
+}
+
 /// What a role may do with a queue; without a queue, with any.
 #[derive(Clone, Copy, Default)]
 pub struct Rights {
@@ -66,6 +74,8 @@ pub struct Database {
     permits: Arc<Semaphore>,
     visible: Cache<Identity, Arc<Visible>>,
     rights: Cache<(Identity, Option<String>), Rights>,
+    /// The overviews of the newest snapshot: all viewers with a role see the same.
+    overviews: Mutex<HashMap<Identity, Made>>,
     /// Held by the page that asks what a role may see or do, so that one asks for all.
     asking: tokio::sync::Mutex<()>,
     pub snapshot: watch::Sender<Arc<Snapshot>>,
@@ -97,6 +107,7 @@ impl Database {
             permits: Arc::new(Semaphore::new(CONNECTIONS)),
             visible: Mutex::default(),
             rights: Mutex::default(),
+            overviews: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             snapshot: watch::Sender::new(Arc::default()),
             wake: Notify::new(),
@@ -197,6 +208,7 @@ impl Database {
     pub fn forget(&self, identity: &Identity) {
         lock(&self.idle).remove(identity);
         lock(&self.visible).remove(identity);
+        lock(&self.overviews).remove(identity);
         lock(&self.rights).retain(|(of, _), _| of != identity);
     }
 
@@ -208,6 +220,28 @@ impl Database {
         });
         lock(&self.visible).retain(|_, (since, _)| since.elapsed() < RIGHTS_AGE);
         lock(&self.rights).retain(|_, (since, _)| since.elapsed() < RIGHTS_AGE);
+        lock(&self.overviews).clear();
+    }
+
+    /// The overview of a snapshot for a role, which the first viewer of it has made.
+    pub fn overview(
+        &self,
+        identity: &Identity,
+        snapshot: Arc<Snapshot>,
+        visible: Option<Arc<Visible>>,
+        make: impl FnOnce(&Snapshot, Option<&Visible>) -> Part,
+    ) -> Arc<Part> {
+        let made = lock(&self.overviews).get(identity).and_then(|it| {
+            let is_of_these = Arc::ptr_eq(&it.snapshot, &snapshot)
+                && it.visible.as_ref().map(Arc::as_ptr) == visible.as_ref().map(Arc::as_ptr);
+            is_of_these.then(|| it.part.clone())
+        });
+        made.unwrap_or_else(|| {
+            let part = Arc::new(make(&snapshot, visible.as_deref()));
+            let made = Made { snapshot, visible, part: part.clone() };
+            lock(&self.overviews).insert(identity.clone(), made);
+            part
+        })
     }
 
     /// What of the snapshots a role may see; `None`: all that is in them.

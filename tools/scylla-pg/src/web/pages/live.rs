@@ -68,7 +68,7 @@ impl View {
     }
 
     /// What may have changed.
-    async fn parts(&mut self, viewer: &Viewer) -> Vec<Part> {
+    async fn parts(&mut self, viewer: &Viewer) -> Vec<Arc<Part>> {
         match self {
             View::Overview => {
                 let mut parts = Vec::new();
@@ -78,17 +78,17 @@ impl View {
                 parts
             }
             View::Workers(database, rights) => {
-                vec![lists::workers_part(viewer, database, *rights).await]
+                vec![lists::workers_part(viewer, database, *rights).await.into()]
             }
             View::Queue(database, name, rights) => {
-                vec![queue::part(viewer, database, name, *rights).await]
+                vec![queue::part(viewer, database, name, *rights).await.into()]
             }
             View::Task(database, task) => match task.has_changed(database) {
                 true => match task::look(viewer, database, &task.id).await {
                     Ok((part, stamp)) => {
                         task.watch = task.watch.take().filter(|_| stamp.is_some());
                         task.stamp = stamp.unwrap_or_default();
-                        vec![part]
+                        vec![part.into()]
                     }
                     // What the page shows stays: the next look tells more.
                     Err(_) => Vec::new(),

@@ -1,17 +1,18 @@
 //! All databases with their queues.
 
-use super::super::database::Database;
+use super::super::database::{Database, Visible};
 use super::super::frame::{Page, dot};
 use super::super::html::{
     self, maybe_number, notice, number, percentiles, plot, query, rate, seconds,
 };
 use super::super::part::{Part, id_of};
-use super::super::request::Viewer;
+use super::super::request::{Refusal, Viewer};
 use super::super::snapshot::{Queue, Snapshot};
 use crate::metrics::collect::Health;
 use crate::output::duration;
 use axum::response::Response;
 use maud::{Markup, html};
+use std::sync::Arc;
 
 pub async fn page(viewer: Viewer) -> Response {
     let mut body = html! { h1.hidden { "Overview" } };
@@ -23,22 +24,37 @@ pub async fn page(viewer: Viewer) -> Response {
 }
 
 /// One database, as far as the viewer may see it.
-pub async fn part(viewer: &Viewer, database: &Database) -> Part {
-    let id = id_of(&["o", &database.name]);
-    let frame = |inner: Markup| {
-        html! { h2 { (dot(database)) @if viewer.app.databases.len() > 1 { (database.name) } @else { "Queues" } } (inner) }
-    };
+pub async fn part(viewer: &Viewer, database: &Database) -> Arc<Part> {
     let snapshot = database.snapshot.borrow().clone();
-    let visible = match database.visible(&viewer.identity).await {
-        Ok(visible) => visible,
-        Err(failure) => {
-            let refusal = super::super::request::Refusal::from(failure);
-            return Part::new(id, frame(refusal.html()), html! {}, Vec::new());
+    match database.visible(&viewer.identity).await {
+        Ok(visible) => {
+            let make = |snapshot: &_, visible: Option<&_>| of(viewer, database, snapshot, visible);
+            database.overview(&viewer.identity, snapshot, visible, make)
         }
-    };
-    let is_seen = |name: &str| visible.as_ref().is_none_or(|it| it.queues.contains(name));
+        Err(failure) => {
+            let top = frame(viewer, database, Refusal::from(failure).html());
+            Arc::new(Part::new(id(database), top, html! {}, Vec::new()))
+        }
+    }
+}
+
+fn id(database: &Database) -> String {
+    id_of(&["o", &database.name])
+}
+
+fn frame(viewer: &Viewer, database: &Database, inner: Markup) -> Markup {
+    html! { h2 { (dot(database)) @if viewer.app.databases.len() > 1 { (database.name) } @else { "Queues" } } (inner) }
+}
+
+fn of(
+    viewer: &Viewer,
+    database: &Database,
+    snapshot: &Snapshot,
+    visible: Option<&Visible>,
+) -> Part {
+    let is_seen = |name: &str| visible.is_none_or(|it| it.queues.contains(name));
     let queues: Vec<&Queue> = snapshot.queues.iter().filter(|it| is_seen(&it.name)).collect();
-    let top = frame(html! {
+    let inner = html! {
         @if let Some(error) = &snapshot.error {
             (notice("error", "The database cannot be reached. What you see is from before.", Some(error), Some("This page goes on when the server is back.")))
         }
@@ -47,7 +63,7 @@ pub async fn part(viewer: &Viewer, database: &Database) -> Part {
         @if queues.is_empty() && snapshot.health.is_some() {
             (notice("note", "There is no queue that you may look at.", None, Some("A queue is there with its first task. To see one, your role needs the privilege look: scylla.grant(queue, role, '{look}').")))
         }
-    });
+    };
     let rows = queues
         .iter()
         .map(|queue| (id_of(&["q", &database.name, &queue.name]), row(viewer, database, queue)));
@@ -67,7 +83,7 @@ pub async fn part(viewer: &Viewer, database: &Database) -> Part {
             th.wide scope="col" { "Last hour" }
         }
     };
-    Part::new(id, top, head, rows.collect())
+    Part::new(id(database), frame(viewer, database, inner), head, rows.collect())
 }
 
 fn state(health: &Health, queues: &[&Queue]) -> Markup {
