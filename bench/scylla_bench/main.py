@@ -156,18 +156,34 @@ def write(folder: Path, rows: list[Row]) -> None:
             (folder / f"{family}.svg").write_text(svg.plot(family, what, of_family))
 
 
+def busy_share(seconds: float = 2) -> float:
+    """The share of the processors' time that is in use now, which a load average tells of minutes before."""
+
+    def ticks() -> tuple[int, int]:
+        user, nice, system, idle, waiting, *others = map(
+            int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9]
+        )
+        busy = user + nice + system + sum(others)
+        return busy, busy + idle + waiting
+
+    before = ticks()
+    time.sleep(seconds)
+    busy, total = (after - then for after, then in zip(ticks(), before, strict=True))
+    return busy / max(total, 1)
+
+
 def about(measured: Server, options: Options) -> list[str]:
     """The machine, and how it is measured."""
     model = next(
         (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?"
     )
     version = measured.sql("select version from pg_available_extension_versions where name = 'scylla' and installed")
-    load = os.getloadavg()[0]
-    busy = " (something else is running: take no figure from this)" if load > 0.3 * (os.cpu_count() or 1) else ""
+    busy = busy_share()
+    warning = " (something else is running: take no figure from this)" if busy > 0.1 else ""
     return [
         f"{time.strftime('%Y-%m-%d %H:%M')}, scylla {version}, PostgreSQL {measured.sql('show server_version')}, "
         f"{'a private server' if measured.own else 'an existing server'}",
-        f"{os.cpu_count()} cores, {model.partition(': ')[2]}; load before: {load:.2f}{busy}",
+        f"{os.cpu_count()} cores, {model.partition(': ')[2]}; busy before: {busy:.0%}{warning}",
         f"{options.rounds} rounds of {options.seconds} s{', quick' if options.quick else ''}; "
         f"the plain queue's key: {options.key}; fsync {measured.sql('show fsync')}",
         "",
