@@ -35,6 +35,11 @@ export function array(values: readonly (string | null)[]): string {
   return `{${values.map((value) => (value === null ? "NULL" : quote(value))).join()}}`;
 }
 
+/** As `array`; null where each value is null. */
+export function sparse(values: readonly (string | null)[]): string | null {
+  return values.some((value) => value !== null) ? array(values) : null;
+}
+
 /** As `array`, of ids and other words without a character that needs a quote. */
 export function words(values: readonly string[]): string {
   return `{${values.join()}}`;

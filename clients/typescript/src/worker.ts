@@ -8,7 +8,7 @@ import {
 import { parseJson, toJson } from "./json.js";
 import { Link, NoAnswer, sleep, type Connection, type Connector } from "./link.js";
 import { OwnedTask, taskColumns, type Lease } from "./owned-task.js";
-import { array, interval, Statement, timestamp, words, type Interval, type Row } from "./sql.js";
+import { array, interval, sparse, Statement, timestamp, words, type Interval, type Row } from "./sql.js";
 import { VERSION } from "./version.js";
 
 export interface WorkerOptions {
@@ -484,17 +484,13 @@ export class Worker implements AsyncDisposable {
   }
 
   #returnCall(statement: Statement, batch: Settlement[]): string {
-    const values = (of: "result" | "error" | "runAt") => {
-      const all = batch.map((settlement) => settlement[of]);
-      return all.some((value) => value !== null) ? array(all) : null;
-    };
     const args = [
       statement.add(words(batch.map(({ held }) => held.id)), "uuid[]"),
       statement.add(words(batch.map(({ held }) => held.token)), "uuid[]"),
       statement.add(words(batch.map(({ outcome }) => outcome)), "text[]"),
-      statement.add(values("result"), "jsonb[]"),
-      statement.add(values("error"), "jsonb[]"),
-      statement.add(values("runAt"), "timestamptz[]"),
+      statement.add(sparse(batch.map(({ result }) => result)), "jsonb[]"),
+      statement.add(sparse(batch.map(({ error }) => error)), "jsonb[]"),
+      statement.add(sparse(batch.map(({ runAt }) => runAt)), "timestamptz[]"),
     ];
     return `scylla.return_many(${args.join()})`;
   }
@@ -683,9 +679,9 @@ export class Worker implements AsyncDisposable {
     const told = all.map((held) => held.progress);
     const values = [
       this.name,
-      array(all.map((held) => held.id)),
-      array(all.map((held) => held.token)),
-      told.some((progress) => progress !== null) ? array(told.map((progress) => (progress === null ? null : String(progress)))) : null,
+      words(all.map((held) => held.id)),
+      words(all.map((held) => held.token)),
+      sparse(told.map((progress) => (progress === null ? null : String(progress)))),
     ];
     const text =
       "select state, date_part('epoch', deadline) * 1000 as deadline, date_part('epoch', deadline - clock_timestamp()) * 1000 as lease " +
