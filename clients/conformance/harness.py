@@ -223,7 +223,7 @@ class Driver:
         self.events: list[dict[str, Any]] = []
         self.torn = False  # frozen or killed: what it says of its handlers proves nothing
         self.worker = ""
-        self._answers: dict[int, queue.Queue[dict[str, Any]]] = defaultdict(queue.Queue)
+        self._answers: dict[int, queue.Queue[dict[str, Any]]] = {}
         self._changed = threading.Condition()
         self._number = 0
         self._log = log.open("ab")
@@ -264,6 +264,8 @@ class Driver:
             return {}
         self._number += 1
         number = self._number
+        # before it is asked: the thread that reads may be quick
+        answers = self._answers[number] = queue.Queue()
         assert self.process.stdin
         try:
             self.process.stdin.write(json.dumps({"id": number, **command}).encode() + b"\n")
@@ -271,7 +273,7 @@ class Driver:
         except BrokenPipeError:
             raise Failed(f"it has ended, and does no {command['do']}") from None
         try:
-            answer = self._answers[number].get(timeout=seconds)
+            answer = answers.get(timeout=seconds)
         except queue.Empty:
             raise Failed(f"no answer to {command['do']} within {seconds:g} s") from None
         return {**answer, **wrong.get("answer", {})}
