@@ -116,6 +116,7 @@ def measure(measured: Server, workloads: list[Workload], options: Options) -> in
     folder.mkdir(parents=True)
     systems, progress = Systems(measured, options.key), Progress(len(workloads))
     bench, failed = Bench(measured, systems, options, progress), []
+    took: dict[str, float] = {}
     with open(folder / "table.txt", "w") as file:
         table = Table(file)
         for line in about(measured, options):
@@ -123,6 +124,7 @@ def measure(measured: Server, workloads: list[Workload], options: Options) -> in
         table.head()
         for workload in workloads:
             progress.begin(workload.name)
+            begun = time.monotonic()
             try:
                 systems.used = set()
                 systems.get("scylla")
@@ -138,12 +140,21 @@ def measure(measured: Server, workloads: list[Workload], options: Options) -> in
                 progress.clear()
                 table.add(Row(workload.family, workload.name, "failed", note=str(reason)))
                 systems.empty()
+            took[workload.name] = time.monotonic() - begun
             write(folder, table.rows)
         for line in [*comparison(table.rows), *costs(table.rows)]:
             table.say(line)
         table.say(table.summary() + (f"; failed: {', '.join(failed)}" if failed else ""))
+        table.say(times(took))
     print(f"written to {folder.relative_to(REPO)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def times(took: dict[str, float], longest: int = 10) -> str:
+    """How long the run took, and which of the workloads took most of it."""
+    names = sorted(took, key=lambda name: -took[name])[:longest]
+    parts = ", ".join(f"{name} {took[name]:.0f} s" for name in names)
+    return f"took {sum(took.values()) / 60:.0f} min, of which {parts}"
 
 
 def write(folder: Path, rows: list[Row]) -> None:
