@@ -115,10 +115,11 @@ func NewWorker(conn *pgx.ConnConfig, config *WorkerConfig) (*Worker, error) {
 		queues:       textArray(c.Queues, false),
 		actions:      textArray(actions, false),
 		maxExchanges: max(1, size-1), // one place is the heartbeat's
-		runs:         map[string]*run{},
+		runs:         map[*run]bool{},
 		beatNow:      make(chan struct{}, 1),
 		wanting:      make(chan struct{}, 1),
 		changed:      make(chan struct{}, 1),
+		next:         make(chan *run),
 		draining:     make(chan struct{}),
 		atOnce:       make(chan struct{}),
 		failed:       make(chan error, 1),

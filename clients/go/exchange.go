@@ -97,7 +97,7 @@ func (w *Worker) exchange(batch []*run, most, more int) {
 	var owned []*run
 	var statuses string
 	scan := func(row pgx.Rows) error {
-		r, err := scanOwned(row, &statuses, askedAt)
+		r, err := w.sql.scanOwned(row, &statuses, askedAt)
 		if r != nil {
 			owned = append(owned, r)
 		}
@@ -147,7 +147,7 @@ func (w *Worker) putBack(batch []*run) {
 
 func (w *Worker) settled(batch []*run, statuses []string) {
 	for i, r := range batch {
-		delete(w.runs, r.token)
+		delete(w.runs, r)
 		switch {
 		case statuses[i] == "aborted":
 			w.stats.Aborted++
@@ -261,7 +261,7 @@ func (w *Worker) refused(batch []*run, most int, err error) {
 		return
 	}
 	if time.Now().After(r.fence) {
-		delete(w.runs, r.token)
+		delete(w.runs, r)
 		w.countLost(r)
 		w.log.Error("scylla: could not return a task", "task", r.task.ID, "error", err)
 		return
@@ -281,7 +281,7 @@ func (w *Worker) owned(runs []*run, most int) {
 			w.clockOffset = time.Until(seconds(r.ownedAt))
 		}
 		r.handler = w.config.Handlers[r.task.Action]
-		w.runs[r.token] = r
+		w.runs[r] = true
 		switch {
 		case w.isDraining:
 			w.finish(r, Outcome{Kind: OutcomeYield})
@@ -305,22 +305,32 @@ func (w *Worker) owned(runs []*run, most int) {
 // start starts the handler of a task. w.mu is held.
 func (w *Worker) start(r *run) {
 	w.running++
-	ctx, cancel := context.WithCancelCause(w.handling)
-	r.cancel = cancel
-	go func() {
-		var outcome Outcome
-		defer func() {
-			if outcome.Kind == "" {
-				outcome = outcomeOf(nil, errGoexit, nil)
-			}
-			w.handled(r, outcome)
-			cancel(nil)
-		}()
-		outcome = r.handler.Run(ctx, r.task, w.config.Middleware...)
-	}()
+	r.ctx, r.cancel = context.WithCancelCause(w.handling)
+	select {
+	case w.next <- r:
+	default:
+		go w.handleAll(r)
+	}
 }
 
-var errGoexit = errors.New("the handler called runtime.Goexit")
+// handleAll runs a handler, then others, until the worker ends. A goroutine for each would have to grow its
+// stack again each time.
+func (w *Worker) handleAll(r *run) {
+	for ; r != nil; r = <-w.next {
+		w.handle(r)
+	}
+}
+
+func (w *Worker) handle(r *run) {
+	outcome := goexit
+	defer func() {
+		w.handled(r, outcome)
+		r.cancel(nil)
+	}()
+	outcome = r.handler.Run(r.ctx, &r.task, w.config.Middleware...)
+}
+
+var goexit = outcomeOf(nil, errors.New("the handler called runtime.Goexit"), nil)
 
 // handled: a handler has ended. Whether its outcome counts or not, its place is free.
 func (w *Worker) handled(r *run, outcome Outcome) {
@@ -330,18 +340,17 @@ func (w *Worker) handled(r *run, outcome Outcome) {
 		// a process that was frozen comes here before the fence is looked at
 		r.cause = ErrLeaseLost
 	}
-	if w.runs[r.token] == r && !r.ended {
+	if w.runs[r] && !r.ended {
 		if r.dropped() {
-			delete(w.runs, r.token)
+			delete(w.runs, r)
 			w.countDropped(r)
 		} else {
 			w.finish(r, outcome)
 		}
 	}
 	for len(w.backlog) > 0 && w.running < w.config.Concurrency {
-		next := w.backlog[0]
+		w.start(w.backlog[0])
 		w.backlog = w.backlog[1:]
-		w.start(next)
 	}
 	if w.pumpTimer == nil || w.running == 0 || len(w.done) >= batchSize {
 		w.pump()
@@ -378,7 +387,7 @@ func (w *Worker) stopRun(r *run, cause error) {
 	r.cause = cause
 	if at := slices.Index(w.backlog, r); at >= 0 {
 		w.backlog = slices.Delete(w.backlog, at, at+1)
-		delete(w.runs, r.token)
+		delete(w.runs, r)
 		w.countDropped(r)
 		return
 	}

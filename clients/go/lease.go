@@ -24,7 +24,7 @@ func (w *Worker) beatLoop() {
 		now := time.Now()
 		target := now.Add(never)
 		beat := w.signalled
-		for _, r := range w.runs {
+		for r := range w.runs {
 			if r.dropped() {
 				continue
 			}
@@ -62,7 +62,7 @@ func (w *Worker) beatOnce() {
 	case err != nil:
 		w.log.Warn("scylla: heartbeat refused", "error", err)
 		again := time.Now().Add(200 * time.Millisecond)
-		for _, r := range w.runs {
+		for r := range w.runs {
 			if r.beatAt.Before(again) {
 				r.beatAt = again
 			}
@@ -76,7 +76,7 @@ func (w *Worker) beat(first bool) error {
 	w.mu.Lock()
 	runs := make([]*run, 0, len(w.runs))
 	timeout := 6 * w.config.CallTimeout
-	for _, r := range w.runs {
+	for r := range w.runs {
 		if !r.dropped() {
 			runs = append(runs, r)
 			timeout = min(timeout, r.length)
@@ -86,10 +86,10 @@ func (w *Worker) beat(first bool) error {
 	if len(runs) == 0 && !first {
 		return nil
 	}
-	ids, tokens, shares := make([]string, len(runs)), make([]string, len(runs)), make([]string, len(runs))
+	ids, tokens, shares := make(uuids, len(runs)), make(uuids, len(runs)), make([]string, len(runs))
 	told := make([]*float64, len(runs))
 	for i, r := range runs {
-		ids[i], tokens[i], told[i] = r.task.ID, r.token, r.task.progress.Swap(nil)
+		ids[i], tokens[i], told[i] = r.id, r.token, r.task.progress.Swap(nil)
 		if told[i] != nil {
 			shares[i] = formatShare(*told[i])
 		}
@@ -103,8 +103,8 @@ func (w *Worker) beat(first bool) error {
 	askedAt := time.Now()
 	err := w.link.run(w.life, max(20*time.Millisecond, timeout/6),
 		"select h.state, date_part('epoch', h.deadline), date_part('epoch', clock_timestamp()) "+
-			"from scylla.heartbeat($1::text, $2::text::uuid[], $3::text::uuid[], progress => $4::text::float8[]) as h",
-		[]any{w.config.Name, plainArray(ids), plainArray(tokens), arrayOrNull(shares)},
+			"from scylla.heartbeat($1::text, $2::uuid[], $3::uuid[], progress => $4::text::float8[]) as h",
+		[]any{w.config.Name, ids, tokens, arrayOrNull(shares)},
 		func(row pgx.Rows) error {
 			var a answer
 			answers = append(answers, a)

@@ -10,14 +10,16 @@ import (
 
 // run is a lease, and the handler that runs under it.
 type run struct {
-	task    *TaskInfo
-	token   string
+	task    TaskInfo
+	id      pgtype.UUID
+	token   pgtype.UUID
 	handler Handler
 	ownedAt float64 // after the ownership, by the server's clock
 	length  time.Duration
 	fence   time.Time // when the handler is stopped unless a heartbeat succeeds before
 	beatAt  time.Time
 
+	ctx      context.Context // of the handler
 	cancel   context.CancelCauseFunc
 	cause    error // why the worker has stopped the handler
 	ended    bool  // outcome is set
@@ -37,8 +39,7 @@ func (r *run) extend(deadline pgtype.Float8, now float64, askedAt time.Time) {
 	r.length = never
 	if deadline.Valid {
 		r.length = max(0, time.Duration((deadline.Float64-now)*1e9))
-		end := seconds(deadline.Float64)
-		r.task.deadline.Store(&end)
+		r.task.deadline.Store(seconds(deadline.Float64).UnixMicro())
 	}
 	r.fence = askedAt.Add(r.length / 10 * 9)
 	r.beatAt = askedAt.Add(time.Duration(float64(r.length/3) * (0.9 + 0.2*rand.Float64())))

@@ -1,6 +1,7 @@
 package scylla
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ type statements struct {
 }
 
 const (
-	returnMany = "scylla.return_many(#::text::uuid[], #::text::uuid[], #::text::text[], " +
+	returnMany = "scylla.return_many(#::uuid[], #::uuid[], #::text[], " +
 		"#::text::jsonb[], #::text::jsonb[], #::text::timestamptz[])"
 	// what became of a task, and which worker owned it last, when
 	statusSQL = "select t ->> 'status', last.h ->> 'worker', " +
@@ -33,7 +34,7 @@ const (
 
 func makeStatements(c *WorkerConfig, actions []string) statements {
 	s := statements{ownHead: []any{c.Name, c.Queues[0]}, queue: c.Queues[0]}
-	name, list, column := "own_tasks", "", "#::text"
+	name, list, column := "own_tasks", "", "null::text"
 	if len(c.Queues) > 1 {
 		name, list, column = "own_any", "::text[]", "o.queue"
 		s.queue, s.ownHead[1] = "", textArray(c.Queues, false)
@@ -43,9 +44,9 @@ func makeStatements(c *WorkerConfig, actions []string) statements {
 		s.ownTail[1] = interval(c.Lease)
 	}
 	own := "scylla." + name + "(#::text, #::text" + list + ", #::text::int, #::text::text[], #::text::interval)"
-	row := "o.id::text, o.token::text, " + column + ", o.action, o.spec::text, o.priority, coalesce(o.key, ''), " +
-		"o.tries, o.num_failures, coalesce(o.group_key, ''), date_part('epoch', o.created), o.max_tries, " +
-		"o.meta::text, date_part('epoch', o.deadline), date_part('epoch', clock_timestamp())"
+	row := "o.id, o.token, " + column + ", o.action, o.spec, o.priority, o.key, o.tries, o.num_failures, o.group_key, " +
+		"date_part('epoch', o.created), o.max_tries, o.meta, " +
+		"date_part('epoch', o.deadline), date_part('epoch', clock_timestamp())"
 	s.owning = numbered("select null::text, " + row + " from " + own + " as o")
 	// the statuses come once, not with each row
 	s.both = numbered("select case when o.ordinality is null or o.ordinality = 1 then array_to_string(r, ',', '-') end, " +
@@ -71,30 +72,28 @@ func (s *statements) own(most int) []any {
 }
 
 func (s *statements) returnAndOwn(returned []any, most int) []any {
-	args := make([]any, 0, 12)
-	if s.queue != "" {
-		args = append(args, s.queue)
-	}
-	args = append(args, returned...)
+	args := append(make([]any, 0, 12), returned...)
 	args = append(args, s.ownHead...)
 	args = append(args, strconv.Itoa(most))
 	return append(args, s.ownTail...)
 }
 
+// uuids are sent in binary where the statement is prepared.
+type uuids = pgtype.FlatArray[pgtype.UUID]
+
 // returned are the arguments of return_many.
 func (w *Worker) returned(batch []*run) []any {
-	ids, tokens, kinds := make([]string, len(batch)), make([]string, len(batch)), make([]string, len(batch))
+	ids, tokens, kinds := make(uuids, len(batch)), make(uuids, len(batch)), make([]string, len(batch))
 	results, failures, runAts := make([]string, len(batch)), make([]string, len(batch)), make([]string, len(batch))
 	for i, r := range batch {
-		ids[i], tokens[i], kinds[i] = r.task.ID, r.token, string(r.outcome.Kind)
+		ids[i], tokens[i], kinds[i] = r.id, r.token, string(r.outcome.Kind)
 		results[i], failures[i] = string(r.outcome.Result), string(r.outcome.Error)
 		if !r.runAt.IsZero() {
 			runAts[i] = moment(r.runAt)
 		}
 	}
 	return []any{
-		plainArray(ids), plainArray(tokens), plainArray(kinds),
-		arrayOrNull(results), arrayOrNull(failures), arrayOrNull(runAts),
+		ids, tokens, kinds, arrayOrNull(results), arrayOrNull(failures), arrayOrNull(runAts),
 	}
 }
 
@@ -108,7 +107,7 @@ func arrayOrNull(items []string) any {
 
 // scanOwned reads a row of what owns: the statuses of what was returned, which the first row has, and a
 // task. nil: there was none to own.
-func scanOwned(row pgx.Rows, statuses *string, askedAt time.Time) (*run, error) {
+func (s *statements) scanOwned(row pgx.Rows, statuses *string, askedAt time.Time) (*run, error) {
 	raw := row.RawValues()
 	if raw[0] != nil {
 		*statuses = string(raw[0])
@@ -116,20 +115,21 @@ func scanOwned(row pgx.Rows, statuses *string, askedAt time.Time) (*run, error) 
 	if raw[1] == nil {
 		return nil, nil
 	}
-	r := &run{task: &TaskInfo{}}
+	r := &run{}
+	var queue, key, groupKey pgtype.Text
 	var meta []byte
 	var created float64
 	var deadline pgtype.Float8
-	err := row.Scan(nil, &r.task.ID, &r.token, &r.task.Queue, &r.task.Action, (*[]byte)(&r.task.Spec), &r.task.Priority,
-		&r.task.Key, &r.task.Tries, &r.task.NumFailures, &r.task.GroupKey, &created, &r.task.MaxTries, &meta, &deadline,
-		&r.ownedAt)
+	err := row.Scan(nil, &r.id, &r.token, &queue, &r.task.Action, (*[]byte)(&r.task.Spec), &r.task.Priority, &key,
+		&r.task.Tries, &r.task.NumFailures, &groupKey, &created, &r.task.MaxTries, &meta, &deadline, &r.ownedAt)
 	if err != nil {
 		return nil, err
 	}
 	if meta != nil {
 		_ = json.Unmarshal(meta, &r.task.Meta) // it is an object: the server has checked
 	}
-	r.task.Created = seconds(created)
+	r.task.ID, r.task.Created = r.id.String(), seconds(created)
+	r.task.Queue, r.task.Key, r.task.GroupKey = cmp.Or(s.queue, queue.String), key.String, groupKey.String
 	r.extend(deadline, r.ownedAt, askedAt)
 	return r, nil
 }

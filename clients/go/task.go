@@ -33,15 +33,15 @@ type TaskInfo struct {
 	Created     time.Time
 	Meta        map[string]any
 
-	deadline atomic.Pointer[time.Time]
+	deadline atomic.Int64 // microseconds since 1970; 0: never
 	progress atomic.Pointer[float64]
 }
 
 // Deadline is when the lease ends unless the worker extends it, by the server's clock; the zero time:
 // never. The worker extends it for as long as the handler runs.
 func (t *TaskInfo) Deadline() time.Time {
-	if deadline := t.deadline.Load(); deadline != nil {
-		return *deadline
+	if deadline := t.deadline.Load(); deadline != 0 {
+		return time.UnixMicro(deadline)
 	}
 	return time.Time{}
 }

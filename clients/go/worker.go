@@ -40,6 +40,7 @@ type Worker struct {
 	beatNow  chan struct{}
 	wanting  chan struct{} // the worker wants work: the wait begins
 	changed  chan struct{} // idle may have become true
+	next     chan *run     // to a goroutine that has run a handler, and waits for another one
 	draining chan struct{} // closed: it stops
 	atOnce   chan struct{} // closed: it hands back at once
 	failed   chan error
@@ -51,7 +52,7 @@ type Worker struct {
 	closing     bool
 	up          bool
 	stats       Stats
-	runs        map[string]*run // by token: all leases that are not known to have ended
+	runs        map[*run]bool // all leases that are not known to have ended
 	running     int
 	backlog     []*run // owned, not begun: at most Prefetch
 	done        []*run // ended, not returned
@@ -148,6 +149,7 @@ func (w *Worker) StopNow() {
 func (w *Worker) close() {
 	w.mu.Lock()
 	w.closing = true
+	close(w.next)
 	for _, timer := range []*time.Timer{w.ownTimer, w.pumpTimer} {
 		if timer != nil {
 			timer.Stop()
@@ -290,14 +292,14 @@ func (w *Worker) drain() {
 	w.mu.Unlock()
 	w.idleWithin(w.config.Grace)
 	w.mu.Lock()
-	for _, r := range w.runs {
+	for r := range w.runs {
 		w.stopRun(r, ErrShutdown)
 	}
 	w.mu.Unlock()
 	w.idleWithin(stopPause)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, r := range w.runs {
+	for r := range w.runs {
 		if !r.ended && !r.dropped() {
 			w.finish(r, Outcome{Kind: OutcomeYield})
 		}

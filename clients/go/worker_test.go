@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -226,6 +227,57 @@ func TestHandlerThatCallsGoexit(t *testing.T) {
 	}))
 	untilStatuses(t, queue, "aborted=1")
 	equal(t, entry(t, id).Errors[0].Description, "the handler called runtime.Goexit")
+}
+
+// Not parallel: it looks at all goroutines.
+func TestGoroutinesOfHandlersEndWithTheWorker(t *testing.T) {
+	queue := newQueue(t)
+	goOn := make(chan struct{})
+	s := serveOne(t, queue, scylla.Handle(func(context.Context, *scylla.Task[any]) error {
+		<-goOn
+		return nil
+	}))
+	handling := func() int {
+		var goroutines strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&goroutines, 2)
+		return strings.Count(goroutines.String(), "scylla.(*Worker).handleAll(")
+	}
+	for range 5 {
+		submit(t, queue, nil, scylla.SubmitOptions{})
+	}
+	until(t, "five handlers run", func() bool { return handling() == 5 })
+	close(goOn)
+	untilStatuses(t, queue, "completed=5")
+	submit(t, queue, nil, scylla.SubmitOptions{})
+	untilStatuses(t, queue, "completed=6")
+	equal(t, handling(), 5) // the sixth task took one of them
+	s.Stop()
+	s.end(t)
+	until(t, "none is left", func() bool { return handling() == 0 })
+}
+
+func TestEachExecModeOfPgx(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			conn, queue := connConfig(t), newQueue(t)
+			conn.DefaultQueryExecMode = mode
+			id := submit(t, queue, nil, scylla.SubmitOptions{Key: "k", GroupKey: "g", MaxTries: 1})
+			s := serveAt(t, conn, scylla.WorkerConfig{Queues: []string{queue}, Lease: time.Second, Handlers: scylla.Handlers{
+				"": scylla.HandleResult(func(_ context.Context, task *scylla.Task[any]) (string, error) {
+					time.Sleep(1500 * time.Millisecond) // needs a heartbeat
+					return task.ID + task.Queue + task.Key + task.GroupKey, nil
+				}),
+			}})
+			untilStatuses(t, queue, "completed=1")
+			equal(t, string(entry(t, id).Result), `"`+id+queue+`kg"`)
+			until(t, "it is counted", func() bool { return s.Stats() == scylla.Stats{Completed: 1} })
+		})
+	}
 }
 
 func TestTimeLimitOfWorkerAndHandler(t *testing.T) {
