@@ -86,7 +86,7 @@ pub type HandlerService = BoxCloneSyncService<Task, Box<RawValue>, HandlerError>
 
 /// A handler of any type.
 pub(crate) trait AnyHandler: Send + Sync {
-    fn call(&self, task: Task) -> BoxFuture<'static, Result<Box<RawValue>, HandlerError>>;
+    fn call(&self, task: Box<Task>) -> BoxFuture<'static, Result<Box<RawValue>, HandlerError>>;
 }
 
 /// A handler whose types are forgotten.
@@ -108,7 +108,7 @@ where
     S: DeserializeOwned + Send + 'static,
     H: Handler<S>,
 {
-    fn call(&self, task: Task) -> BoxFuture<'static, Result<Box<RawValue>, HandlerError>> {
+    fn call(&self, task: Box<Task>) -> BoxFuture<'static, Result<Box<RawValue>, HandlerError>> {
         let handler = self.handler.clone();
         Box::pin(async move {
             let value = handler.handle(task.decode()?).await.map_err(Into::into)?;
@@ -118,8 +118,8 @@ where
 }
 
 impl AnyHandler for HandlerService {
-    fn call(&self, task: Task) -> BoxFuture<'static, Result<Box<RawValue>, HandlerError>> {
-        Box::pin(self.clone().oneshot(task))
+    fn call(&self, task: Box<Task>) -> BoxFuture<'static, Result<Box<RawValue>, HandlerError>> {
+        Box::pin(self.clone().oneshot(*task))
     }
 }
 
@@ -137,12 +137,12 @@ impl Service<Task> for Innermost {
     }
 
     fn call(&mut self, task: Task) -> Self::Future {
-        self.0.call(task)
+        self.0.call(task.into())
     }
 }
 
 /// Runs a handler until it ends, or is to be dropped.
-pub(crate) async fn run_handler(handler: Option<Arc<dyn AnyHandler>>, task: Task) -> End {
+pub(crate) async fn run_handler(handler: Option<Arc<dyn AnyHandler>>, task: Box<Task>) -> End {
     let control = task.control.clone();
     let Some(handler) = handler else {
         return End::Returned(Err(HandlerError::retry("no handler of this action")));

@@ -22,7 +22,7 @@ pub(crate) struct Lease {
     pub id: Uuid,
     pub control: Arc<Control>,
     /// Owned and not begun.
-    pub pending: Option<Task>,
+    pub pending: Option<Box<Task>>,
     pub cause: Option<Cause>,
     /// The handler's outcome is on its way to the server.
     pub ended: bool,

@@ -81,7 +81,7 @@ pub(crate) struct Machine {
     /// Owned and not begun: at most `prefetch`.
     backlog: VecDeque<Uuid>,
     /// Begun, and not yet told to the handlers' runtime.
-    begun: Vec<(Uuid, Task)>,
+    begun: Vec<(Uuid, Box<Task>)>,
     running: usize,
     done: VecDeque<Ended>,
     done_at: Instant,
@@ -517,13 +517,16 @@ impl Machine {
             return;
         }
         let (setup, sender) = (self.setup.clone(), self.sender.clone());
-        let begun = std::mem::take(&mut self.begun).into_iter().map(move |(token, task)| {
-            let handler = setup.handler_of(&task.action).cloned();
-            let report = Report::new(sender.clone(), token);
-            async move { report.ended(run_handler(handler, task).await) }
+        let begun: Vec<_> = std::mem::take(&mut self.begun)
+            .into_iter()
+            .map(|(token, task)| (Report::new(sender.clone(), token), task))
+            .collect();
+        self.handlers.spawn(async move {
+            for (report, task) in begun {
+                let handler = setup.handler_of(&task.action).cloned();
+                tokio::spawn(async move { report.ended(run_handler(handler, task).await) });
+            }
         });
-        let begun: Vec<_> = begun.collect();
-        self.handlers.spawn(async move { begun.into_iter().map(tokio::spawn).for_each(drop) });
     }
 
     /// A handler has ended: whatever it gave, its place is free.

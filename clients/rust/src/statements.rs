@@ -30,7 +30,7 @@ const WAIT: &str =
 /// What the server answers when it is asked for tasks.
 pub(crate) struct Owned {
     pub token: Uuid,
-    pub task: Task,
+    pub task: Box<Task>,
     /// None: the lease never expires.
     pub deadline: Option<SystemTime>,
     /// What the server's clock said.
@@ -178,7 +178,7 @@ impl Exchange {
         let Json(spec): Json<Box<RawValue>> = row.try_get(5)?;
         let meta: Option<Json<Map<String, Value>>> = row.try_get(13)?;
         let deadline = row.try_get(14)?;
-        let task = Task {
+        let task = Box::new(Task {
             id,
             queue: row.try_get::<_, Option<_>>(3)?.unwrap_or_else(|| self.queues[0].clone()),
             action: row.try_get(4)?,
@@ -192,7 +192,7 @@ impl Exchange {
             max_tries: row.try_get(12)?,
             meta: meta.map(|Json(meta)| meta).unwrap_or_default(),
             control: Control::new(deadline),
-        };
+        });
         Ok(Some(Owned { token: row.try_get(2)?, task, deadline, now: row.try_get(15)? }))
     }
 }

@@ -269,7 +269,7 @@ pub async fn run_ready(worker: &Worker) -> Result<Vec<Ran>, Error> {
                 Ended { id: task.id, token, outcome, owned_at, doubtful: false, alone: true };
             exchange.run(&link, &[ended], 0).await.map_err(of_failure)?;
         }
-        ran.push(Ran { task, result });
+        ran.push(Ran { task: *task, result });
     }
     Ok(ran)
 }
