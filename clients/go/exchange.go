@@ -302,7 +302,8 @@ func (w *Worker) owned(runs []*run, most int) {
 
 // ---- handlers ----
 
-// start starts the handler of a task. w.mu is held.
+// start starts the handler of a task. w.mu is held, and next is open: a worker that has drained, which it does
+// before it closes, starts nothing.
 func (w *Worker) start(r *run) {
 	w.running++
 	r.ctx, r.cancel = context.WithCancelCause(w.handling)

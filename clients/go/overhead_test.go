@@ -83,8 +83,7 @@ func bare(ctx context.Context, queue string, each int) error {
 	var outcomes []string
 	var spec []byte
 	for {
-		rows, err := conn.Query(ctx, "select o.* from scylla.return_many("+
-			"$1, $2, $3) r "+
+		rows, err := conn.Query(ctx, "select o.* from scylla.return_many($1, $2, $3) r "+
 			"left join lateral scylla.own_tasks('bare', $4, $5, '{\"\"}') o on true", ids, tokens, outcomes, queue, each)
 		if err != nil {
 			return err
