@@ -81,7 +81,7 @@ pub(crate) struct Machine {
     /// Owned and not begun: at most `prefetch`.
     backlog: VecDeque<Uuid>,
     /// Begun, and not yet told to the handlers' runtime.
-    begun: Vec<(Uuid, Box<Task>)>,
+    begun: Vec<(Report, Box<Task>)>,
     running: usize,
     done: VecDeque<Ended>,
     done_at: Instant,
@@ -508,7 +508,7 @@ impl Machine {
         lease.limit = self.setup.limit_of(&task.action).map(|limit| Instant::now() + limit);
         let next = lease.next(Instant::now());
         self.look_again(next);
-        self.begun.push((token, task));
+        self.begun.push((Report::new(self.sender.clone(), token), task));
     }
 
     /// Runs what has begun, where the handlers run: from there, to start one more costs little.
@@ -516,11 +516,7 @@ impl Machine {
         if self.begun.is_empty() {
             return;
         }
-        let (setup, sender) = (self.setup.clone(), self.sender.clone());
-        let begun: Vec<_> = std::mem::take(&mut self.begun)
-            .into_iter()
-            .map(|(token, task)| (Report::new(sender.clone(), token), task))
-            .collect();
+        let (setup, begun) = (self.setup.clone(), std::mem::take(&mut self.begun));
         self.handlers.spawn(async move {
             for (report, task) in begun {
                 let handler = setup.handler_of(&task.action).cloned();
