@@ -35,6 +35,7 @@ class Side:
     fill: str = "submit-many"
     fill_size: int = FILL_SIZE
     depth: int = 0  # so many tasks wait at least
+    queues: int = 1  # over which its tasks are spread evenly
     held: int = 0  # tasks that each client still owns at the end
     define: Mapping[str, object] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)  # of its sessions
@@ -185,8 +186,8 @@ class Slice:
 
     def ran_dry(self) -> bool:
         """Whether there was too little for all clients."""
-        now = self.count()
-        return now is not None and not self.side.submits and now.ready < self.clients * self.side.size
+        now, side = self.count(), self.side
+        return now is not None and not side.submits and now.ready < self.clients * side.size * side.queues
 
     def check(self, before: Ledger | None, run: Run) -> None:
         """Every task was handed out once, and the counts add up."""

@@ -113,6 +113,11 @@ def limit(name: str, value: int) -> Compare:
     return Compare(f"limits-{name}", "queues", what, (limited, Side("scylla", "work-1")), (Target("scylla", 0.9),))
 
 
+def in_turn(system: str, name: str) -> Side:
+    """Clients that go round 64 queues."""
+    return Side(system, "work-queues", name=name, fill="submit-queues", fill_size=6400, queues=64, define={"next": 0})
+
+
 def groups(number: int, target: float) -> Compare:
     """A queue with so many groups, against one without."""
     name = f"{number:,} groups" if number > 1 else "1 group"
@@ -206,9 +211,9 @@ WORKLOADS: tuple[Workload, ...] = (
         "queues",
         "own and return 1 from one of 64 queues, 16 clients",
         (
-            Side("scylla", "work-queues", name="64 queues", fill="submit-queues", fill_size=6400),
+            in_turn("scylla", "64 queues"),
             Side("scylla", "work-1", define={"queue": "one"}),
-            Side("plain", "work-queues", name="plain, 64 queues", fill="submit-queues", fill_size=6400),
+            in_turn("plain", "plain, 64 queues"),
         ),
     ),
     groups(1, 0.9),

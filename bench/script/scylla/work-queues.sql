@@ -1,4 +1,5 @@
--- Owns a task of one of 64 queues and returns it, each in a transaction of its own.
-\set number random(0, 63)
+-- Owns a task of 64 queues, one after the other, and returns it, each in a transaction of its own.
+\set next :next + 1
+\set number (:next + 4 * :client_id) % 64
 select id, token from scylla.own_tasks('bench', :queue::text || :number::int) \gset
 select scylla.return_task(:id, :token);

@@ -3,7 +3,8 @@
 //	main SYSTEM install                            makes its schema, in place of the one that is there
 //	main SYSTEM fill TASKS                         adds tasks until there are so many
 //	main SYSTEM work CONCURRENCY SECONDS           a handler that does nothing
-//	main SYSTEM latency CONCURRENCY RATE SECONDS   submits singly at a rate: from the call to the handler
+//	main SYSTEM latency CONCURRENCY RATE SECONDS   submits singly at a rate: from the call to the handler,
+//	                                               without the first `warm` seconds
 //	main SYSTEM remove                             drops its schema
 //
 // The connection comes from PGHOST and so on. Prints JSON.
@@ -38,6 +39,7 @@ type system interface {
 
 const (
 	sessions = 20               // that submit at once
+	warm     = 2                // seconds, in which pools connect
 	later    = 30 * time.Second // for what was submitted to be handled
 )
 
@@ -147,18 +149,21 @@ func work(ctx context.Context, pool *pgxpool.Pool, s system, concurrency int, le
 
 func latency(ctx context.Context, s system, concurrency, rate, seconds int) (result, error) {
 	var (
+		begun      = time.Now().Add(time.Second)
+		counted    = begun.Add(warm * time.Second)
+		number     = rate * (warm + seconds)
+		handled    atomic.Int64
 		lock       sync.Mutex
 		found      []float64
 		submitting sync.WaitGroup
 		failed     atomic.Pointer[error]
 	)
-	count := func() int {
-		lock.Lock()
-		defer lock.Unlock()
-		return len(found)
-	}
 	stop, err := s.work(ctx, concurrency, func(at time.Time) {
 		took := float64(time.Since(at).Microseconds()) / 1000
+		handled.Add(1)
+		if at.Before(counted) {
+			return
+		}
 		lock.Lock()
 		defer lock.Unlock()
 		found = append(found, took)
@@ -166,9 +171,7 @@ func latency(ctx context.Context, s system, concurrency, rate, seconds int) (res
 	if err != nil {
 		return nil, err
 	}
-	time.Sleep(time.Second)
-	begun := time.Now()
-	for n := range rate * seconds {
+	for n := range number {
 		time.Sleep(time.Until(begun.Add(time.Duration(n) * time.Second / time.Duration(rate))))
 		at := time.Now()
 		submitting.Go(func() {
@@ -181,19 +184,18 @@ func latency(ctx context.Context, s system, concurrency, rate, seconds int) (res
 	if reason := failed.Load(); reason != nil {
 		return nil, *reason
 	}
-	for until := time.Now().Add(later); count() < rate*seconds && time.Now().Before(until); {
+	for until := time.Now().Add(later); handled.Load() < int64(number) && time.Now().Before(until); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if err := stop(); err != nil {
 		return nil, err
 	}
 	slices.Sort(found)
-	number := len(found)
-	if number == 0 {
+	if len(found) == 0 {
 		return nil, errors.New("no task was handled")
 	}
 	return result{
-		"submitted": float64(rate * seconds), "handled": float64(number),
-		"p50": found[number/2], "p99": found[number*99/100],
+		"submitted": float64(number), "handled": float64(handled.Load()),
+		"p50": found[len(found)/2], "p99": found[len(found)*99/100],
 	}, nil
 }

@@ -3,7 +3,8 @@
 main.py SYSTEM install                            makes its schema, in place of the one that is there
 main.py SYSTEM fill TASKS                         adds tasks until there are so many
 main.py SYSTEM work CONCURRENCY SECONDS           a handler that does nothing
-main.py SYSTEM latency CONCURRENCY RATE SECONDS   submits singly at a rate: from the call to the handler
+main.py SYSTEM latency CONCURRENCY RATE SECONDS   submits singly at a rate: from the call to the handler,
+                                                  without the first WARM seconds
 main.py SYSTEM remove                             drops its schema
 
 The connection comes from PGHOST and so on. Prints JSON.
@@ -17,6 +18,7 @@ import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from math import inf
 
 import psycopg
 from procrastinate import App, PsycopgConnector
@@ -24,6 +26,7 @@ from scylla_pg import AsyncClient, Queue, Worker
 
 AHEAD = 500  # tasks that a worker may take at once, besides those that it runs
 SESSIONS = 20  # that submit at once
+WARM = 2  # seconds, in which pools connect
 LATER = 30  # seconds, for what was submitted to be handled
 Stop = Callable[[], Awaitable[None]]
 Handle = Callable[[float], None]  # is given when the task was submitted, or 0
@@ -180,30 +183,37 @@ async def work(system: System, concurrency: int, seconds: int) -> dict[str, floa
 async def latency(system: System, concurrency: int, rate: int, seconds: int) -> dict[str, float]:
     """From the call that submits to the handler, in milliseconds."""
     found: list[float] = []
+    handled, counted = 0, inf
     sessions = asyncio.Semaphore(SESSIONS)
 
     async def submit(at: float) -> None:
         async with sessions:
             await system.submit(at)
 
-    stop = await system.work(concurrency, lambda at: found.append((time.perf_counter() - at) * 1000))
+    def handle(at: float) -> None:
+        nonlocal handled
+        handled += 1
+        if at >= counted:
+            found.append((time.perf_counter() - at) * 1000)
+
+    stop = await system.work(concurrency, handle)
     await asyncio.sleep(1)
     begun = time.perf_counter()
+    counted, number = begun + WARM, rate * (WARM + seconds)
     async with asyncio.TaskGroup() as group:
-        for n in range(rate * seconds):
+        for n in range(number):
             await asyncio.sleep(max(begun + n / rate - time.perf_counter(), 0))
             group.create_task(submit(time.perf_counter()))
     until = time.perf_counter() + LATER
-    while len(found) < rate * seconds and time.perf_counter() < until:
+    while handled < number and time.perf_counter() < until:
         await asyncio.sleep(0.01)
     await stop()
     found.sort()
-    number = len(found)
     return {
-        "submitted": rate * seconds,
-        "handled": number,
-        "p50": found[number // 2],
-        "p99": found[number * 99 // 100],
+        "submitted": number,
+        "handled": handled,
+        "p50": found[len(found) // 2],
+        "p99": found[len(found) * 99 // 100],
     }
 
 
