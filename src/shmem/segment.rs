@@ -3,7 +3,7 @@
 use crate::pg::compat::server;
 use crate::shmem::sql_record::{SqlRecord, SqlWant};
 use crate::{error, guc};
-use board::{Board, Header, MAX_DATABASES, Parts, Sizes};
+use board::{Board, Header, MAX_DATABASES, Parts, Sizes, Slot};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -248,7 +248,7 @@ pub fn in_steps<I, T>(
 /// Looks at each numbered record before `end`, under short holds of the lock, between which it can
 /// be interrupted. Yields what each hold found.
 pub fn scan<T>(
-    end: fn(&Board) -> u32,
+    end: impl Fn(&Board) -> u32,
     mut look: impl FnMut(&mut Board, u32) -> Option<T>,
 ) -> impl Iterator<Item = Vec<T>> {
     let mut next = Some(0);
@@ -264,6 +264,17 @@ pub fn scan<T>(
         });
         Some(found)
     })
+}
+
+/// As `scan`, at the slots of a database: at all of those that are reserved, leased or ending.
+pub fn scan_pinned<T>(
+    entry: u32,
+    look: impl Fn(&Board, &Slot, u32) -> Option<T>,
+) -> impl Iterator<Item = Vec<T>> {
+    scan(
+        move |board| board.pinned_end(entry),
+        move |board, at| look(board, board.slot_at(at, entry)?, at),
+    )
 }
 
 /// Repeats a move under one short hold of the lock until it answers `None`, at most so many times.

@@ -10,7 +10,7 @@ use crate::pg::datum::{self, BIGINTS, BOOLS, BYTEAS, FLOATS, TEXTS, TIMESTAMPTZS
 use crate::pg::spi::{Rows, statement};
 use crate::pg::time;
 use crate::pg::uuid::Uuid;
-use crate::shmem::segment::{self, in_steps, scan, with_board};
+use crate::shmem::segment::{self, in_steps, scan_pinned, with_board};
 use crate::shmem::sql_record::{self, SqlRecord};
 use crate::storage::rows::{BoardKey, batches, id_at, ids, session};
 use board::{Lease, Micros, PersistedLease, Slot, Ticket, TokenHash, Wall};
@@ -31,14 +31,10 @@ pub fn find_unpersisted(entry: u32) -> impl Iterator<Item = Vec<(Ticket, Lease)>
     // After the wall clock was set back, a lease seems to begin in the future: it is written at
     // once.
     let is_old = move |slot: &Slot| slot.since_at > now || slot.since_at + age <= now;
-    let found = scan(
-        |board| board.slots_end(),
-        move |board, at| {
-            let slot = board.slot_at(at, entry)?;
-            let is_meant = slot.has_lease() && !slot.is_persisted() && is_old(slot);
-            is_meant.then(|| (slot.ticket(at), board.lease(slot)))
-        },
-    );
+    let found = scan_pinned(entry, move |board, slot, at| {
+        let is_meant = slot.has_lease() && !slot.is_persisted() && is_old(slot);
+        is_meant.then(|| (slot.ticket(at), board.lease(slot)))
+    });
     batches(found)
 }
 

@@ -9,7 +9,7 @@ use crate::pg::process;
 use crate::pg::spi::statement;
 use crate::pg::time;
 use crate::pg::uuid::{Uuid, group_hash};
-use crate::shmem::segment::{scan, with_board};
+use crate::shmem::segment::{scan_pinned, with_board};
 use crate::shmem::sql_record;
 use crate::storage::rows::{id_at, session};
 use board::{Blocked, Board, LaneName, Lease, Micros, Name, QUEUE_MAX, Rank, Slot, State};
@@ -222,11 +222,7 @@ pub fn leases(db: &Database, task: Option<Uuid>) -> Vec<(Lease, Name<QUEUE_MAX>)
         });
         return lease.into_iter().collect();
     }
-    let owned = scan(
-        |board| board.slots_end(),
-        |board, at| board.slot_at(at, entry).filter(|it| is_owned(it)).map(|it| show(board, it)),
-    );
-    owned.flatten().collect()
+    scan_pinned(entry, |board, it, _| is_owned(it).then(|| show(board, it))).flatten().collect()
 }
 
 /// The rank of the next task in the lane of an action and priority, or the lowest that one in the

@@ -6,7 +6,7 @@ use crate::ops::query::inspect::is_owned;
 use crate::pg::kept;
 use crate::pg::process;
 use crate::pg::uuid::Uuid;
-use crate::shmem::segment::{scan, with_board};
+use crate::shmem::segment::{scan_pinned, with_board};
 use crate::storage::privileges::{Granted, Privileges};
 use board::{Board, Name, QUEUE_MAX, Slot, WORKER_MAX};
 use pgrx::pg_sys::MemoryContext;
@@ -108,10 +108,7 @@ fn read(db: &Database, granted: &Granted) -> Owned {
     // By what a group has in common; one key is written over the other.
     let mut groups: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut key = Vec::with_capacity(QUEUE_MAX + WORKER_MAX + 2);
-    let slots = scan(
-        |board| board.slots_end(),
-        |board, at| board.slot_at(at, entry).filter(|it| is_owned(it)).map(|it| show(board, it)),
-    );
+    let slots = scan_pinned(entry, |board, it, _| is_owned(it).then(|| show(board, it)));
     for it in slots.flatten() {
         let Owner { task, queue, worker: owner, leased } = it;
         key.clear();

@@ -13,7 +13,7 @@ use crate::pg::time;
 use crate::pg::uuid::Uuid;
 use crate::scheduler::process::{Commit, in_extension_transaction};
 use crate::scheduler::sql::processes::{self, LOOK_INTERVAL, Processes};
-use crate::shmem::segment::{scan, with_board};
+use crate::shmem::segment::{scan_pinned, with_board};
 use crate::shmem::sql_record::{SqlRecord, SqlState, WORKER};
 use board::{Micros, Monotonic, TokenHash};
 use pgrx::pg_sys;
@@ -156,14 +156,10 @@ pub(super) fn expire(entry: u32, id: u128, token_hash: &TokenHash) {
 
 /// The leases of SQL commands, by the name of their worker.
 fn leases(entry: u32) -> Vec<(u128, TokenHash)> {
-    let found = scan(
-        |board| board.slots_end(),
-        |board, at| {
-            let slot = board.slot_at(at, entry)?;
-            let is_meant = slot.has_lease() && board.lease(slot).worker.as_bytes() == WORKER;
-            is_meant.then_some((slot.id, slot.token_hash))
-        },
-    );
+    let found = scan_pinned(entry, |board, slot, _| {
+        let is_meant = slot.has_lease() && board.lease(slot).worker.as_bytes() == WORKER;
+        is_meant.then_some((slot.id, slot.token_hash))
+    });
     found.flatten().collect()
 }
 

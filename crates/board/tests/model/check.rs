@@ -137,6 +137,9 @@ impl World<'_> {
                 let twice = slots.insert((entry, slot.id), *slot);
                 assert!(twice.is_none(), "a task has one slot (I3)");
             }
+            let none =
+                slots.iter().all(|((of, _), slot)| *of != entry || slot.state() == State::Queued);
+            assert_eq!(self.board.pinned_end(entry) == 0, none, "a walk finds what is owned");
         }
         assert_eq!(slots.len() as u32, self.board.usage().slots_used);
         slots

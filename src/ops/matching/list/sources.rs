@@ -7,7 +7,7 @@ use crate::ops::query::inspect::is_owned;
 use crate::ops::stats::queues;
 use crate::pg::datum::{self, BIGINT, TEXT, TEXTS};
 use crate::pg::uuid::Uuid;
-use crate::shmem::segment::{scan, with_board};
+use crate::shmem::segment::{scan_pinned, with_board};
 use crate::storage::privileges::Privileges;
 use crate::storage::rows::id_at;
 use board::Wall;
@@ -166,13 +166,9 @@ impl Page<'_> {
     fn add_owned(&mut self) {
         let Some(entry) = with_board(|board| self.db.find(board)) else { return };
         let mut all = Vec::new();
-        let owned = scan(
-            |board| board.slots_end(),
-            |board, at| {
-                let it = board.slot_at(at, entry).filter(|it| is_owned(it))?;
-                Some((board.lease(it), board.queue_name_of(it), it.rank().created))
-            },
-        );
+        let owned = scan_pinned(entry, |board, it, _| {
+            is_owned(it).then(|| (board.lease(it), board.queue_name_of(it), it.rank().created))
+        });
         for (lease, queue, created) in owned.flatten() {
             let key = (created.0, i64::MAX, lease.id);
             if self.may_look(queue.as_bytes())
