@@ -209,7 +209,7 @@ WORKLOADS: tuple[Workload, ...] = (
     Compare(
         "queues",
         "queues",
-        "own and return 1 from one of 64 queues, 16 clients",
+        "own and return 1 from 64 queues in turn, 16 clients",
         (
             in_turn("scylla", "64 queues"),
             Side("scylla", "work-1", define={"queue": "one"}),
