@@ -24,7 +24,9 @@ CALLS = (  # what is measured, the script, tasks of a call, calls of a round, th
     ("submit_many of 100", "submit-many", 100, 300, 1.5),
     ("own and return 1", "work-1", 1, 1_000, None),
     ("own, read and return 100", "work-read", 100, 300, 1.5),
+    ("the same by PL/Proxy alone", "work-proxied", 100, 300, None),
 )
+DIRECT = {"work-proxied": "work-read"}  # the script without a router, where it is another one
 WAKE = 50  # ms, from a submission until a wait ends
 
 
@@ -65,7 +67,7 @@ def cost(bench: Bench, special: Special) -> Iterator[Row]:
             calls = bench.scale(full, full // 10)
             for at in range(bench.options.rounds):
                 bench.progress.step(f"{what}, round {at + 1} of {bench.options.rounds}")
-                direct.append(median(shard, script, size, calls))
+                direct.append(median(shard, DIRECT.get(script, script), size, calls))
                 routed.append(median(router, script, size, calls))
             ratio = statistics.median(there / here for there, here in zip(routed, direct, strict=True))
             yield special.row(f"{what}, direct", statistics.median(direct), "ms", low=min(direct), high=max(direct))
