@@ -2,8 +2,9 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { isObject } from "./errors.js";
-import { runHandler, type HandleMiddleware, type Handlers, type Outcome, type Task } from "./handler.js";
+import { runHandler, type HandleMiddleware, type Handlers, type Outcome } from "./handler.js";
 import { parseJson, toJson } from "./json.js";
+import { OwnedTask, taskColumns } from "./owned-task.js";
 import { array, timestamp, type Queryable } from "./sql.js";
 
 export interface RunOptions {
@@ -34,32 +35,27 @@ export async function runReady(db: Queryable, { queues, handlers, middleware = [
   const { "*": any, ...named } = handlers;
   const worker = `testing-${randomUUID()}`;
   const ran: Ran[] = [];
+  const { task: columns } = taskColumns(true);
   while (ran.length < max) {
-    const { rows } = await db.query(
-      "select to_json(o)::text as task from scylla.own_any($1::text, $2::text::text[], 1, $3::text::text[], '1 hour') o",
+    const { rows: [row] } = await db.query(
+      `select ${columns} from scylla.own_any($1::text, $2::text::text[], 1, $3::text::text[], '1 hour') o`,
       [worker, array(typeof queues === "string" ? [queues] : queues), any ? null : array(Object.keys(named))],
     );
-    if (!rows[0]) break;
-    const row = parseJson(rows[0].task) as Record<string, any>;
-    const task: Task = {
-      id: row.id, queue: row.queue, action: row.action, spec: row.spec, key: row.key, groupKey: row.group_key,
-      priority: row.priority, tries: row.tries, maxTries: row.max_tries, numFailures: row.num_failures,
-      created: new Date(row.created), meta: row.meta, deadline: new Date(row.deadline),
-      signal: new AbortController().signal,
-      progress: () => {},
-    };
+    if (!row) break;
+    const { id, token, deadline } = row;
+    const task = new OwnedTask(row, row.queue, { id, token, deadline, length: Infinity, fence: Infinity, progress: null });
     const end = await runHandler((Object.hasOwn(named, task.action) ? named[task.action] : any)!, task, middleware);
     await db.query(
       "select scylla.return_task($1::text::uuid, $2::text::uuid, $3::text, $4::text::jsonb, $5::text::jsonb, $6::text::timestamptz)",
       [
-        row.id, row.token, end.outcome,
+        id, token, end.outcome,
         "result" in end ? (toJson(end.result) ?? null) : null,
         "error" in end ? (toJson(end.error) ?? null) : null,
         "until" in end && end.until !== undefined ? timestamp(end.until) : null,
       ],
     );
     ran.push({
-      id: task.id, queue: task.queue, action: task.action, spec: row.spec, outcome: end.outcome,
+      id, queue: task.queue, action: task.action, spec: task.spec, outcome: end.outcome,
       ...("result" in end ? { result: end.result } : {}),
       ...("thrown" in end ? { thrown: end.thrown } : {}),
     });
