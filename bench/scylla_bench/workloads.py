@@ -84,7 +84,7 @@ def outcomes(size: int) -> Compare:
     many = Side("scylla", "work-outcomes", size, 4, "return_many")
     tasks = Side("scylla", "work-results", size, 4, "return_tasks")
     what = f"own {size:,} and return them, a tenth as aborted, with return_many, 4 clients"
-    return Compare(f"return-many-{size}", "joined", what, (many, tasks), (Target("return_tasks", 0.9),))
+    return Compare(f"return-many-{size}", "joined", what, (many, tasks), (Target("return_tasks", 0.95),))
 
 
 def spec(label: str, size: int, clients: int) -> tuple[Compare, Compare]:

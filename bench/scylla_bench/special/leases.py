@@ -69,7 +69,7 @@ def by_hundred(bench: Bench, special: Special) -> Iterator[Row]:
             rates[side].append(bench.load(script, 4, seconds=seconds, define=define).tps * 100)
     yield special.rates("heartbeat", rates["heartbeat"], "leases/s")
     row = special.rates("extend_tasks", rates["extend_tasks"], "leases/s")
-    judge(row, ratio_of(rates["heartbeat"], rates["extend_tasks"]), 0.85)
+    judge(row, ratio_of(rates["heartbeat"], rates["extend_tasks"]), 0.95)
     yield row
 
 
