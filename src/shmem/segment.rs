@@ -266,7 +266,7 @@ pub fn scan<T>(
     })
 }
 
-/// As `scan`, at the slots of a database: at all of those that are reserved, leased or ending.
+/// As `scan`, at the slots of a database, queued ones among them, if any of them is pinned.
 pub fn scan_pinned<T>(
     entry: u32,
     look: impl Fn(&Board, &Slot, u32) -> Option<T>,

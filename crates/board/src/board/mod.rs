@@ -319,8 +319,7 @@ impl<'a> Board<'a> {
         self.slots.end()
     }
 
-    /// As `slots_end`, for a walk that looks for reserved, leased and ending tasks of a database: 0
-    /// when it has none.
+    /// As `slots_end`, for a walk that looks for pinned slots of a database: 0 when it has none.
     pub fn pinned_end(&self, entry: u32) -> u32 {
         if self.entry(entry).pinned == 0 { 0 } else { self.slots_end() }
     }
