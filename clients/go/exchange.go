@@ -54,7 +54,7 @@ func (w *Worker) settleIsDue() bool {
 	if len(w.done) == 0 {
 		return false
 	}
-	if len(w.done) >= batchSize || w.running == 0 || w.isDraining {
+	if len(w.done) >= enough || w.running == 0 || w.isDraining {
 		return true
 	}
 	left := w.config.Coalesce - time.Since(w.doneAt)
@@ -353,7 +353,7 @@ func (w *Worker) handled(r *run, outcome Outcome) {
 		w.start(w.backlog[0])
 		w.backlog = w.backlog[1:]
 	}
-	if w.pumpTimer == nil || w.running == 0 || len(w.done) >= batchSize {
+	if w.pumpTimer == nil || w.running == 0 || len(w.done) >= enough {
 		w.pump()
 	}
 	w.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	batchSize = 100 // tasks that one statement returns or owns
+	batchSize, enough = 500, 100 // tasks that one statement returns or owns; results that wait for no more
+
 	protocol  = 1
 	fullPause = 100 * time.Millisecond // how long a worker is full before it waits for signals only
 	stopPause = 3 * time.Second        // what handlers have to end after ErrShutdown

@@ -84,7 +84,7 @@ func run(ctx context.Context, name, command string, numbers []int) (result, erro
 	case "scylla":
 		chosen = newScylla(pool, 0)
 	case "scylla-prefetch":
-		chosen = newScylla(pool, 500)
+		chosen = newScylla(pool, 1500)
 	case "river":
 		chosen = newRiver(pool)
 	default:

@@ -12,7 +12,7 @@ const silent = { info() {}, warn() {}, error() {} };
 
 export const systems = {
   scylla: (pool) => scylla(pool, 0),
-  "scylla-prefetch": (pool) => scylla(pool, AHEAD),
+  "scylla-prefetch": (pool) => scylla(pool, 1_500),
 
   // as its page on performance has it, where it is fastest
   graphile(pool) {

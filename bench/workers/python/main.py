@@ -24,7 +24,7 @@ import psycopg
 from procrastinate import App, PsycopgConnector
 from scylla_pg import AsyncClient, Queue, Worker
 
-AHEAD = 500  # tasks that a worker may take at once, besides those that it runs
+AHEAD = 1500  # tasks that a worker may take at once, besides those that it runs
 SESSIONS = 20  # that submit at once
 WARM = 2  # seconds, in which pools connect
 LATER = 30  # seconds, for what was submitted to be handled

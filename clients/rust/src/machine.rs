@@ -34,7 +34,9 @@ use crate::{
 };
 
 /// How many tasks one statement returns or owns.
-const BATCH: usize = 100;
+const BATCH: usize = 500;
+/// How many results wait for no more.
+const ENOUGH: usize = 100;
 /// How long a worker is full before it waits for signals only.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
 /// How long a handler has to end after it was stopped.
@@ -315,7 +317,7 @@ impl Machine {
             return false;
         }
         let at = self.done_at + self.setup.coalesce;
-        if self.done.len() >= BATCH || self.running == 0 || self.is_draining() || at <= now {
+        if self.done.len() >= ENOUGH || self.running == 0 || self.is_draining() || at <= now {
             return true;
         }
         self.look_again(at);

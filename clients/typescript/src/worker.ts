@@ -78,7 +78,8 @@ interface Settlement {
   refused: boolean;
 }
 
-const BATCH = 100;
+const BATCH = 500; // tasks that one statement returns or owns
+const ENOUGH = 100; // results that wait for no more
 const PROTOCOL = 1;
 const FEATURES = ["heartbeat", "own_any", "return_many", "wait_for_event", "yield_run_at"];
 const WAIT = 30_000;
@@ -368,7 +369,7 @@ export class Worker implements AsyncDisposable {
     if (!this.#link.up || this.#exchanges >= this.#exchangesAtOnce) return false;
     if (this.#outbox.length > 0) {
       // Idle: nothing is under way, or no handler runs whose result could be gathered, too.
-      if (this.#exchanges === 0 || this.#running === 0 || this.#gathered || this.#outbox.length >= BATCH) return true;
+      if (this.#exchanges === 0 || this.#running === 0 || this.#gathered || this.#outbox.length >= ENOUGH) return true;
       this.#gatherTimer ??= setTimeout(() => {
         this.#gatherTimer = undefined;
         this.#gathered = true;

@@ -56,8 +56,10 @@ from .version import VERSION
 
 log = logging.getLogger("scylla_pg.worker")
 
-BATCH = 100
+BATCH = 500
 """Tasks that one statement returns or owns."""
+ENOUGH = 100
+"""Results that wait for no more."""
 FULL_PAUSE = 0.1
 """How long a worker is full before it waits for signals only."""
 _NOTHING: AbstractContextManager[Any] = nullcontext()
@@ -317,7 +319,7 @@ class Worker:
     def _settle_is_due(self) -> bool:
         if not self._done:
             return False
-        if len(self._done) >= BATCH or self._running == 0 or self._draining.is_set():
+        if len(self._done) >= ENOUGH or self._running == 0 or self._draining.is_set():
             return True
         left = self._done_at + self._coalesce - clock()
         if left <= 0:
@@ -571,7 +573,7 @@ class Worker:
                 self._end(run, outcome or Outcome("completed"))
         while self._backlog and self._running < self.concurrency:
             self._start(self._backlog.popleft())
-        if self._pump_timer is None or self._running == 0 or len(self._done) >= BATCH:
+        if self._pump_timer is None or self._running == 0 or len(self._done) >= ENOUGH:
             self._pump()
 
     def _end(self, run: Run, outcome: Outcome) -> None:

@@ -76,7 +76,7 @@ pub struct DatabaseEntry {
     pub(crate) idle_workers_len: u32,
     /// How many workers are asked to stop.
     pub(crate) draining: u32,
-    /// How many slots cannot be evicted: reserved, leased or ending ones.
+    /// How many slots cannot be evicted: reserved, leased, ending or withheld ones.
     pub(crate) pinned: u32,
     /// Until then queues that hold their share leave as much to others.
     pub(crate) refused_until: Monotonic,
