@@ -44,7 +44,8 @@ export async function runReady(db: Queryable, { queues, handlers, middleware = [
     if (!row) break;
     const { id, token, deadline } = row;
     const task = new OwnedTask(row, row.queue, { id, token, deadline, length: Infinity, fence: Infinity, progress: null });
-    const end = await runHandler((Object.hasOwn(named, task.action) ? named[task.action] : any)!, task, middleware);
+    const { queue, action, spec } = task; // the handler's spec is what its schema makes of it
+    const end = await runHandler((Object.hasOwn(named, action) ? named[action] : any)!, task, middleware);
     await db.query(
       "select scylla.return_task($1::text::uuid, $2::text::uuid, $3::text, $4::text::jsonb, $5::text::jsonb, $6::text::timestamptz)",
       [
@@ -55,7 +56,7 @@ export async function runReady(db: Queryable, { queues, handlers, middleware = [
       ],
     );
     ran.push({
-      id, queue: task.queue, action: task.action, spec: task.spec, outcome: end.outcome,
+      id, queue, action, spec, outcome: end.outcome,
       ...("result" in end ? { result: end.result } : {}),
       ...("thrown" in end ? { thrown: end.thrown } : {}),
     });

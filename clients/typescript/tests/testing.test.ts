@@ -34,6 +34,14 @@ test("what is ready runs in this process, and what its handlers submit", async (
   assert.equal((await db.client.task(ran[2]!.id)).status, "aborted");
 });
 
+test("what has run is told with the spec that was submitted, whatever its schema makes of it", async () => {
+  await db.client.submit("read", { at: "2026-01-01" });
+  const seen: unknown[] = [];
+  const handlers = { "": handle(z.object({ at: z.coerce.date() }), ({ spec }) => void seen.push(spec.at)) };
+  const [ran] = await runReady(db.pool, { queues: "read", handlers });
+  assert.deepEqual([ran!.spec, seen], [{ at: "2026-01-01" }, [new Date("2026-01-01")]]);
+});
+
 test("what was submitted is found, in the transaction that submits, too", async () => {
   const tx = await db.pool.connect();
   try {
