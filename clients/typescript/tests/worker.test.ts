@@ -522,6 +522,7 @@ test("every connection is terminated, again and again, and nothing is lost", asy
   // a task is run again only when its ownership was lost on the way, or its result
   const again = [...ran.values()].filter((times) => times > 1).length;
   assert(again <= 4 * 60, `${again} ran twice`);
+  assert(worker.stats.reconnects >= 4);
 });
 
 test("a return whose answer is lost counts once", async () => {
